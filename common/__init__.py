@@ -1,0 +1,1 @@
+"""Errors, settings, logging and plug-in discovery; imports nothing else of ours."""
