@@ -1,0 +1,1 @@
+"""Tensors: model, caches, lookup, attention and generation; no web, no SQL."""

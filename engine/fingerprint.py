@@ -1,0 +1,33 @@
+"""Fingerprints: two things with the same one are interchangeable."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+# What changes a model's keys, values or tokens; generation settings do not.
+FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
+BLOCK = 1 << 22
+
+
+def digest(fields: Mapping[str, Any]) -> str:
+    """SHA-256 of JSON-like fields, independent of their order."""
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's bytes, read in blocks."""
+    state = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            state.update(block)
+    return state.hexdigest()
+
+
+def model_fingerprint(folder: Path, dtype: str) -> str:
+    """Identify a model folder: configuration, tokenizer, weights, and the dtype it runs in."""
+    names = [name for name in FILES if (folder / name).is_file()]
+    names += sorted(path.name for path in folder.glob("*.safetensors"))
+    return digest({"dtype": dtype, **{name: file_digest(folder / name) for name in names}})

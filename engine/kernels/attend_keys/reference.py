@@ -1,0 +1,66 @@
+"""`attend_keys` in plain torch, in blocks of rows so that scores stay small."""
+
+import torch
+from torch import Tensor
+
+from engine.kernels.state import State, empty_state
+
+MAX_SCORES = 1 << 25  # fp32 elements held at a time: 128 MiB
+
+
+def scores_reference(
+    query: Tensor, keys: Tensor, *, scale: float, softcap: float | None
+) -> Tensor:
+    """Scaled and capped dot products (heads, rows, num_keys) in fp32."""
+    scores = torch.matmul(query, keys.transpose(1, 2)).float() * scale
+    return scores if softcap is None else torch.tanh(scores / softcap) * softcap
+
+
+def attend_keys_reference(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    *,
+    scale: float,
+    softcap: float | None,
+    mask: Tensor | None,
+) -> State:
+    """See `attend_keys`."""
+    heads, rows, _ = query.shape
+    num_keys = keys.shape[1]
+    if num_keys == 0 or rows == 0:
+        return empty_state(query)
+    if mask is not None:
+        mask = mask.expand(heads, rows, num_keys)
+    block = max(1, MAX_SCORES // (heads * num_keys))
+    parts = [
+        _attend_block(
+            query[:, at : at + block],
+            keys,
+            values,
+            scale=scale,
+            softcap=softcap,
+            mask=None if mask is None else mask[:, at : at + block],
+        )
+        for at in range(0, rows, block)
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    return State(torch.cat([p.out for p in parts], 1), torch.cat([p.lse for p in parts], 1))
+
+
+def _attend_block(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    *,
+    scale: float,
+    softcap: float | None,
+    mask: Tensor | None,
+) -> State:
+    scores = scores_reference(query, keys, scale=scale, softcap=softcap)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    lse = torch.logsumexp(scores, dim=-1)
+    weights = (scores - lse[..., None]).exp().nan_to_num(0.0)  # nan: a row that sees no key
+    return State(torch.matmul(weights.to(values.dtype), values).to(query.dtype), lse)

@@ -1,0 +1,129 @@
+"""Loading a Hugging Face causal language model for exact serving."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from common.errors import UnsupportedModel
+from engine.attention import NAME, register
+from engine.fingerprint import model_fingerprint
+from engine.prompt import PromptTemplate
+from engine.spec import ModelSpec, probe
+from engine.support import check_windows, refuse_unsupported
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model ready to read and to answer.
+
+    Attributes:
+        name: the folder's or repository's name, for people.
+        eos_ids: tokens that end an answer.
+        fingerprint: identifies configuration, tokenizer, weights and dtype.
+    """
+
+    name: str
+    model: nn.Module
+    tokenizer: Any
+    prompt: PromptTemplate
+    spec: ModelSpec
+    eos_ids: tuple[int, ...]
+    repetition_penalty: float
+    fingerprint: str
+    device: torch.device
+    dtype: torch.dtype
+
+
+def load_model(path: str, *, device: str = "auto", dtype: str = "auto") -> LoadedModel:
+    """Load a model folder (or an id that is in the local Hugging Face cache, or can be fetched).
+
+    Args:
+        device: "cpu", "cuda" or "auto" (the GPU if there is one).
+        dtype: "float32", "bfloat16", "float16" or "auto" (float32 on CPU, bfloat16 on GPU).
+    Raises: UnsupportedModel with a sentence that says why, if it cannot be served exactly.
+    """
+    where = torch.device(_choose_device(device))
+    kind = _choose_dtype(dtype, where)
+    folder = _local_folder(path)
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    refuse_unsupported(config)
+    register()
+    model = AutoModelForCausalLM.from_pretrained(
+        folder,
+        config=config,
+        dtype=kind,
+        attn_implementation=NAME,
+        trust_remote_code=False,
+        use_safetensors=True,
+    )
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    fingerprint = model_fingerprint(folder, str(kind).removeprefix("torch."))
+    return assemble(model.to(where).eval(), tokenizer, name=Path(path).name, fingerprint=fingerprint)
+
+
+def assemble(model: Any, tokenizer: Any, *, name: str, fingerprint: str) -> LoadedModel:
+    """Probe a model that is in memory already and bind it to its tokenizer.
+
+    Raises: UnsupportedModel as `load_model`.
+    """
+    refuse_unsupported(model.config)
+    register()
+    model.set_attn_implementation(NAME)
+    config = model.config
+    spec = probe(model, config.num_hidden_layers, config.max_position_embeddings)
+    check_windows(config, [layer.window for layer in spec.layers])
+    generation = model.generation_config
+    weight = next(model.parameters())
+    return LoadedModel(
+        name=name,
+        model=model,
+        tokenizer=tokenizer,
+        prompt=PromptTemplate.of(tokenizer),
+        spec=spec,
+        eos_ids=_eos_ids(generation.eos_token_id, tokenizer.eos_token_id),
+        repetition_penalty=float(generation.repetition_penalty or 1.0),
+        fingerprint=fingerprint,
+        device=weight.device,
+        dtype=weight.dtype,
+    )
+
+
+def _eos_ids(*given: int | list[int] | None) -> tuple[int, ...]:
+    found = [one for ids in given if ids is not None for one in ([ids] if isinstance(ids, int) else ids)]
+    return tuple(dict.fromkeys(found))
+
+
+def _choose_device(device: str) -> str:
+    if device != "auto":
+        return device
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _choose_dtype(dtype: str, device: torch.device) -> torch.dtype:
+    if dtype == "auto":
+        return torch.float32 if device.type == "cpu" else torch.bfloat16
+    kind = getattr(torch, dtype, None)
+    if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
+        raise UnsupportedModel(f"'{dtype}' is no dtype to run a model in.")
+    return kind
+
+
+def _local_folder(path: str) -> Path:
+    folder = Path(path)
+    if folder.is_dir():
+        return folder
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(
+            snapshot_download(path, allow_patterns=["*.json", "*.safetensors", "*.jinja", "*.model"])
+        )
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        raise UnsupportedModel(
+            f"'{path}' is neither a folder nor a model that can be fetched."
+        ) from error
