@@ -85,6 +85,12 @@ class DocumentNotFound(InvalidInput):
     code = "document_not_found"
 
 
+class DocumentDeleted(DocumentNotFound):
+    """The document was deleted while it was being asked about."""
+
+    code = "document_deleted"
+
+
 class QuestionTooLong(InvalidInput):
     """The question does not fit beside the document."""
 
@@ -182,6 +188,12 @@ class TooManyQuestions(Transient):
     """The queue of waiting questions is full."""
 
     code = "too_many_questions"
+
+
+class QuestionTimeout(Transient):
+    """The answer took longer than the server waits for one."""
+
+    code = "question_timeout"
 
 
 class StorageFull(Transient):

@@ -1,0 +1,170 @@
+"""The one table from error codes to HTTP statuses, and the one error body."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from common.errors import InvalidInput, LecternError, NotReady, Transient
+
+STATUS: Mapping[str, int] = MappingProxyType(
+    {
+        "invalid_input": 400,
+        "malformed_json": 400,
+        "malformed_body": 400,
+        "invalid_api_key": 401,
+        "forbidden": 403,
+        "not_found": 404,
+        "document_not_found": 404,
+        "document_deleted": 404,
+        "method_not_allowed": 405,
+        "request_timeout": 408,
+        "not_ready": 409,
+        "document_not_ready": 409,
+        "cache_stale": 409,
+        "cache_rebuilding": 409,
+        "upload_too_large": 413,
+        "unsupported_type": 415,
+        "invalid_request": 422,
+        "empty_question": 422,
+        "question_too_long": 422,
+        "document_failed": 422,
+        "document_rejected": 422,
+        "document_too_long": 422,
+        "empty_document": 422,
+        "encrypted_pdf": 422,
+        "archive_bomb": 422,
+        "unknown_encoding": 422,
+        "too_many_questions": 429,
+        "internal_error": 500,
+        "transient": 503,
+        "busy": 503,
+        "database_unavailable": 503,
+        "shutting_down": 503,
+        "question_timeout": 504,
+        "storage_full": 507,
+    }
+)
+FAMILIES: tuple[tuple[type[LecternError], int], ...] = (
+    (InvalidInput, 400),
+    (NotReady, 409),
+    (Transient, 503),
+)
+RETRY_AFTER_S: Mapping[int, int] = MappingProxyType({409: 2, 429: 2, 503: 5, 507: 60})
+UNEXPECTED = "Something went wrong on the server. Quote the x-request-id header to its operator."
+PLAIN: Mapping[int, tuple[str, str]] = MappingProxyType(
+    {
+        400: ("malformed_body", "The request body cannot be read."),
+        403: ("forbidden", "This request is not allowed."),
+        404: ("not_found", "There is nothing at this address."),
+        405: ("method_not_allowed", "This address does not take that method."),
+        408: ("request_timeout", "The request body arrived too slowly."),
+        413: ("upload_too_large", "The request body is larger than this server takes."),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What the caller learns about an error: a status, the error body and headers."""
+
+    status: int
+    code: str
+    message: str
+    param: str | None = None
+    retry_after_s: float | None = None
+
+    def body(self) -> dict[str, Any]:
+        """Return the error body, the same for responses and for `event: error`."""
+        return {
+            "error": {
+                "message": self.message,
+                "type": _kind(self.status),
+                "param": self.param,
+                "code": self.code,
+            }
+        }
+
+    def headers(self) -> dict[str, str]:
+        """Return Retry-After where a second try makes sense, and the challenge of a 401."""
+        headers = {"www-authenticate": "Bearer"} if self.status == 401 else {}
+        wait_s = self.retry_after_s or RETRY_AFTER_S.get(self.status)
+        if wait_s is not None:
+            headers["retry-after"] = str(max(1, round(wait_s)))
+        return headers
+
+    def response(self) -> JSONResponse:
+        """Return the whole response."""
+        return JSONResponse(self.body(), self.status, self.headers())
+
+
+def explain(error: Exception) -> Failure:
+    """Turn any exception into what its caller may see; nothing internal leaks."""
+    if not isinstance(error, LecternError):
+        return Failure(500, "internal_error", UNEXPECTED)
+    status = STATUS.get(error.code) or _family_status(error)
+    if status == 500:
+        return Failure(500, "internal_error", UNEXPECTED)
+    return Failure(status, error.code, error.message, error.param, error.retry_after_s)
+
+
+def explain_status(status: int) -> Failure:
+    """Describe a bare HTTP status, as raised by routing and body limits."""
+    if status in PLAIN:
+        return Failure(status, *PLAIN[status])
+    return Failure(500, "internal_error", UNEXPECTED)
+
+
+def explain_validation(error: RequestValidationError) -> Failure:
+    """Name the first offending field; the caller's own values are never echoed."""
+    first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return Failure(400, "malformed_json", "The request body is not valid JSON.")
+    place = [str(part) for part in first["loc"][1:]]
+    if place == ["question"] and first["type"] == "missing":
+        return Failure(422, "empty_question", "Ask a question: `question` is missing.", "question")
+    message = first["msg"].removeprefix("Value error, ")
+    param = place[0] if place else None
+    return Failure(422, "invalid_request", f"{param or 'body'}: {message}.", param)
+
+
+def install(app: FastAPI) -> None:
+    """Answer every exception of `app` with the one error body."""
+    app.add_exception_handler(LecternError, _answer_error)
+    app.add_exception_handler(RequestValidationError, _answer_validation)
+    app.add_exception_handler(HTTPException, _answer_status)
+
+
+async def _answer_error(_: Request, error: Exception) -> JSONResponse:
+    return explain(error).response()
+
+
+async def _answer_validation(_: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, RequestValidationError):
+        raise error
+    return explain_validation(error).response()
+
+
+async def _answer_status(_: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, HTTPException):
+        raise error
+    response = explain_status(error.status_code).response()
+    response.headers.update(error.headers or {})
+    return response
+
+
+def _family_status(error: LecternError) -> int:
+    return next((status for family, status in FAMILIES if isinstance(error, family)), 500)
+
+
+def _kind(status: int) -> str:
+    if status == 401:
+        return "authentication_error"
+    if status == 429:
+        return "rate_limit_error"
+    return "server_error" if status >= 500 else "invalid_request_error"
