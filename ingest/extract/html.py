@@ -1,0 +1,132 @@
+"""HTML: what a browser would show, block by block."""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from ingest.encoding import read_text
+from ingest.limits import Limits
+from ingest.text import DocumentText, join_pages
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+HIDDEN = _words("head script style template noscript svg math iframe object canvas audio video")
+BLOCKS = _words(
+    """address article aside blockquote body caption dd details dialog div dl dt fieldset figcaption
+    figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr legend li main nav ol option p pre section
+    summary table tbody tfoot thead title tr ul"""
+)
+PARAGRAPHS = _words("p h1 h2 h3 h4 h5 h6 table ul ol blockquote pre figure")
+BULLET = "- "
+CELLS = frozenset(("td", "th"))
+BLANKS = re.compile(r"[ \t\n\r\f]+")
+
+
+@dataclass
+class _Page:
+    """Text under construction: inline text gathers in `line`, block ends move it to `lines`."""
+
+    lines: list[str] = field(default_factory=list)
+    line: list[str] = field(default_factory=list)
+    pre_depth: int = 0
+    cell_depth: int = 0  # within a table row everything stays on one line
+
+    def add(self, text: str) -> None:
+        self.line.append(text if self.pre_depth else BLANKS.sub(" ", text))
+
+    def end_line(self) -> None:
+        if self.cell_depth:
+            self.line.append(" ")
+            return
+        text = "".join(self.line)
+        if text.strip() == BULLET.strip() and self.line[0] is BULLET:
+            return  # a block inside a list item begins on the bullet's line
+        text = text.strip("\n").rstrip() if self.pre_depth else BLANKS.sub(" ", text).strip()
+        if text:
+            self.lines.append(text)
+        self.line.clear()
+
+    def end_paragraph(self) -> None:
+        self.end_line()
+        if self.lines and self.lines[-1] and not self.cell_depth:
+            self.lines.append("")
+
+    def text(self) -> str:
+        self.end_line()
+        return "\n".join(self.lines).strip("\n")
+
+
+@dataclass(frozen=True)
+class HtmlExtractor:
+    """Visible text; blocks on lines of their own, table rows as `a | b`."""
+
+    def extract(self, path: Path) -> DocumentText:
+        """The whole file as one page."""
+        root = LexborHTMLParser(read_text(path, html=True)).root
+        return join_pages([_text(root) if root is not None else ""])
+
+
+def _text(root: LexborNode) -> str:
+    """Walk the tree without recursion: strangers nest deeper than Python does."""
+    page, node = _Page(), root
+    while True:
+        child = _enter(node, page)
+        if child is not None:
+            node = child
+            continue
+        while node.next is None:
+            if node.parent is None or node.mem_id == root.mem_id:
+                return page.text()
+            node = node.parent
+            _leave(node, page)
+        node = node.next
+
+
+def _enter(node: LexborNode, page: _Page) -> LexborNode | None:
+    """Open a node and return its first child, if there is one to visit."""
+    if node.is_text_node:
+        page.add(node.text_content or "")
+        return None
+    tag = node.tag or ""
+    if tag in HIDDEN or node.is_comment_node:
+        return None
+    if tag in BLOCKS or tag == "br":
+        page.end_line()
+    elif tag in CELLS and not _first_cell(node):
+        page.line.append(" | ")
+    if tag == "li":
+        page.line.append(BULLET)
+    page.pre_depth += tag == "pre"
+    page.cell_depth += tag in CELLS
+    if node.first_child is None:
+        _leave(node, page)
+    return node.first_child
+
+
+def _leave(node: LexborNode, page: _Page) -> None:
+    tag = node.tag or ""
+    page.cell_depth -= tag in CELLS
+    if tag in PARAGRAPHS:
+        page.end_paragraph()
+    elif tag in BLOCKS:
+        page.end_line()
+    page.pre_depth -= tag == "pre"
+    if tag == "li" and page.line:  # nothing but its bullet
+        page.line.clear()
+
+
+def _first_cell(node: LexborNode) -> bool:
+    before = node.prev
+    while before is not None and before.tag not in CELLS:
+        before = before.prev
+    return before is None
+
+
+def build(_limits: Limits) -> HtmlExtractor:
+    """The plug-in's entry."""
+    return HtmlExtractor()
