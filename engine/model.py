@@ -62,7 +62,9 @@ def load_model(path: str, *, device: str = "auto", dtype: str = "auto") -> Loade
     )
     tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     fingerprint = model_fingerprint(folder, str(kind).removeprefix("torch."))
-    return assemble(model.to(where).eval(), tokenizer, name=Path(path).name, fingerprint=fingerprint)
+    return assemble(
+        model.to(where).eval(), tokenizer, name=Path(path).name, fingerprint=fingerprint
+    )
 
 
 def assemble(model: Any, tokenizer: Any, *, name: str, fingerprint: str) -> LoadedModel:
@@ -93,7 +95,9 @@ def assemble(model: Any, tokenizer: Any, *, name: str, fingerprint: str) -> Load
 
 
 def _eos_ids(*given: int | list[int] | None) -> tuple[int, ...]:
-    found = [one for ids in given if ids is not None for one in ([ids] if isinstance(ids, int) else ids)]
+    found = [
+        one for ids in given if ids is not None for one in ([ids] if isinstance(ids, int) else ids)
+    ]
     return tuple(dict.fromkeys(found))
 
 
@@ -121,7 +125,9 @@ def _local_folder(path: str) -> Path:
 
     try:
         return Path(
-            snapshot_download(path, allow_patterns=["*.json", "*.safetensors", "*.jinja", "*.model"])
+            snapshot_download(
+                path, allow_patterns=["*.json", "*.safetensors", "*.jinja", "*.model"]
+            )
         )
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         raise UnsupportedModel(

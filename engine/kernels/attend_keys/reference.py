@@ -8,9 +8,7 @@ from engine.kernels.state import State, empty_state
 MAX_SCORES = 1 << 25  # fp32 elements held at a time: 128 MiB
 
 
-def scores_reference(
-    query: Tensor, keys: Tensor, *, scale: float, softcap: float | None
-) -> Tensor:
+def scores_reference(query: Tensor, keys: Tensor, *, scale: float, softcap: float | None) -> Tensor:
     """Scaled and capped dot products (heads, rows, num_keys) in fp32."""
     scores = torch.matmul(query, keys.transpose(1, 2)).float() * scale
     return scores if softcap is None else torch.tanh(scores / softcap) * softcap

@@ -1,0 +1,173 @@
+"""Answering: the question's prefill, then one token after the other."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from common.errors import Cancelled, EmptyQuestion, QuestionTooLong
+from engine.attention import forward
+from engine.curve import Thresholds
+from engine.document import DocumentCache
+from engine.evidence import AttentionMass, Evidence, find_evidence
+from engine.model import LoadedModel
+from engine.pieces import PieceDecoder
+from engine.question import QuestionState
+from engine.reach import Everything, LookedUp, Reach
+from engine.sampling import Sampler, Sampling
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of the answer's text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class BudgetReport:
+    """Shares of the document cache's bytes per generated token.
+
+    Attributes:
+        requested: what was asked for.
+        applied: what was aimed at: the request, or the floor if that is higher.
+        loaded: what was read, centroids included.
+        loaded_prefill, loaded_decode: the same, for the question's prefill and for decoding apart.
+        raised: whether the request was below the floor.
+    """
+
+    requested: float
+    applied: float
+    loaded: float
+    loaded_prefill: float
+    loaded_decode: float
+    raised: bool
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens of each part, and bytes of document cache read and stored."""
+
+    document_tokens: int
+    question_tokens: int
+    completion_tokens: int
+    kv_bytes_read: int
+    kv_bytes_stored: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A whole answer; `finish_reason` is "stop", or "length" where a limit cut it."""
+
+    text: str
+    finish_reason: str
+    evidence: tuple[Evidence, ...]
+    budget: BudgetReport
+    usage: Usage
+    timings_ms: dict[str, float]
+
+
+def _never() -> bool:
+    return False
+
+
+def answer(
+    model: LoadedModel,
+    document: DocumentCache,
+    question: str,
+    *,
+    budget: float,
+    sampling: Sampling,
+    cancelled: Callable[[], bool] = _never,
+) -> Iterator[Piece | Answer]:
+    """Answer a question about a document: pieces as they come, the whole answer last.
+
+    Args:
+        budget: share of the document cache that may be read per token, in (0, 1].
+        cancelled: asked before every forward pass.
+    Raises: EmptyQuestion, QuestionTooLong, Cancelled.
+    """
+    if not question.strip():
+        raise EmptyQuestion("The question is empty.", param="question")
+    started = time.perf_counter()
+    ids = model.prompt.encode_question(question.strip()).to(model.device)
+    room = model.spec.context_length - document.num_tokens - len(ids)
+    if room < 1:
+        raise QuestionTooLong(
+            f"The question has {len(ids)} tokens, but beside the document's {document.num_tokens} "
+            f"only {model.spec.context_length - document.num_tokens - 1} fit.",
+            param="question",
+        )
+    applied = budget if budget >= 1.0 else max(budget, document.curves.floor)
+    mass = AttentionMass(document.num_tokens, document.num_sinks, model.device)
+    state = open_question(document, applied, mass)
+    sampler = Sampler(sampling, model.repetition_penalty, model.device)
+    pieces = PieceDecoder(model.tokenizer)
+    marks, num_asked, limit = {}, len(ids), min(sampling.max_tokens, room)
+    finish, fresh = "length", ids
+    while True:
+        if cancelled():
+            raise Cancelled("The caller went away.")
+        logits = forward(model.model, fresh, state.position, state)[-1]
+        marks.setdefault("question_prefill", _since(started))
+        token = sampler.next_token(ids, logits)
+        marks.setdefault("first_token", _since(started))
+        if token in model.eos_ids:
+            finish = "stop"
+            break
+        fresh = torch.tensor([token], device=model.device)
+        ids = torch.cat((ids, fresh))
+        if text := pieces.push(token):
+            yield Piece(text)
+        if len(ids) - num_asked >= limit:
+            break
+    if rest := pieces.flush():
+        yield Piece(rest)
+    marks["decode"] = _since(started) - marks["first_token"]
+    evidence = find_evidence(document, mass.on_tokens())
+    marks["total"] = _since(started)
+    yield Answer(
+        text=pieces.text,
+        finish_reason=finish,
+        evidence=evidence,
+        budget=report_budget(state, budget, applied),
+        usage=Usage(
+            document_tokens=document.num_tokens,
+            question_tokens=num_asked,
+            completion_tokens=len(ids) - num_asked,
+            kv_bytes_read=state.meter.bytes_read,
+            kv_bytes_stored=document.kv_bytes,
+        ),
+        timings_ms={name: round(value, 3) for name, value in marks.items()},
+    )
+
+
+def open_question(
+    document: DocumentCache, budget: float, mass: AttentionMass | None = None
+) -> QuestionState:
+    """The attention state that keeps to a budget, in (0, 1], at or above the document's floor."""
+    curves = document.curves
+    prefill = None if budget >= 1.0 else curves.prefill.at(budget)
+    decode = None if budget >= 1.0 else curves.decode.at(budget)
+    return QuestionState(document, _reach(document, prefill), _reach(document, decode), mass)
+
+
+def report_budget(state: QuestionState, requested: float, applied: float) -> BudgetReport:
+    """What a question loaded, in all its passes."""
+    return BudgetReport(
+        requested=requested,
+        applied=applied,
+        loaded=round(state.meter.share(), 4),
+        loaded_prefill=round(state.meter.share(0, 1), 4),
+        loaded_decode=round(state.meter.share(1), 4),
+        raised=applied > requested,
+    )
+
+
+def _reach(document: DocumentCache, thresholds: Thresholds | None) -> Reach:
+    return Everything() if thresholds is None else LookedUp(thresholds, document.lookup)
+
+
+def _since(started: float) -> float:
+    return (time.perf_counter() - started) * 1e3

@@ -1,0 +1,142 @@
+"""A document as the engine holds it: per layer its keys and values in cluster order."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from engine.curve import BudgetCurves
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """One level of the clustering of a layer's keys; cluster j is a contiguous run.
+
+    Attributes:
+        centroids: (kv_heads, clusters, head_dim), means of unnormalised member keys.
+        offsets: (kv_heads, clusters + 1) int32, run j is offsets[j] to offsets[j + 1], counted in
+            what the level groups: tokens for level 2, level-2 clusters for level 1.
+    """
+
+    centroids: Tensor
+    offsets: Tensor
+
+    @property
+    def sizes(self) -> Tensor:
+        """Members per cluster (kv_heads, clusters); 0 for an empty one."""
+        return self.offsets.diff(dim=1)
+
+
+@dataclass(frozen=True)
+class LayerCache:
+    """One layer's document cache.
+
+    Attributes:
+        keys, values: (kv_heads, tokens, head_dim), keys after RoPE: first the anchors (sinks and
+            exact tail), which every question attends to, then the clustered tokens.
+        positions: (kv_heads, tokens) int32, each token's place in the prompt.
+        num_anchors: how many of the tokens are anchors.
+        level2: clusters of the other tokens; level1: clusters of level-2 clusters.
+        window: the layer's sliding window (then all its tokens are anchors), or None.
+    """
+
+    keys: Tensor
+    values: Tensor
+    positions: Tensor
+    num_anchors: int
+    level2: Clusters
+    level1: Clusters
+    window: int | None = None
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens held, anchors included."""
+        return self.keys.shape[1]
+
+    @property
+    def has_clusters(self) -> bool:
+        """Whether any token is clustered."""
+        return self.num_tokens > self.num_anchors
+
+    def level1_token_sizes(self) -> Tensor:
+        """Tokens per level-1 cluster (kv_heads, level-1 clusters)."""
+        return self.level2.offsets.gather(1, self.level1.offsets.long()).diff(dim=1)
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Every tensor of the layer."""
+        yield from (self.keys, self.values, self.positions)
+        for level in (self.level2, self.level1):
+            yield from (level.centroids, level.offsets)
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page's number, from 1, and its half-open character span."""
+
+    number: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class LookupConfig:
+    """How clusters are found.
+
+    Attributes:
+        levels: 1 for one-level lookup, 2 for hierarchical lookup.
+        aggregation: how the rows of a question vote, see `engine.selection.AGGREGATIONS`.
+    """
+
+    levels: int = 2
+    aggregation: str = "max_group_mean"
+
+
+@dataclass(frozen=True)
+class DocumentCache:
+    """A document that was read: everything that a question needs.
+
+    Attributes:
+        layers: per model layer.
+        ids: (tokens,) int64, the prompt's first side.
+        offsets: (tokens, 2) int32 character spans, (-1, -1) for the template's tokens.
+        text: the document's text.
+        pages: its pages.
+        num_sinks: leading tokens that are attention sinks.
+        lookup: how clusters are found; the curves hold for it alone.
+        curves: from a budget to the thresholds that load it.
+    """
+
+    layers: tuple[LayerCache, ...]
+    ids: Tensor
+    offsets: Tensor
+    text: str
+    pages: tuple[Page, ...]
+    num_sinks: int
+    lookup: LookupConfig
+    curves: BudgetCurves
+
+    @property
+    def num_tokens(self) -> int:
+        """Length of the prompt's first side: where a question begins."""
+        return len(self.ids)
+
+    @property
+    def kv_bytes(self) -> int:
+        """Bytes of keys and values held, centroids not counted."""
+        return sum(layer.keys.nbytes + layer.values.nbytes for layer in self.layers)
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all tensors held."""
+        held = (tensor.nbytes for layer in self.layers for tensor in layer.tensors())
+        return sum(held) + self.ids.nbytes + self.offsets.nbytes
+
+
+def no_clusters(keys: Tensor) -> Clusters:
+    """A level without clusters, for keys (kv_heads, tokens, head_dim)."""
+    heads, _, head_dim = keys.shape
+    return Clusters(
+        centroids=keys.new_zeros(heads, 0, head_dim),
+        offsets=torch.zeros(heads, 1, dtype=torch.int32, device=keys.device),
+    )

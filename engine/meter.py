@@ -1,0 +1,44 @@
+"""Counting what a question reads of a document's cache."""
+
+from dataclasses import dataclass, field
+
+from engine.document import LayerCache
+from engine.selection import Selection
+
+
+@dataclass
+class Meter:
+    """Bytes read by the forward passes of one question, beside what full attention would read.
+
+    The first pass is the question's prefill, each later one a decoding step.
+    """
+
+    read: list[int] = field(default_factory=list)
+    full: list[int] = field(default_factory=list)
+
+    def begin_pass(self) -> None:
+        """Open a new forward pass."""
+        self.read.append(0)
+        self.full.append(0)
+
+    def count(self, layer: LayerCache, selection: Selection | None) -> None:
+        """Add one layer's reads to the open pass; `selection` None means everything."""
+        heads, _, head_dim = layer.keys.shape
+        vector = head_dim * layer.keys.element_size()
+        full = 2 * heads * layer.num_tokens
+        self.full[-1] += full * vector
+        if selection is None:
+            self.read[-1] += full * vector
+            return
+        tokens = heads * layer.num_anchors + selection.num_tokens
+        self.read[-1] += (2 * tokens + selection.centroids_read) * vector
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of document cache read in all passes."""
+        return sum(self.read)
+
+    def share(self, start: int = 0, end: int | None = None) -> float:
+        """Bytes read over full attention's bytes, in passes start to end; 0.0 for none."""
+        full = sum(self.full[start:end])
+        return sum(self.read[start:end]) / full if full else 0.0

@@ -1,0 +1,53 @@
+"""Calibration: from a budget to the thresholds that load it, measured on probe questions."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from engine.attention import forward
+from engine.curve import BudgetCurves
+from engine.document import DocumentCache
+from engine.model import LoadedModel
+from engine.question import QuestionState
+from precompute.histogram import ScoreHistogram
+from precompute.probes import Probe, make_probes
+from precompute.settings import ReadSettings
+
+
+def calibrate(
+    model: LoadedModel,
+    document: DocumentCache,
+    settings: ReadSettings,
+    progress: Callable[[int], None],
+) -> DocumentCache:
+    """Ask probe questions, teacher-force their answers, and fit both budget curves.
+
+    Args:
+        document: laid out, its curves still without a point.
+        progress: told the number of probes done after each; may raise to stop.
+    Returns: the document with its curves; without clusters there is nothing to choose.
+    """
+    if not any(layer.has_clusters for layer in document.layers):
+        return document
+    prefill = ScoreHistogram(settings.lookup, apart=False)
+    decode = ScoreHistogram(settings.lookup, apart=True)
+    probes = make_probes(document.text, settings.num_probes, settings.seed)
+    for done, probe in enumerate(probes, start=1):
+        _ask(model, document, probe, prefill, decode)
+        progress(done)
+    curves = BudgetCurves(prefill.curve(document), decode.curve(document))
+    return replace(document, curves=curves)
+
+
+def _ask(
+    model: LoadedModel,
+    document: DocumentCache,
+    probe: Probe,
+    prefill: ScoreHistogram,
+    decode: ScoreHistogram,
+) -> None:
+    state = QuestionState(document, prefill, decode)
+    for ids in (
+        model.prompt.encode_question(probe.question),
+        model.prompt.encode_answer(probe.answer),
+    ):
+        forward(model.model, ids.to(model.device), state.position, state)

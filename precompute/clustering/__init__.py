@@ -1,0 +1,1 @@
+"""K-means of keys; a file here that defines `build(config)` is a back end."""

@@ -1,0 +1,120 @@
+"""Scores of probe questions, as a joint histogram of both lookup levels."""
+
+import torch
+from torch import Tensor
+
+from engine.curve import BudgetCurve, Thresholds
+from engine.document import DocumentCache, LayerCache, LookupConfig
+from engine.kernels.score_clusters import log_cluster_scores
+from engine.reach import Everything, Reached
+from engine.selection import Lookup, aggregate
+
+LOWEST, NUM_BINS = -24.0, 384  # log scores in nats; anything lower is read at budget 1 alone
+LOST_SHARE = 0.02  # of the tokens that level 2 would keep, level 1 may prune these
+
+
+class ScoreHistogram:
+    """A reach that attends to everything and counts what each threshold would have loaded.
+
+    Args:
+        config: how clusters will be found.
+        apart: whether the tokens of a pass select apart (decoding) or together (prefill).
+    """
+
+    def __init__(self, config: LookupConfig, *, apart: bool) -> None:
+        self._config = config
+        self._apart = apart
+        self._everything = Everything()
+        # Per (bin of level 1, bin of level 2): clustered tokens; per bin of level 1: centroids.
+        self._tokens = torch.zeros(NUM_BINS * NUM_BINS, dtype=torch.float64)
+        self._centroids = torch.zeros(NUM_BINS, dtype=torch.float64)
+        self.selections = 0
+
+    def attend(self, lookup: Lookup, layer: LayerCache) -> Reached:
+        """Attend to all clustered tokens and count their clusters' scores."""
+        num_tokens = lookup.rows.shape[1] // lookup.group
+        scores2 = self._voted(lookup, layer.level2.centroids, layer.level2.sizes)
+        if self._config.levels == 1:
+            scores1 = torch.zeros_like(scores2)
+        else:
+            parents = self._voted(lookup, layer.level1.centroids, layer.level1_token_sizes())
+            scores1 = torch.stack([
+                torch.repeat_interleave(parents[:, head], sizes, dim=1)
+                for head, sizes in enumerate(layer.level1.sizes.long())
+            ], dim=1)  # fmt: skip
+        self._count(scores1, scores2, layer.level2.sizes)
+        self.selections += num_tokens if self._apart else 1
+        return self._everything.attend(lookup, layer)
+
+    def _voted(self, lookup: Lookup, centroids: Tensor, sizes: Tensor) -> Tensor:
+        """Aggregated log scores (selections, kv_heads, clusters)."""
+        scores = log_cluster_scores(
+            lookup.rows,
+            centroids,
+            sizes,
+            scale=lookup.scale,
+            softcap=lookup.softcap,
+            extra_lse=lookup.extra_lse,
+        )
+        if not self._apart:
+            return aggregate(scores, lookup.group, self._config.aggregation)[None]
+        steps = scores.unflatten(1, (lookup.group, -1)).unbind(dim=2)
+        return torch.stack(
+            [aggregate(step, lookup.group, self._config.aggregation) for step in steps]
+        )
+
+    def _count(self, scores1: Tensor, scores2: Tensor, sizes: Tensor) -> None:
+        bins1, bins2 = _bins(scores1), _bins(scores2)
+        weights = sizes.double().expand_as(bins2).flatten().cpu()
+        joint = (bins1 * NUM_BINS + bins2).flatten().cpu()
+        self._tokens += torch.bincount(joint, weights, minlength=NUM_BINS * NUM_BINS)
+        self._centroids += torch.bincount(bins1.flatten().cpu(), minlength=NUM_BINS)
+
+    def curve(self, document: DocumentCache) -> BudgetCurve:
+        """The share that each threshold loads, from the fewest tokens to nearly all.
+
+        For each level-2 threshold, level 1 prunes as much as it can while it loses no more than
+        `LOST_SHARE` of the tokens that level 2 would keep: both levels act together, as they do
+        when a question is answered.
+        """
+        full, fixed = self._vectors(document)
+        passes = self.selections / max(1, sum(layer.has_clusters for layer in document.layers))
+        # Summed from the top: [i, j] holds what reaches bins i and j.
+        tokens = _from_top(_from_top(self._tokens.view(NUM_BINS, NUM_BINS), 0), 1) / passes
+        centroids = _from_top(self._centroids, 0) / passes
+        shares: list[float] = []
+        thresholds: list[Thresholds] = []
+        for bin2 in reversed(range(NUM_BINS)):
+            enough = tokens[:, bin2] >= (1 - LOST_SHARE) * tokens[0, bin2]
+            bin1 = int(enough.nonzero()[-1]) if tokens[0, bin2] > 0 else NUM_BINS - 1
+            read = fixed + 2 * float(tokens[bin1, bin2])
+            read += float(centroids[bin1]) if self._config.levels == 2 else 0.0
+            share = min(1.0, read / full)
+            if not shares or share > shares[-1] * 1.005:
+                shares.append(share)
+                thresholds.append(Thresholds(level1=_edge(bin1), level2=_edge(bin2)))
+        return BudgetCurve(tuple(shares), tuple(thresholds))
+
+    def _vectors(self, document: DocumentCache) -> tuple[int, int]:
+        """Vectors that full attention reads in a pass, and those that every lookup reads."""
+        full = sum(2 * layer.keys.shape[0] * layer.num_tokens for layer in document.layers)
+        fixed = sum(2 * layer.keys.shape[0] * layer.num_anchors for layer in document.layers)
+        for layer in document.layers:
+            level = layer.level1 if self._config.levels == 2 else layer.level2
+            fixed += level.centroids.shape[0] * level.centroids.shape[1]
+        return full, fixed
+
+
+def _bins(scores: Tensor) -> Tensor:
+    """Log scores to bins; the least bin holds all that is lower."""
+    scaled = (scores.double() - LOWEST) * (NUM_BINS / -LOWEST)
+    return scaled.clamp(0, NUM_BINS - 1).long()
+
+
+def _edge(index: int) -> float:
+    """The log score at which a bin begins; the least bin has no lower end."""
+    return -1e30 if index == 0 else LOWEST + index * (-LOWEST / NUM_BINS)
+
+
+def _from_top(counts: Tensor, dim: int) -> Tensor:
+    return counts.flip(dim).cumsum(dim).flip(dim)

@@ -1,0 +1,120 @@
+"""Physical order: clusters become contiguous runs, so that loads are coalesced."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from engine.document import Clusters, LayerCache, no_clusters
+from precompute.clustering.base import KMeans, weighted_means
+from precompute.prefill import PrefilledLayer
+from precompute.settings import ReadSettings
+
+
+def lay_out_window(layer: PrefilledLayer, window: int) -> LayerCache:
+    """A sliding-window layer keeps what its window still shows, exactly and unclustered."""
+    num_tokens = layer.keys.shape[1]
+    first = max(0, num_tokens - window)
+    positions = torch.arange(first, num_tokens, dtype=torch.int32, device=layer.keys.device)
+    keys = layer.keys[:, first:].contiguous()
+    return LayerCache(
+        keys=keys,
+        values=layer.values[:, first:].contiguous(),
+        positions=positions.expand(keys.shape[0], -1).contiguous(),
+        num_anchors=keys.shape[1],
+        level2=no_clusters(keys),
+        level1=no_clusters(keys),
+        window=window,
+    )
+
+
+def lay_out_clusters(layer: PrefilledLayer, kmeans: KMeans, settings: ReadSettings) -> LayerCache:
+    """Cluster a layer's keys on two levels and bring keys and values into cluster order.
+
+    Sinks and tail come first and stay exact. A level-2 cluster is a contiguous run of tokens, in
+    document order within; a level-1 cluster is a contiguous run of level-2 clusters.
+    Source: Squeezed Attention, section 4.1 and 4.3.
+    """
+    heads, num_tokens, _ = layer.keys.shape
+    anchors = _anchor_positions(num_tokens, settings).to(layer.keys.device)
+    first, last = settings.num_sinks, num_tokens - settings.num_tail
+    if first >= last:
+        return _gathered(layer, anchors.expand(heads, -1), len(anchors), None)
+    keys = layer.keys[:, first:last]
+    level2, level1, order = _two_levels(keys, kmeans, settings)
+    positions = torch.cat((anchors.expand(heads, -1), order + first), dim=1)
+    return _gathered(layer, positions, len(anchors), (level2, level1))
+
+
+def _anchor_positions(num_tokens: int, settings: ReadSettings) -> Tensor:
+    first, last = settings.num_sinks, num_tokens - settings.num_tail
+    if first >= last:
+        return torch.arange(num_tokens)
+    return torch.cat((torch.arange(first), torch.arange(last, num_tokens)))
+
+
+def _gathered(
+    layer: PrefilledLayer,
+    positions: Tensor,
+    num_anchors: int,
+    levels: tuple[Clusters, Clusters] | None,
+) -> LayerCache:
+    where = positions[..., None].expand(-1, -1, layer.keys.shape[2])
+    keys = layer.keys.gather(1, where)
+    level2, level1 = levels or (no_clusters(keys), no_clusters(keys))
+    return LayerCache(
+        keys=keys,
+        values=layer.values.gather(1, where),
+        positions=positions.to(torch.int32).contiguous(),
+        num_anchors=num_anchors,
+        level2=level2,
+        level1=level1,
+    )
+
+
+def _two_levels(
+    keys: Tensor, kmeans: KMeans, settings: ReadSettings
+) -> tuple[Clusters, Clusters, Tensor]:
+    """Both levels, and the order of tokens (heads, tokens) that makes their clusters runs."""
+    num_tokens = keys.shape[1]
+    num2 = _count(settings.level2_ratio, num_tokens)
+    num1 = min(num2, _count(settings.level1_ratio, num_tokens))
+    ones = torch.ones(keys.shape[:2], device=keys.device)
+    labels2 = kmeans.labels(keys, ones, num2)
+    means2 = weighted_means(keys, ones, labels2, num2)
+    sizes2 = torch.zeros(means2.shape[:2], device=keys.device).scatter_add_(1, labels2, ones)
+    labels1 = kmeans.labels(means2, sizes2, num1)
+    rank1, order1 = _ranks(labels1)  # level-2 clusters, level-1 clusters together
+    labels2 = rank1.gather(1, labels2)
+    means2 = _rows(means2, order1)
+    sizes2, labels1 = sizes2.gather(1, order1), labels1.gather(1, order1)
+    _, order = _ranks(labels2)
+    means1 = weighted_means(means2, sizes2, labels1, num1)
+    level2 = Clusters(means2.to(keys.dtype), _offsets(sizes2.long()))
+    level1 = Clusters(means1.to(keys.dtype), _offsets(_histogram(labels1, num1)))
+    return level2, level1, order
+
+
+def _count(ratio: float, num_tokens: int) -> int:
+    return min(num_tokens, max(1, round(ratio * num_tokens)))
+
+
+def _ranks(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Each item's place when sorted by label, and the items in that order; stable."""
+    order = labels.argsort(dim=1, stable=True)
+    return order.argsort(dim=1), order
+
+
+def _rows(points: Tensor, order: Tensor) -> Tensor:
+    return points.gather(1, order[..., None].expand(-1, -1, points.shape[2]))
+
+
+def _histogram(labels: Tensor, num_clusters: int) -> Tensor:
+    counts = torch.zeros(labels.shape[0], num_clusters, dtype=torch.int64, device=labels.device)
+    return counts.scatter_add_(1, labels, torch.ones_like(labels))
+
+
+def _offsets(sizes: Tensor) -> Tensor:
+    """Offsets (heads, clusters + 1) int32 of runs of the given sizes (heads, clusters)."""
+    start = sizes.new_zeros(sizes.shape[0], 1)
+    return torch.cat((start, sizes.cumsum(dim=1)), dim=1).to(torch.int32)

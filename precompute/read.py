@@ -1,0 +1,104 @@
+"""Reading a document: from text to everything that a question needs."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from common import plugins
+from common.errors import DocumentTooLong, EmptyDocument, UnknownPlugin
+from engine.curve import EVERYTHING
+from engine.document import DocumentCache, LayerCache, Page
+from engine.model import LoadedModel
+from engine.prompt import EncodedDocument
+from precompute import clustering
+from precompute.calibrate import calibrate
+from precompute.clustering.base import KMeans, KMeansConfig
+from precompute.layout import lay_out_clusters, lay_out_window
+from precompute.prefill import PrefilledLayer, prefill
+from precompute.settings import ReadSettings
+
+# Told a phase, and how many of the document's tokens it is through; may raise to stop the work.
+Progress = Callable[[str, int, int], None]
+
+
+def read_document(
+    model: LoadedModel,
+    text: str,
+    pages: Sequence[tuple[int, int, int]],
+    settings: ReadSettings,
+    progress: Progress,
+) -> DocumentCache:
+    """Prefill, cluster and calibrate a document.
+
+    Args:
+        text: the document's text.
+        pages: (number from 1, start, end) in characters.
+        progress: told each phase's progress in tokens: "prefill", "cluster", "calibrate".
+    Raises: EmptyDocument, or DocumentTooLong with both counts, before any work is done.
+    """
+    if settings.heads != "all":
+        raise UnknownPlugin(f"No head plan is called '{settings.heads}'; choose: all.")
+    encoded = encode(model, text, settings)
+    num_tokens = len(encoded.ids)
+    progress("prefill", 0, num_tokens)
+    layers = prefill(
+        model,
+        encoded.ids,
+        settings.chunk_tokens,
+        lambda done: progress("prefill", done, num_tokens),
+    )
+    document = DocumentCache(
+        layers=_lay_out(model, layers, settings, progress),
+        ids=encoded.ids,
+        offsets=encoded.offsets,
+        text=text,
+        pages=tuple(Page(*page) for page in pages),
+        num_sinks=min(settings.num_sinks, num_tokens),
+        lookup=settings.lookup,
+        curves=EVERYTHING,
+    )
+    return calibrate(
+        model,
+        document,
+        settings,
+        lambda done: progress("calibrate", num_tokens * done // settings.num_probes, num_tokens),
+    )
+
+
+def encode(model: LoadedModel, text: str, settings: ReadSettings) -> EncodedDocument:
+    """Tokenize a document and make sure that it fits with room for a question.
+
+    Raises: EmptyDocument, DocumentTooLong.
+    """
+    if not text.strip():
+        raise EmptyDocument("The document holds no text.")
+    encoded = model.prompt.encode_document(text)
+    most = model.spec.context_length - min(settings.reserve_tokens, model.spec.context_length // 2)
+    if len(encoded.ids) > most:
+        raise DocumentTooLong(
+            f"The document has {len(encoded.ids)} tokens; the model {model.name} takes {most} "
+            f"beside a question and its answer."
+        )
+    return encoded
+
+
+def _lay_out(
+    model: LoadedModel,
+    layers: Sequence[PrefilledLayer],
+    settings: ReadSettings,
+    progress: Progress,
+) -> tuple[LayerCache, ...]:
+    config = KMeansConfig(iterations=settings.kmeans_iterations, seed=settings.seed)
+    kmeans: KMeans = plugins.build(clustering, settings.clustering, config)
+    num_tokens = layers[0].keys.shape[1]
+    laid_out = []
+    with torch.inference_mode():
+        for index, layer in enumerate(layers):
+            window = model.spec.layers[index].window
+            laid_out.append(
+                lay_out_clusters(layer, kmeans, settings)
+                if window is None
+                else lay_out_window(layer, window)
+            )
+            progress("cluster", num_tokens * (index + 1) // len(layers), num_tokens)
+    return tuple(laid_out)

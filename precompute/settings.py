@@ -1,0 +1,48 @@
+"""How a document is read; every field is part of the artifact's fingerprint."""
+
+from dataclasses import asdict, dataclass
+
+from engine.document import LookupConfig
+from engine.fingerprint import digest
+from engine.model import LoadedModel
+
+FORMAT = 1  # of the artifact; a new one makes every older artifact stale
+
+
+@dataclass(frozen=True)
+class ReadSettings:
+    """Settings of the reading side.
+
+    Attributes:
+        chunk_tokens: tokens of prefill at a time.
+        num_sinks: leading tokens kept exact in every head.
+        num_tail: last tokens kept exact in every head.
+        level2_ratio, level1_ratio: centroids per clustered token.
+        clustering: name of a file in `precompute/clustering`.
+        kmeans_iterations: per level.
+        heads: name of the head plan; "all" makes every head a retrieval head.
+        num_probes: questions made from the document itself to calibrate budgets on.
+        reserve_tokens: room kept free in the model's context for question and answer.
+        dtype: of the stored tensors.
+        seed: of every random choice.
+        lookup: how clusters will be found.
+    """
+
+    chunk_tokens: int = 1024
+    num_sinks: int = 4
+    num_tail: int = 128
+    level2_ratio: float = 0.05
+    level1_ratio: float = 0.01
+    clustering: str = "torch"
+    kmeans_iterations: int = 10
+    heads: str = "all"
+    num_probes: int = 64
+    reserve_tokens: int = 256
+    dtype: str = "bfloat16"
+    seed: int = 0
+    lookup: LookupConfig = LookupConfig()
+
+
+def artifact_fingerprint(model: LoadedModel, settings: ReadSettings) -> str:
+    """Identify what an artifact depends on beside the document: format, model and settings."""
+    return digest({"format": FORMAT, "model": model.fingerprint, "settings": asdict(settings)})
