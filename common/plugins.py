@@ -1,4 +1,4 @@
-"""Plug-ins are files: a module in a folder that defines `build(config)` is registered by its name."""
+"""Plug-ins are files: a module in a folder that defines `build(config)` is registered by name."""
 
 import importlib
 import pkgutil

@@ -104,7 +104,8 @@ def answer(
     state = open_question(document, applied, mass)
     sampler = Sampler(sampling, model.repetition_penalty, model.device)
     pieces = PieceDecoder(model.tokenizer)
-    marks, num_asked, limit = {}, len(ids), min(sampling.max_tokens, room)
+    marks: dict[str, float] = {}
+    num_asked, limit = len(ids), min(sampling.max_tokens, room)
     finish, fresh = "length", ids
     while True:
         if cancelled():

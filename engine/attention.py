@@ -1,8 +1,8 @@
 """The one attention function that is registered with transformers.
 
-It owns nothing: each forward pass hands it a `AttentionState` through the keyword argument `lectern`,
-and the state owns causality, windows and caches. Because the name has no mask function, transformers
-builds and passes no mask.
+It owns nothing: each forward pass hands it an `AttentionState` through the keyword argument
+`lectern`, and the state owns causality, windows and caches. Because the name has no mask function,
+transformers builds and passes no mask.
 """
 
 from dataclasses import dataclass

@@ -48,7 +48,7 @@ class BudgetCurve:
 
 @dataclass(frozen=True)
 class BudgetCurves:
-    """One curve for the question's prefill, where all its tokens share a selection, one for decode."""
+    """One curve for the question's prefill, where its tokens share a selection, one for decode."""
 
     prefill: BudgetCurve
     decode: BudgetCurve

@@ -108,7 +108,7 @@ def find_evidence(document: DocumentCache, mass: Tensor, *, limit: int = 3) -> t
     shares = torch.zeros(len(sentences)).index_add_(0, owner, mass[inside]) / total
     best = shares.argsort(descending=True)[:limit].tolist()
     return tuple(
-        _passage(document, *sentences[index], float(shares[index]))
+        _passage(document, sentences[index], float(shares[index]))
         for index in best
         if shares[index] >= 0.02
     )
@@ -116,10 +116,12 @@ def find_evidence(document: DocumentCache, mass: Tensor, *, limit: int = 3) -> t
 
 def _last_token(rows: Tensor, group: int) -> Tensor:
     """(kv_heads, group x tokens, width) to the last token's (kv_heads, group, width)."""
-    return rows.unflatten(1, (group, -1))[:, :, -1]
+    heads, num_rows, width = rows.shape
+    return rows.reshape(heads, group, num_rows // group, width)[:, :, -1]
 
 
-def _passage(document: DocumentCache, start: int, end: int, weight: float) -> Evidence:
+def _passage(document: DocumentCache, span: tuple[int, int], weight: float) -> Evidence:
+    start, end = span
     quote = document.text[start:end].strip()
     if len(quote) > MAX_QUOTE_CHARS:
         quote = quote[: MAX_QUOTE_CHARS - 1] + "…"

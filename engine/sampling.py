@@ -42,7 +42,7 @@ class Sampler:
 
     def next_token(self, ids: Tensor, logits: Tensor) -> int:
         """Draw from logits (vocabulary,), after `ids` (tokens,) of question and answer so far."""
-        scores = self._processors(ids[None], logits[None])
+        scores = self._processors(ids[None], logits[None])  # type: ignore[arg-type]
         if self._greedy:
             return int(scores.argmax(dim=-1))
         weights = torch.softmax(scores, dim=-1)

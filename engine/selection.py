@@ -9,8 +9,8 @@ from torch import Tensor
 from common.errors import InvalidInput
 from engine.curve import Thresholds
 from engine.document import LayerCache, LookupConfig
-from engine.kernels.score_clusters import log_cluster_scores
 from engine.kernels.attend_keys.reference import scores_reference
+from engine.kernels.score_clusters import log_cluster_scores
 
 
 def _mean(log_scores: Tensor) -> Tensor:
@@ -50,7 +50,8 @@ def aggregate(log_scores: Tensor, group: int, how: str) -> Tensor:
     """
     if how not in AGGREGATIONS:
         raise InvalidInput(f"Aggregation '{how}' is none of {', '.join(AGGREGATIONS)}.")
-    return AGGREGATIONS[how](log_scores.unflatten(1, (group, -1)))
+    heads, rows, clusters = log_scores.shape
+    return AGGREGATIONS[how](log_scores.reshape(heads, group, rows // group, clusters))
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,8 @@ def select(
 ) -> Selection:
     """Choose the clusters whose aggregated score reaches the thresholds.
 
-    Source: Squeezed Attention, section 4; hierarchical lookup section 4.3. Where level 1 prunes, the
-    pruned clusters keep their place in the denominator through their level-1 centroids.
+    Source: Squeezed Attention, section 4; hierarchical lookup section 4.3. Where level 1 prunes,
+    the pruned clusters keep their place in the denominator through their level-1 centroids.
     """
     if config.levels == 1:
         return _one_level(lookup, layer, thresholds, config)
@@ -133,7 +134,8 @@ def _two_levels(
     keep1 = aggregate(scores1, lookup.group, config.aggregation) >= thresholds.level1  # (heads, K1)
     pruned_lse = _pruned_mass(lookup, layer, sizes1, keep1)
     candidates = _members(keep1, layer.level1.sizes)  # per head: level-2 clusters
-    tokens, centroids_read = [], keep1.numel()
+    tokens: list[Tensor] = []
+    centroids_read = keep1.numel()
     for head, clusters in enumerate(candidates):
         scores2 = log_cluster_scores(
             lookup.rows[head : head + 1],

@@ -58,7 +58,8 @@ class ScoreHistogram:
         )
         if not self._apart:
             return aggregate(scores, lookup.group, self._config.aggregation)[None]
-        steps = scores.unflatten(1, (lookup.group, -1)).unbind(dim=2)
+        heads, rows, clusters = scores.shape
+        steps = scores.reshape(heads, lookup.group, rows // lookup.group, clusters).unbind(dim=2)
         return torch.stack(
             [aggregate(step, lookup.group, self._config.aggregation) for step in steps]
         )

@@ -1,7 +1,5 @@
 """Physical order: clusters become contiguous runs, so that loads are coalesced."""
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 

@@ -1,6 +1,6 @@
 """How a document is read; every field is part of the artifact's fingerprint."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from engine.document import LookupConfig
 from engine.fingerprint import digest
@@ -40,7 +40,7 @@ class ReadSettings:
     reserve_tokens: int = 256
     dtype: str = "bfloat16"
     seed: int = 0
-    lookup: LookupConfig = LookupConfig()
+    lookup: LookupConfig = field(default_factory=LookupConfig)
 
 
 def artifact_fingerprint(model: LoadedModel, settings: ReadSettings) -> str:

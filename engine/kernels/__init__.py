@@ -1,1 +1,1 @@
-"""One folder an operation: `op.py` is the contract, `reference.py` the plain torch that defines it."""
+"""One folder an operation: `op.py` is the contract, `reference.py` defines it in plain torch."""
