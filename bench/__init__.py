@@ -1,0 +1,1 @@
+"""Performance and accuracy programs, with their results in `results/`."""

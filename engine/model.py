@@ -62,9 +62,8 @@ def load_model(path: str, *, device: str = "auto", dtype: str = "auto") -> Loade
     )
     tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     fingerprint = model_fingerprint(folder, str(kind).removeprefix("torch."))
-    return assemble(
-        model.to(where).eval(), tokenizer, name=Path(path).name, fingerprint=fingerprint
-    )
+    model.train(False).to(device=where)
+    return assemble(model, tokenizer, name=Path(path).name, fingerprint=fingerprint)
 
 
 def assemble(model: Any, tokenizer: Any, *, name: str, fingerprint: str) -> LoadedModel:

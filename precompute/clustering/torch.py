@@ -6,7 +6,9 @@ from torch.nn.functional import normalize
 
 from precompute.clustering.base import KMeansConfig, weighted_means
 
-MAX_SCORES = 1 << 26  # fp32 similarities held at a time: 256 MiB
+# fp32 similarities held at a time: on a CPU what its cache holds (2 MiB; 4 times as fast as 256 MiB
+# on 16K keys x 812 centroids), on a GPU what fills it.
+MAX_SCORES = {"cpu": 1 << 19, "cuda": 1 << 28}
 
 
 def build(config: KMeansConfig) -> "TorchKMeans":
@@ -37,7 +39,7 @@ class TorchKMeans:
 
 def _nearest(units: Tensor, centroids: Tensor) -> Tensor:
     heads, points, _ = units.shape
-    block = max(1, MAX_SCORES // (heads * centroids.shape[1]))
+    block = max(1, MAX_SCORES[units.device.type] // (heads * centroids.shape[1]))
     parts = [
         torch.matmul(units[:, at : at + block], centroids.transpose(1, 2)).argmax(dim=-1)
         for at in range(0, points, block)

@@ -1,0 +1,71 @@
+"""What every result carries: machine, versions, commit; and how samples become percentiles."""
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+RESULTS = Path(__file__).parent / "results"
+PACKAGES = ("torch", "transformers", "numpy", "safetensors")
+
+
+def percentiles(samples: Sequence[float]) -> dict[str, float]:
+    """p20, p50 and p80 of at least two samples, and their number."""
+    cuts = statistics.quantiles(samples, n=10, method="inclusive")
+    return {"p20": cuts[1], "p50": cuts[4], "p80": cuts[7], "n": len(samples)}
+
+
+def circumstances(device: str) -> dict[str, Any]:
+    """Where and with what a figure was produced."""
+    gpu = torch.cuda.get_device_name(0) if device == "cuda" else None
+    return {
+        "device": device,
+        "gpu": gpu,
+        "processor": _processor(),
+        "cores": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in PACKAGES},
+        "commit": commit(),
+    }
+
+
+def commit() -> str:
+    """The commit that ran, with `+` where the tree had changes to code."""
+    root = Path(__file__).parent.parent
+    try:
+        head = _git(root, "rev-parse", "--short=12", "HEAD")
+        dirty = _git(root, "status", "--porcelain", "--untracked-files=no", "--", "*.py")
+    except (OSError, subprocess.CalledProcessError):
+        return os.environ.get("BENCH_COMMIT", "unknown")  # a copy without its history
+    return head + ("+" if dirty else "")
+
+
+def write(name: str, result: Mapping[str, Any], folder: Path = RESULTS) -> Path:
+    """Write a result as JSON; returns its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    return path
+
+
+def _git(root: Path, *arguments: str) -> str:
+    run = subprocess.run(
+        ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True
+    )
+    return run.stdout.strip()
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())
