@@ -1,4 +1,4 @@
-"""The question desk: a bounded queue before a few threads, each question cancellable at any time."""
+"""The question desk: a bounded queue before a few threads, all of it cancellable."""
 
 import asyncio
 import threading
@@ -41,6 +41,7 @@ class Ticket(Generic[Item]):
         self._stop: LecternError | None = None
         self._loop = asyncio.get_running_loop()
         self._items: asyncio.Queue[Item | Exception | type[_End]] = asyncio.Queue()
+        self._first: Item | Exception | type[_End] | None = None
 
     @property
     def queue_ms(self) -> float:
@@ -74,10 +75,21 @@ class Ticket(Generic[Item]):
         except Exception as error:
             self._emit(error)
 
+    async def settle(self, wait_s: float) -> None:
+        """Wait up to `wait_s` for the first item, so that an early refusal is still a status.
+
+        Raises: what stopped the work before its first item.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                self._first = await self._next()
+        if isinstance(self._first, Exception):
+            raise self._first
+
     async def __aiter__(self) -> AsyncIterator[Item]:
         """Yield the items; raise what stopped the work, or QuestionTimeout."""
         while True:
-            item = await self._next()
+            item, self._first = self._first or await self._next(), None
             if item is _End:
                 return
             if isinstance(item, Exception):
@@ -158,7 +170,7 @@ class QuestionDesk:
     def cancel_topic(self, topic: object, error: LecternError) -> None:
         """Stop every question about `topic`, say a deleted document, with `error`."""
         with self._changed:
-            tickets = [ticket for ticket in (*self._waiting, *self._running)]
+            tickets = (*self._waiting, *self._running)
         for ticket in tickets:
             if ticket.topic == topic:
                 self.cancel(ticket, error)

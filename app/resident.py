@@ -13,7 +13,7 @@ class Sized(Protocol):
     """Anything that knows how many bytes it holds."""
 
     @property
-    def nbytes(self) -> int:
+    def num_bytes(self) -> int:
         """Bytes held in memory."""
         ...
 
@@ -78,7 +78,7 @@ class ResidentDocuments(Generic[Cache]):
         with self._lock:
             self._loading.pop(key, None)  # what is being loaded will not be kept
             if (cache := self._kept.pop(key, None)) is not None:
-                self._num_bytes -= cache.nbytes
+                self._num_bytes -= cache.num_bytes
 
     def occupancy(self) -> Occupancy:
         """Count what is in memory."""
@@ -91,9 +91,7 @@ class ResidentDocuments(Generic[Cache]):
         mine = key not in self._loading
         return self._loading.setdefault(key, Future()), mine
 
-    def _load(
-        self, key: Hashable, load: Callable[[], Cache], pending: Future[Cache]
-    ) -> Cache:
+    def _load(self, key: Hashable, load: Callable[[], Cache], pending: Future[Cache]) -> Cache:
         try:
             cache = load()
         except BaseException as error:
@@ -115,10 +113,10 @@ class ResidentDocuments(Generic[Cache]):
         return True
 
     def _keep(self, key: Hashable, cache: Cache) -> None:
-        if cache.nbytes > self._limit_bytes:
+        if cache.num_bytes > self._limit_bytes:
             return
-        while self._kept and self._num_bytes + cache.nbytes > self._limit_bytes:
+        while self._kept and self._num_bytes + cache.num_bytes > self._limit_bytes:
             _, oldest = self._kept.popitem(last=False)
-            self._num_bytes -= oldest.nbytes
+            self._num_bytes -= oldest.num_bytes
         self._kept[key] = cache
-        self._num_bytes += cache.nbytes
+        self._num_bytes += cache.num_bytes

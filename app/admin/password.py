@@ -1,0 +1,37 @@
+"""The dashboard's password: made at the first start, shown once, kept as an argon2id hash."""
+
+import secrets
+from pathlib import Path
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+FILE = "admin-password.hash"
+NUM_BYTES = 15
+
+
+def ensure_password(data_dir: Path) -> str | None:
+    """Make a password if there is none yet.
+
+    Returns: the new password, to be shown once; None if one was made before. Delete the file
+        `admin-password.hash` in `data_dir` and start again to get another.
+    """
+    path = data_dir / FILE
+    data_dir.mkdir(parents=True, exist_ok=True)
+    password = secrets.token_urlsafe(NUM_BYTES)
+    try:
+        with path.open("x", encoding="ascii") as file:
+            path.chmod(0o600)
+            file.write(PasswordHasher().hash(password))
+    except FileExistsError:
+        return None
+    return password
+
+
+def check_password(data_dir: Path, password: str) -> bool:
+    """Tell whether `password` is the dashboard's; takes tens of milliseconds on purpose."""
+    try:
+        stored = (data_dir / FILE).read_text(encoding="ascii")
+        return PasswordHasher().verify(stored, password)
+    except (FileNotFoundError, VerificationError, InvalidHashError):
+        return False

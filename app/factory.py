@@ -1,0 +1,59 @@
+"""The application: routers, each closed by default, inside one envelope."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.concurrency import run_in_threadpool
+
+from app import errors
+from app.admin import routes as admin
+from app.auth import authenticate
+from app.envelope import Envelope
+from app.routes import ask, documents, health
+from app.services import Services
+from app.upload import sweep
+
+GRACE_S = 25.0
+schema = APIRouter()
+
+
+@schema.get("/openapi.json", include_in_schema=False)
+async def openapi(request: Request) -> dict[str, Any]:
+    """Return the API's schema."""
+    described: dict[str, Any] = request.app.openapi()
+    return described
+
+
+def create_app(services: Services) -> FastAPI:
+    """Make the app around `services`; its lifespan starts and stops the question threads."""
+    app = FastAPI(
+        title="Lectern",
+        version=version("lectern"),
+        lifespan=_lifespan,
+        openapi_url=None,  # served by a route that asks for a key
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.services = services
+    for router in (documents.router, ask.router, schema):
+        app.include_router(router, dependencies=[Depends(authenticate)])
+    app.include_router(health.router)
+    admin.install(app)
+    errors.install(app)
+    app.add_middleware(Envelope, max_upload_bytes=services.settings.server.max_upload_bytes)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    services: Services = app.state.services
+    await run_in_threadpool(sweep, services.settings.data_dir / "incoming")
+    services.questions.start()
+    try:
+        yield
+    finally:
+        await run_in_threadpool(services.questions.close, GRACE_S)

@@ -1,0 +1,67 @@
+"""Opening a ready document: only from an artifact that is whole and of this model."""
+
+from uuid import UUID
+
+import structlog
+
+from app.resident import Resident
+from app.services import Services
+from common.errors import (
+    CacheRebuilding,
+    CacheStale,
+    CorruptArtifact,
+    DocumentFailed,
+    DocumentNotReady,
+)
+from engine.document import DocumentCache
+from storage.records import ArtifactRecord, DocumentRecord
+
+REBUILDING = "The stored cache of this document was damaged and is being rebuilt; ask again later."
+STALE = "This document was read by another model or settings; it is being read again, ask later."
+
+
+def check_ready(document: DocumentRecord) -> None:
+    """Let only documents pass that can be asked.
+
+    Raises: DocumentNotReady, CacheRebuilding, or DocumentFailed with the reason of the failure.
+    """
+    if document.status == "failed":
+        raise DocumentFailed(f"{document.error_code}: {document.error_message}")
+    if document.status == "rebuilding":
+        raise CacheRebuilding("The cache of this document is being rebuilt; ask again later.")
+    if document.status != "ready":
+        raise DocumentNotReady(
+            f"The document is still {document.status}; follow its events and ask when it is ready."
+        )
+
+
+def open_document(services: Services, document: DocumentRecord) -> Resident[DocumentCache]:
+    """Return the document's cache, from memory or from storage.
+
+    Raises: CacheStale or CacheRebuilding, after having it read again.
+    """
+    artifact = services.storage.artifacts.current(document.id)
+    if artifact is None:
+        _read_again(services, document.id)
+        raise CacheRebuilding(REBUILDING)
+    if artifact.fingerprint != services.fingerprint:
+        _read_again(services, document.id)
+        raise CacheStale(STALE)
+    try:
+        return services.resident.get(artifact.id, lambda: _load(services, artifact))
+    except CorruptArtifact as error:
+        services.storage.artifacts.quarantine(artifact)
+        _read_again(services, document.id)
+        raise CacheRebuilding(REBUILDING) from error
+
+
+def _load(services: Services, artifact: ArtifactRecord) -> DocumentCache:
+    stored = services.storage.artifacts.load(artifact)
+    model = services.model
+    return services.unpack(stored.manifest, stored.files, device=model.device, dtype=model.dtype)
+
+
+def _read_again(services: Services, document_id: UUID) -> None:
+    structlog.get_logger("lectern.library").warning("read again", document_id=str(document_id))
+    services.storage.jobs.enqueue(document_id)
+    services.storage.bell.ring()
