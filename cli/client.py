@@ -1,0 +1,168 @@
+"""A client of the HTTP API, as small as the commands need it."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import httpx
+
+from common.errors import LecternError
+
+CONNECT_S = 5.0
+READ_S = 600.0  # a streamed answer may wait in the queue for minutes
+PAGE = 100
+Event = tuple[str, dict[str, Any]]
+
+
+class Refused(LecternError):
+    """The server said no, or nothing that we understand."""
+
+    code = "refused"
+
+
+class NoServer(LecternError):
+    """Nobody answers at the address."""
+
+    code = "no_server"
+
+
+class Client:
+    """Speaks to one server with one API key; a context manager.
+
+    Every method raises Refused with the server's own sentence, or NoServer.
+
+    Args:
+        url: the server's address, such as http://127.0.0.1:8080.
+        key: an API key; None where only open routes are asked.
+        transport: takes the network's place in tests.
+    """
+
+    def __init__(
+        self, url: str, key: str | None, *, transport: httpx.BaseTransport | None = None
+    ) -> None:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._url = url
+        self._http = httpx.Client(
+            base_url=url,
+            headers=headers,
+            timeout=httpx.Timeout(READ_S, connect=CONNECT_S),
+            transport=transport,
+            trust_env=False,  # a proxy has no business between this machine and itself
+        )
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_reason: object) -> None:
+        self._http.close()
+
+    def upload(self, filename: str, file: IO[bytes]) -> dict[str, Any]:
+        """Send a file; returns its document (the one that is there already, if it is)."""
+        return self._json("POST", "/documents", files={"file": (filename, file)})
+
+    def upload_path(self, path: Path) -> dict[str, Any]:
+        """As `upload`, from a path."""
+        with path.open("rb") as file:
+            return self.upload(path.name, file)
+
+    def document(self, document_id: str) -> dict[str, Any]:
+        """One document."""
+        return self._json("GET", f"/documents/{document_id}")
+
+    def documents(self) -> Iterator[dict[str, Any]]:
+        """All documents, newest first, fetched page by page."""
+        after: dict[str, str] = {}
+        while True:
+            page = self._json("GET", "/documents", params={"limit": str(PAGE), **after})
+            yield from page["data"]
+            if not page["has_more"]:
+                return
+            after = {"after": page["last_id"]}
+
+    def events(self, document_id: str) -> Iterator[dict[str, Any]]:
+        """Progress of a document until it is ready or has failed."""
+        for name, data in self._stream("GET", f"/documents/{document_id}/events"):
+            if name == "error":
+                raise Refused(_sentence(data))
+            yield data
+
+    def ask(self, document_id: str, question: str, **options: Any) -> dict[str, Any]:
+        """One whole answer; `options` as in the HTTP body (`budget`, `max_tokens`, ...)."""
+        body = {"question": question, **_given(options)}
+        return self._json("POST", f"/documents/{document_id}/ask", json=body)
+
+    def ask_streaming(self, document_id: str, question: str, **options: Any) -> Iterator[Event]:
+        """("piece", {"text"}) as they come, then ("answer", the whole answer)."""
+        body = {"question": question, "stream": True, **_given(options)}
+        for name, data in self._stream("POST", f"/documents/{document_id}/ask", json=body):
+            if name == "error":
+                raise Refused(_sentence(data))
+            yield name, data
+
+    def _json(self, method: str, path: str, **request: Any) -> dict[str, Any]:
+        try:
+            response = self._http.request(method, path, **request)
+        except httpx.HTTPError as error:
+            raise self._unreachable(error) from error
+        _check(response)
+        return _parsed(response.text)
+
+    def _stream(self, method: str, path: str, **request: Any) -> Iterator[Event]:
+        try:
+            with self._http.stream(method, path, **request) as response:
+                if response.is_error:
+                    response.read()
+                _check(response)
+                yield from _events(response.iter_lines())
+        except httpx.HTTPError as error:
+            raise self._unreachable(error) from error
+
+    def _unreachable(self, error: httpx.HTTPError) -> LecternError:
+        if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+            return NoServer(f"No server answers at {self._url}. Start one with `lectern serve`.")
+        if isinstance(error, httpx.TimeoutException):
+            return NoServer(f"The server at {self._url} did not answer in time.")
+        return NoServer(f"The connection to {self._url} broke off.")
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _check(response: httpx.Response) -> None:
+    """Raise Refused with the server's own sentence if this is an error."""
+    if response.is_error:
+        hint = " Set LECTERN_API_KEY." if response.status_code == 401 else ""
+        raise Refused(_sentence(_parsed(response.text)) + hint)
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(text)
+    except ValueError:
+        parsed = None
+    if not isinstance(parsed, dict):
+        raise Refused("What answers at this address is not a Lectern server.")
+    return parsed
+
+
+def _sentence(body: Mapping[str, Any]) -> str:
+    """The message of an error body."""
+    error = body.get("error")
+    message = error.get("message") if isinstance(error, dict) else None
+    return str(message) if message else "The server refused without saying why."
+
+
+def _events(lines: Iterable[str]) -> Iterator[Event]:
+    """Server-sent events: name and JSON data; comments and unknown fields are passed over."""
+    name, data = "message", []
+    for line in lines:
+        field, _, value = line.partition(":")
+        if field == "event":
+            name = value.strip()
+        elif field == "data":
+            data.append(value.removeprefix(" "))
+        elif not line and data:
+            yield name, _parsed("\n".join(data))
+            name, data = "message", []

@@ -1,0 +1,98 @@
+"""The composition root: settings in, a server or a worker out.
+
+Only this module brings the packages together, and only `serve`, `worker` and `demo` import it:
+torch takes seconds that the client commands need not wait.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from fastapi import FastAPI
+from workers.worker import Worker
+
+import reader
+from app.admin.password import ensure_password
+from app.factory import create_app
+from app.services import Services, make_services
+from common.settings import PrecomputeSettings, Settings
+from engine.model import LoadedModel, load_model
+from precompute.settings import ReadSettings, artifact_fingerprint
+from storage import Storage, open_storage
+
+READER = Path(reader.__file__).parent
+WEIGHTS = READER / "weights"
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A whole server in one process, not yet running."""
+
+    settings: Settings
+    storage: Storage
+    services: Services
+    app: FastAPI
+    worker: Worker | None
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """What a first start makes and shows once; None where it exists already."""
+
+    api_key: str | None
+    admin_password: str | None
+
+
+def open_model(settings: Settings) -> LoadedModel:
+    """The model that `settings` name; the bundled reader if they name none."""
+    return load_model(model_path(settings), device=settings.device, dtype=settings.dtype)
+
+
+def model_path(settings: Settings) -> str:
+    """Folder or id of the model."""
+    return settings.model or str(WEIGHTS)
+
+
+def open_stack(settings: Settings) -> Stack:
+    """Open storage, load the model and build the app, with a worker if one is embedded."""
+    storage = open_storage(settings)
+    model = open_model(settings)
+    fingerprint = artifact_fingerprint(model, reading(settings.precompute))
+    services = make_services(settings, storage, model, fingerprint)
+    worker = make_worker(settings, storage, model) if settings.server.embedded_worker else None
+    return Stack(settings, storage, services, create_app(services), worker)
+
+
+def open_worker(settings: Settings) -> tuple[Worker, Storage]:
+    """Open storage and load the model for a worker of its own."""
+    storage = open_storage(settings)
+    return make_worker(settings, storage, open_model(settings)), storage
+
+
+def make_worker(settings: Settings, storage: Storage, model: LoadedModel) -> Worker:
+    """A worker around a model that is loaded already."""
+    return Worker(storage, lambda: model, settings)
+
+
+def make_secrets(stack: Stack) -> Secrets:
+    """Make the first API key and the dashboard's password, if there are none."""
+    storage = stack.storage
+    key = None if storage.keys.any() else storage.keys.create_default("first start")
+    return Secrets(key, ensure_password(stack.settings.data_dir))
+
+
+def reading(settings: PrecomputeSettings) -> ReadSettings:
+    """The frozen settings of the reading side, field for field."""
+    names = {field.name for field in fields(ReadSettings)}
+    given = {name: value for name, value in settings.model_dump().items() if name in names}
+    return ReadSettings(**given)
+
+
+def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """LECTERN_ variables that no setting reads: most likely misspelt."""
+    known = {*Settings.model_fields, "url", "api_key"}
+    ours = (name for name in environment if name.startswith("LECTERN_"))
+    return sorted(
+        name for name in ours if name.removeprefix("LECTERN_").split("__")[0].lower() not in known
+    )

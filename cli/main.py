@@ -1,0 +1,175 @@
+"""`lectern`: a server, a worker, a demo, and a client for them."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from cli import documents as commands
+from cli.client import Client
+from cli.options import DEFAULT_URL, AsJson, DataDir, Key, Url, given, read_settings
+from cli.show import make_console, say
+from common.errors import LecternError
+
+app = typer.Typer(
+    name="lectern",
+    help="Read a long document once, ask it any number of questions fast.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    epilog="Settings are environment variables, LECTERN_...; the README lists them.",
+)
+
+
+def main() -> None:
+    """The command's entry: errors become one plain sentence and exit code 1."""
+    try:
+        app()
+    except LecternError as error:
+        Console(stderr=True, highlight=False).print(
+            f"Error: {error.message}", markup=False, soft_wrap=True
+        )
+        sys.exit(1)
+
+
+@app.command()
+def demo(
+    port: Annotated[int, typer.Option(help="Port to serve on; 0 takes a free one.")] = 0,
+    leave: Annotated[
+        bool, typer.Option("--exit", help="Stop after the questions, even in a terminal.")
+    ] = False,
+) -> None:
+    """Upload a handbook, watch it being read, ask eight questions, keep serving.
+
+    Needs no network. Runs a server with an embedded worker on SQLite in a folder of its own, which
+    is removed at the end. In a terminal the server then stays up until Ctrl-C. Fewer than six right
+    answers of eight are a failure (exit code 1).
+    """
+    from cli.demo import run
+
+    server = {"port": port, "embedded_worker": True}
+    settings = read_settings(database_url=None, redis_url=None, server=server)
+    run(make_console(), settings, stay=sys.stdout.isatty() and not leave)
+
+
+@app.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address (LECTERN_SERVER__HOST).")] = None,
+    port: Annotated[int | None, typer.Option(help="Port (LECTERN_SERVER__PORT; 8080).")] = None,
+    data_dir: DataDir = None,
+    worker: Annotated[
+        bool | None,
+        typer.Option(
+            "--worker/--no-worker",
+            help="Read documents in this process (LECTERN_SERVER__EMBEDDED_WORKER; yes).",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Serve the HTTP API and the dashboard, reading documents in the same process.
+
+    The first start prints an API key and the dashboard's password, once.
+    """
+    from cli.serve import run
+
+    server = given(host=host, port=port, embedded_worker=worker)
+    run(make_console(), read_settings(**given(data_dir=data_dir), server=server))
+
+
+@app.command()
+def worker(data_dir: DataDir = None) -> None:
+    """Read documents that are waiting, beside a server that was started with --no-worker.
+
+    Shares the server's database and data folder.
+    """
+    from cli.serve import run_worker
+
+    run_worker(make_console(), read_settings(**given(data_dir=data_dir)))
+
+
+@app.command()
+def upload(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            exists=True, dir_okay=False, readable=True, help="TXT, Markdown, HTML, PDF or DOCX."
+        ),
+    ],
+    wait: Annotated[
+        bool, typer.Option("--wait", "-w", help="Show progress until every file is read.")
+    ] = False,
+    url: Url = DEFAULT_URL,
+    key: Key = None,
+) -> None:
+    """Upload files to be read. The same file again gives the same document."""
+    with Client(url, key) as client:
+        commands.upload(client, make_console(), files, wait=wait)
+
+
+@app.command()
+def ask(
+    document: Annotated[
+        str, typer.Argument(help="The document's id, the beginning of it, or its file name.")
+    ],
+    question: Annotated[str, typer.Argument(help="The question, in quotes.")],
+    budget: Annotated[
+        str,
+        typer.Option(
+            help="How much of the document's cache may be read per token: fast (5 %), balanced "
+            "(15 %), exact (all), or a number up to 1."
+        ),
+    ] = "balanced",
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Longest answer.", show_default=False)
+    ] = None,
+    temperature: Annotated[float, typer.Option(min=0, max=2, help="0 is greedy.")] = 0.0,
+    top_p: Annotated[float, typer.Option(min=0, max=1, help="Nucleus sampling.")] = 1.0,
+    seed: Annotated[int | None, typer.Option(help="For sampling.", show_default=False)] = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+    key: Key = None,
+) -> None:
+    """Ask a document that is ready; prints the answer and the passages attended to."""
+    options = {
+        "budget": _budget(budget),
+        "max_tokens": max_tokens,
+        "temperature": temperature,
+        "top_p": top_p,
+        "seed": seed,
+    }
+    command = commands.ask_json if as_json else commands.ask
+    with Client(url, key) as client:
+        command(client, make_console(), document, question, options)
+
+
+@app.command()
+def documents(as_json: AsJson = False, url: Url = DEFAULT_URL, key: Key = None) -> None:
+    """List the documents with their state and the size of their caches.
+
+    Ids are shortened; --json prints them whole.
+    """
+    command = commands.show_documents_json if as_json else commands.show_documents
+    with Client(url, key) as client:
+        command(client, make_console())
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    from importlib.metadata import version as version_of
+
+    say(make_console(), version_of("lectern"))
+
+
+def _budget(text: str) -> str | float:
+    """A number if it is one; the server knows the names."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+if __name__ == "__main__":
+    main()

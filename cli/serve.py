@@ -1,0 +1,58 @@
+"""The commands that run until they are told to stop."""
+
+from rich.console import Console
+
+from cli.compose import (
+    Secrets,
+    make_secrets,
+    model_path,
+    open_stack,
+    open_worker,
+    unknown_variables,
+)
+from cli.serving import listen, serve, url_of, work
+from cli.show import say
+from common.logging import configure
+from common.settings import Settings
+
+
+def run(console: Console, settings: Settings) -> None:
+    """Serve until SIGINT or SIGTERM; running answers may finish first.
+
+    Raises: CannotServe if the port is taken; UnsupportedModel.
+    """
+    configure(settings.log_level, as_json=settings.log_json)
+    _warn(console)
+    listener = listen(settings.server.host, settings.server.port)
+    say(console, f"Loading {model_path(settings)} ...")
+    stack = open_stack(settings)
+    url = url_of(listener)
+    show_secrets(console, make_secrets(stack))
+    say(console, f"Lectern serves on {url} (dashboard: {url}/admin). Ctrl-C stops it.")
+    serve(stack, listener)
+
+
+def run_worker(console: Console, settings: Settings) -> None:
+    """Read waiting documents until SIGINT or SIGTERM."""
+    configure(settings.log_level, as_json=settings.log_json)
+    _warn(console)
+    say(console, f"Loading {model_path(settings)} ...")
+    worker, storage = open_worker(settings)
+    say(console, "Waiting for documents. Ctrl-C stops the worker.")
+    try:
+        work(worker)
+    finally:
+        storage.close()
+
+
+def show_secrets(console: Console, secrets: Secrets) -> None:
+    """Print what a first start made; only its hash is kept."""
+    if secrets.api_key is not None:
+        say(console, f"API key, shown only now:            {secrets.api_key}")
+    if secrets.admin_password is not None:
+        say(console, f"Dashboard password, shown only now: {secrets.admin_password}")
+
+
+def _warn(console: Console) -> None:
+    for name in unknown_variables():
+        say(console, f"Warning: no setting is called {name}; it is ignored.")
