@@ -104,8 +104,7 @@ class _Spool:
 
     def flush(self) -> None:
         try:
-            self._file.write(self.buffer)
-            self._file.flush()
+            _write(self._file, self.buffer)
         except OSError as error:
             if error.errno in NO_SPACE:
                 raise StorageFull("No space is left for uploads; try again later.") from error
@@ -124,6 +123,11 @@ class _Spool:
         except OSError:  # the disk is full: unwritten bytes are of no use any more
             self._file.close()
         self.path.unlink(missing_ok=True)
+
+
+def _write(file: IO[bytes], data: bytearray) -> None:
+    file.write(data)
+    file.flush()
 
 
 class _Parts:
