@@ -72,7 +72,7 @@ def same_origin(request: Request) -> bool:
 
 def same_token(session: Session, given: str) -> bool:
     """Whether a form carries its session's token."""
-    return hmac.compare_digest(session.csrf.encode(), given.encode())
+    return hmac.compare_digest(session.csrf.encode(), given.encode(errors="surrogatepass"))
 
 
 def install(app: FastAPI) -> None:
