@@ -1,6 +1,6 @@
 """The bars: each figure that an issue asks for, filled in from the result that shows it.
 
-    python -m bench.bars          fill in `measured` and `commit` from bench/results/, then print
+python -m bench.bars          fill in `measured` and `commit` from bench/results/, then print
 """
 
 import json
@@ -46,7 +46,9 @@ def filled(bar: dict[str, Any]) -> dict[str, Any]:
 def is_met(bar: dict[str, Any]) -> bool:
     """Whether what was measured reaches what is required."""
     higher = bar["better"] == "higher"
-    return bool(bar["measured"] >= bar["required"] if higher else bar["measured"] <= bar["required"])
+    return bool(
+        bar["measured"] >= bar["required"] if higher else bar["measured"] <= bar["required"]
+    )
 
 
 def _verdict(bar: dict[str, Any]) -> str:

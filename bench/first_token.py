@@ -60,7 +60,9 @@ def measure(path: str, num_tokens: int, repeats: int, device: str) -> dict[str, 
     """Read a document of `num_tokens` tokens and time questions about it."""
     model = load_model(path, device=device)
     text = document_of(model, HANDBOOK.read_text(), num_tokens)
-    plain = AutoModelForCausalLM.from_pretrained(path, dtype=model.dtype, attn_implementation="sdpa")
+    plain = AutoModelForCausalLM.from_pretrained(
+        path, dtype=model.dtype, attn_implementation="sdpa"
+    )
     plain.to(model.device)
     settings = ReadSettings()
     document = read_document(model, text, [(1, 0, len(text))], settings, lambda *_: None)
@@ -108,9 +110,7 @@ def document_of(model: LoadedModel, text: str, num_tokens: int) -> str:
     return text[: int(offsets[num_tokens - 1, 1])]
 
 
-def reload(
-    model: LoadedModel, document: DocumentCache, dtype: str
-) -> tuple[DocumentCache, float]:
+def reload(model: LoadedModel, document: DocumentCache, dtype: str) -> tuple[DocumentCache, float]:
     """Write the artifact's files, and time reading and unpacking them."""
     manifest, files = pack(document, dtype)
     with TemporaryDirectory() as folder:
