@@ -12,9 +12,7 @@ from typing import Any
 from bench.record import RESULTS
 
 BARS = Path(__file__).parent / "bars.toml"
-KEYS = (
-    "issue", "bar", "required", "measured", "unit", "better", "command", "result", "field", "commit",
-)  # fmt: skip
+KEYS = tuple("issue bar required measured unit better command result field commit".split())
 
 
 def main() -> None:

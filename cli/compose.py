@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from fastapi import FastAPI
+from transformers.utils.logging import disable_progress_bar
 from workers.worker import Worker
 
 import reader
@@ -46,6 +47,7 @@ class Secrets:
 
 def open_model(settings: Settings) -> LoadedModel:
     """The model that `settings` name; the bundled reader if they name none."""
+    disable_progress_bar()  # of loading weights: it would break up our own output
     return load_model(model_path(settings), device=settings.device, dtype=settings.dtype)
 
 
