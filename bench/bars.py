@@ -12,7 +12,20 @@ from typing import Any
 from bench.record import RESULTS
 
 BARS = Path(__file__).parent / "bars.toml"
-KEYS = tuple("issue bar required measured unit better command result field commit".split())
+KEYS = tuple(
+    [
+        "issue",
+        "bar",
+        "required",
+        "measured",
+        "unit",
+        "better",
+        "command",
+        "result",
+        "field",
+        "commit",
+    ]
+)
 
 
 def main() -> None:

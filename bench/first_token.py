@@ -1,4 +1,4 @@
-"""Time to the first token of a question about a document that was read before, against re-reading it.
+"""Time to the first token of a question on a document that was read, against re-reading it.
 
     python -m bench.first_token --tokens 16384
 
@@ -19,12 +19,13 @@ import torch
 from transformers import AutoModelForCausalLM, DynamicCache
 
 from bench.record import circumstances, percentiles, write
-from engine.answer import Answer, Sampling, answer, open_question
+from engine.answer import Answer, answer, open_question
 from engine.artifact import pack, unpack
 from engine.attention import forward
 from engine.budget import BALANCED, EXACT
 from engine.document import DocumentCache
 from engine.model import LoadedModel, load_model
+from engine.sampling import Sampling
 from precompute.prefill import prefill
 from precompute.read import read_document
 from precompute.settings import ReadSettings
@@ -63,7 +64,7 @@ def measure(path: str, num_tokens: int, repeats: int, device: str) -> dict[str, 
     plain = AutoModelForCausalLM.from_pretrained(
         path, dtype=model.dtype, attn_implementation="sdpa"
     )
-    plain.to(model.device)
+    plain.to(device=model.device)
     settings = ReadSettings()
     document = read_document(model, text, [(1, 0, len(text))], settings, lambda *_: None)
     document, load_ms = reload(model, document, settings.dtype)
@@ -132,7 +133,7 @@ def warm_prefix(plain: Any, document: DocumentCache) -> DynamicCache:
 
 
 def check(model: LoadedModel, document: DocumentCache, plain: Any, warm: DynamicCache) -> float:
-    """The largest difference of first-token logits from transformers' own; too large is an error."""
+    """The largest relative difference of first-token logits from transformers' own."""
     worst = 0.0
     for question in QUESTIONS:
         ids = model.prompt.encode_question(question).to(model.device)

@@ -1,9 +1,90 @@
-"""What the tests of the HTTP side share."""
+"""What the tests of the HTTP side share: the real app over real storage and a tiny real model."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
 
 import pytest
+from starlette.testclient import TestClient
+
+from app.factory import create_app
+from app.services import Services, make_services
+from common.settings import ServerSettings, Settings
+from engine.document import DocumentCache
+from engine.model import LoadedModel, load_model
+from precompute.read import read_document
+from precompute.settings import ReadSettings
+from storage import Storage, open_storage
+from tests.app.library import FINGERPRINT, TEXT, Library
+from tests.app.live import serving
+from tests.models import FAMILIES, byte_tokenizer, random_model
 
 
 @pytest.fixture
 def anyio_backend() -> str:
     """Async tests run on asyncio, as the server does."""
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
+    """A tiny random model: its answers are gibberish, its machinery is the real one."""
+    folder = tmp_path_factory.mktemp("model")
+    random_model(FAMILIES["llama"]).save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+    return load_model(str(folder), device="cpu")
+
+
+@pytest.fixture(scope="session")
+def cache(model: LoadedModel) -> DocumentCache:
+    """A document that the model has read."""
+    settings = ReadSettings(num_tail=16, num_probes=8, level2_ratio=0.1, level1_ratio=0.02)
+    return read_document(model, TEXT, [(1, 0, len(TEXT))], settings, lambda *_: None)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Settings of a small server; tests replace what they are about."""
+    server = ServerSettings(max_upload_bytes=100_000, max_answer_tokens=64, queued_questions=2)
+    return Settings(data_dir=tmp_path / "data", server=server)
+
+
+@pytest.fixture
+def storage(settings: Settings) -> Iterator[Storage]:
+    """Real storage in a folder of its own."""
+    storage = open_storage(settings)
+    yield storage
+    storage.close()
+
+
+@pytest.fixture
+def services(settings: Settings, storage: Storage, model: LoadedModel) -> Services:
+    """Services around the real engine."""
+    return make_services(settings, storage, model, FINGERPRINT)
+
+
+@pytest.fixture
+def library(services: Services, cache: DocumentCache) -> Library:
+    """Makes tenants, keys and ready documents."""
+    return Library(services.storage, cache)
+
+
+@pytest.fixture
+def client(services: Services, library: Library) -> Iterator[TestClient]:
+    """A client with a key of the first tenant, in process."""
+    with TestClient(create_app(services), headers=library.headers()) as client:
+        yield client
+
+
+@pytest.fixture
+def stranger(client: TestClient, library: Library) -> dict[str, str]:
+    """The headers of another tenant."""
+    return library.headers("stranger")
+
+
+@pytest.fixture
+def address(services: Services) -> Iterator[str]:
+    """The app on a real port; tests may have replaced parts of `services` before."""
+    with serving(create_app(services)) as address:
+        yield address
