@@ -12,19 +12,17 @@ from typing import Any
 from bench.record import RESULTS
 
 BARS = Path(__file__).parent / "bars.toml"
-KEYS = tuple(
-    [
-        "issue",
-        "bar",
-        "required",
-        "measured",
-        "unit",
-        "better",
-        "command",
-        "result",
-        "field",
-        "commit",
-    ]
+KEYS = (
+    "issue",
+    "bar",
+    "required",
+    "measured",
+    "unit",
+    "better",
+    "command",
+    "result",
+    "field",
+    "commit",
 )
 
 

@@ -61,10 +61,10 @@ def measure(path: str, num_tokens: int, repeats: int, device: str) -> dict[str, 
     """Read a document of `num_tokens` tokens and time questions about it."""
     model = load_model(path, device=device)
     text = document_of(model, HANDBOOK.read_text(), num_tokens)
-    plain = AutoModelForCausalLM.from_pretrained(
+    plain: Any = AutoModelForCausalLM.from_pretrained(
         path, dtype=model.dtype, attn_implementation="sdpa"
     )
-    plain.to(device=model.device)
+    plain.to(model.device)
     settings = ReadSettings()
     document = read_document(model, text, [(1, 0, len(text))], settings, lambda *_: None)
     document, load_ms = reload(model, document, settings.dtype)

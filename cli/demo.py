@@ -80,7 +80,7 @@ def _run(console: Console, settings: Settings, folder: Path, *, stay: bool) -> N
         show_next_steps(console, url, str(secrets.api_key), document["id"], asked[0].question)
         if secrets.admin_password:
             say(console, f"Dashboard: {url}/admin  password {secrets.admin_password}")
-        _judge(asked)
+        judge(asked)
         if stay:
             say(console, "\nThe server keeps running. Ctrl-C stops it and removes the demo's data.")
             threading.Event().wait()
@@ -135,6 +135,15 @@ def report(console: Console, document: dict[str, Any], asked: list[Asked]) -> No
     )
 
 
+def judge(asked: list[Asked]) -> None:
+    """Raises: DemoFailed if too many are wrong."""
+    right = sum(one.right for one in asked)
+    if right < MUST_BE_RIGHT:
+        raise DemoFailed(
+            f"Only {right} of {len(asked)} answers are right; {MUST_BE_RIGHT} are needed."
+        )
+
+
 def show_limits(console: Console, settings: Settings) -> None:
     """Print what the bundled reader cannot do, from its model card."""
     lines = [] if settings.model else limits(WEIGHTS / "README.md")
@@ -187,14 +196,6 @@ def _row(one: Asked, reading_ms: float) -> tuple[Text, Text, str, str]:
     first_ms = one.body["timings_ms"]["first_token"]
     budget = budget_line(one.body["budget"]).replace(", ", "\n")
     return question, answer, budget, f"{ms(first_ms)}\nre-reading: {ms(reading_ms)}"
-
-
-def _judge(asked: list[Asked]) -> None:
-    right = sum(one.right for one in asked)
-    if right < MUST_BE_RIGHT:
-        raise DemoFailed(
-            f"Only {right} of {len(asked)} answers are right; {MUST_BE_RIGHT} are needed."
-        )
 
 
 def _plain(answer: str) -> str:
