@@ -1,0 +1,61 @@
+"""PostgreSQL through psycopg 3, with a bound on every wait."""
+
+from typing import Any
+
+import psycopg
+from psycopg.abc import PQGen
+from sqlalchemy import URL, Engine, NullPool, create_engine, event
+
+WAIT_S = 2.5  # with a connection attempt after it, an outage is known within 5 s
+CONNECT_S = 2
+IDLE_S = 300
+LOCK_SHARE, STATEMENT_SHARE = 0.75, 0.9  # of the wait: the server's own refusal says more
+
+
+class BoundConnection(psycopg.Connection[Any]):
+    """A connection that gives up on a server that has stopped answering.
+
+    A server that hangs still acknowledges packets, so neither the driver nor TCP notices.
+    """
+
+    wait_s: float = WAIT_S
+
+    def wait(self, gen: PQGen[Any], interval: float = 0.1, timeout: float | None = None) -> Any:
+        """As in psycopg, but never longer than `wait_s`."""
+        bound = self.wait_s if timeout is None else min(timeout, self.wait_s)
+        try:
+            return super().wait(gen, interval, bound)
+        except psycopg.errors._WaitTimeout:
+            self.pgconn.finish()
+            raise psycopg.OperationalError("the server stopped answering") from None
+
+
+def make_engine(url: URL, wait_s: float) -> Engine:
+    """An engine that replaces connections which died, and never waits long for an answer."""
+
+    def connect(_: Any, __: Any, arguments: Any, named: Any) -> psycopg.Connection[Any]:
+        connection = BoundConnection.connect(*arguments, **named)
+        connection.wait_s = wait_s
+        return connection
+
+    limits = (
+        f"-c statement_timeout={1000 * STATEMENT_SHARE * wait_s:.0f} "
+        f"-c lock_timeout={1000 * LOCK_SHARE * wait_s:.0f}"
+    )
+    options = f"{url.query.get('options', '')} {limits}".strip()
+    engine = create_engine(
+        url.difference_update_query(["options"]),
+        connect_args={"connect_timeout": CONNECT_S, "options": options},
+        pool_pre_ping=True,
+        pool_recycle=IDLE_S,
+        pool_size=8,
+        max_overflow=16,
+        pool_timeout=wait_s,
+    )
+    event.listen(engine, "do_connect", connect)
+    return engine
+
+
+def make_migration_engine(url: URL) -> Engine:
+    """An engine for migrations, which may take as long as they need."""
+    return create_engine(url, poolclass=NullPool, connect_args={"connect_timeout": CONNECT_S})

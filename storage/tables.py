@@ -1,0 +1,189 @@
+"""The SQL tables. They are the truth; blobs, folders and queues follow them."""
+
+from datetime import UTC, datetime
+from uuid import UUID, uuid4
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    DateTime,
+    Dialect,
+    ForeignKey,
+    Index,
+    MetaData,
+    String,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+NAMES = {  # constraints need names, or later migrations cannot find them
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_name)s",
+    "pk": "pk_%(table_name)s",
+}
+DOCUMENT_STATUSES = ("queued", "reading", "ready", "failed", "rebuilding")
+JOB_STATUSES = ("queued", "running", "done", "failed", "cancelled")
+ACTIVE = text("status IN ('queued', 'running')")
+
+
+class Moment(TypeDecorator[datetime]):
+    """An instant in UTC; SQLite keeps no time zone, so it is taken off and put on again."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None or dialect.name != "sqlite":
+            return value
+        return value.astimezone(UTC).replace(tzinfo=None)
+
+    def process_result_value(
+        self,
+        value: datetime | None,
+        dialect: Dialect,  # noqa: ARG002 the base class passes it
+    ) -> datetime | None:
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def one_of(column: str, values: tuple[str, ...]) -> CheckConstraint:
+    """Hold a text column to a few words."""
+    words = ", ".join(f"'{value}'" for value in values)
+    return CheckConstraint(f"{column} IN ({words})", name=column)
+
+
+class Base(DeclarativeBase):
+    """All tables of the project."""
+
+    metadata = MetaData(naming_convention=NAMES)
+    type_annotation_map = {datetime: Moment, int: BigInteger}  # noqa: RUF012 SQLAlchemy's form
+
+
+class Tenant(Base):
+    """Whoever owns documents; nothing is shared between two of them."""
+
+    __tablename__ = "tenants"
+    __table_args__ = (UniqueConstraint("name"),)
+    id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
+    name: Mapped[str] = mapped_column(String(200))
+    created_at: Mapped[datetime]
+
+
+class ApiKey(Base):
+    """An API key, of which only a hash is kept; `prefix` finds the row."""
+
+    __tablename__ = "api_keys"
+    __table_args__ = (UniqueConstraint("prefix"), Index(None, "tenant_id"))
+    id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
+    name: Mapped[str] = mapped_column(String(200))
+    prefix: Mapped[str] = mapped_column(String(16))
+    key_sha256: Mapped[str] = mapped_column(String(64))
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]
+
+
+class Document(Base):
+    """An uploaded file, unique by tenant and content."""
+
+    __tablename__ = "documents"
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "sha256"),
+        CheckConstraint("num_bytes > 0", name="num_bytes"),
+        one_of("status", DOCUMENT_STATUSES),
+        Index(None, "tenant_id", "created_at", "id"),
+        Index(None, "status"),
+    )
+    id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
+    sha256: Mapped[str] = mapped_column(String(64))
+    blob_key: Mapped[str] = mapped_column(String(200))
+    filename: Mapped[str] = mapped_column(Text)
+    media_type: Mapped[str] = mapped_column(String(200))
+    kind: Mapped[str] = mapped_column(String(40))
+    num_bytes: Mapped[int]
+    status: Mapped[str] = mapped_column(String(20))
+    error_code: Mapped[str | None] = mapped_column(String(60))
+    error_message: Mapped[str | None] = mapped_column(Text)
+    num_tokens: Mapped[int | None]
+    num_pages: Mapped[int | None]
+    reading_ms: Mapped[float | None]
+    created_at: Mapped[datetime]
+    ready_at: Mapped[datetime | None]
+
+
+class Job(Base):
+    """The work of reading a document once.
+
+    `attempt` grows with every claim and fences every write of a claimer; `crashes` counts the
+    claims that ended without a word, and parks the job when there were too many.
+    """
+
+    __tablename__ = "jobs"
+    __table_args__ = (
+        one_of("status", JOB_STATUSES),
+        Index(None, "status", "available_at"),
+        Index("uq_jobs_active", "document_id", unique=True, sqlite_where=ACTIVE,
+              postgresql_where=ACTIVE),
+        Index(None, "document_id", "created_at"),
+    )  # fmt: skip
+    id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
+    document_id: Mapped[UUID] = mapped_column(ForeignKey("documents.id", ondelete="CASCADE"))
+    status: Mapped[str] = mapped_column(String(20))
+    attempt: Mapped[int] = mapped_column(default=0)
+    crashes: Mapped[int] = mapped_column(default=0)
+    available_at: Mapped[datetime]
+    lease_owner: Mapped[str | None] = mapped_column(String(200))
+    heartbeat_at: Mapped[datetime | None]
+    lease_expires_at: Mapped[datetime | None]
+    phase: Mapped[str | None] = mapped_column(String(40))
+    tokens_done: Mapped[int] = mapped_column(default=0)
+    tokens_total: Mapped[int] = mapped_column(default=0)
+    error_code: Mapped[str | None] = mapped_column(String(60))
+    error_message: Mapped[str | None] = mapped_column(Text)
+    created_at: Mapped[datetime]
+    started_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+
+
+class Artifact(Base):
+    """A published folder; what has no row here does not exist."""
+
+    __tablename__ = "artifacts"
+    __table_args__ = (UniqueConstraint("document_id", "fingerprint"), UniqueConstraint("folder"))
+    id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
+    document_id: Mapped[UUID] = mapped_column(ForeignKey("documents.id", ondelete="CASCADE"))
+    fingerprint: Mapped[str] = mapped_column(String(128))
+    folder: Mapped[str] = mapped_column(String(200))
+    num_bytes: Mapped[int]
+    kv_bytes: Mapped[int]
+    manifest_hash: Mapped[str] = mapped_column(String(64))
+    created_at: Mapped[datetime]
+
+
+class Answer(Base):
+    """One answered question in figures; its words are never kept, and it outlives its document."""
+
+    __tablename__ = "answers"
+    __table_args__ = (Index(None, "tenant_id", "created_at"), Index(None, "document_id"))
+    id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
+    document_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("documents.id", ondelete="SET NULL")
+    )
+    created_at: Mapped[datetime]
+    status: Mapped[str] = mapped_column(String(60))
+    cache_hit: Mapped[bool]
+    budget_requested: Mapped[float]
+    budget_loaded: Mapped[float]
+    first_token_ms: Mapped[float]
+    total_ms: Mapped[float]
+    num_tokens: Mapped[int]
+    saved_ms: Mapped[float]
