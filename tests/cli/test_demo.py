@@ -1,0 +1,90 @@
+"""The demo's judgement and its report; the demo as a whole is run in tests/flows."""
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from cli.demo import Asked, DemoFailed, judge, limits, report, show_next_steps
+from tests.cli.conftest import ID, answer, document
+
+CARD = """# Reader
+
+## Data
+- books
+
+## Limits: what it cannot do
+
+It is small.
+
+- It finds **facts**; it does not
+  summarise.
+- English only.
+
+## Licence
+- Apache
+"""
+
+
+def asked(given: str, expected: str = "Odile Brandt") -> Asked:
+    return Asked("Who kept it?", expected, answer(given))
+
+
+def printed(write: object, *arguments: object) -> str:
+    console = Console(file=io.StringIO(), width=110)
+    write(console, *arguments)  # type: ignore[operator]
+    return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
+
+
+@pytest.mark.parametrize("given", ["Odile Brandt", " odile  brandt.\n"])
+def test_case_blanks_and_a_final_period_do_not_matter(given: str) -> None:
+    assert asked(given).right
+
+
+@pytest.mark.parametrize("given", ["", "Odile", "Odile Brandt and others"])
+def test_anything_else_is_wrong(given: str) -> None:
+    assert not asked(given).right
+
+
+def test_fewer_than_six_right_answers_fail() -> None:
+    right, wrong = asked("Odile Brandt"), asked("nobody")
+    judge([right] * 6 + [wrong] * 2)
+    with pytest.raises(DemoFailed, match="Only 5 of 8 answers are right"):
+        judge([right] * 5 + [wrong] * 3)
+
+
+def test_the_report_shows_what_was_promised() -> None:
+    text = printed(report, document(), [asked("Odile Brandt"), asked("[nobody]")])
+    words = " ".join(text.replace("\u2502", " ").split())
+    for shown in (
+        "Who kept it?",
+        "Its keeper was Odile Brandt.",
+        "[nobody]",
+        "expected: Odile Brandt",
+        "right",
+        "wrong",
+        "15 % requested",
+        "12 % loaded",
+        "38 ms",
+        "re-reading: 41.0 s",
+        "1 of 2 right",
+    ):
+        assert shown in words
+    assert "1,068 times as long" in words
+
+
+def test_the_lines_to_copy_are_not_wrapped_and_quote_what_they_must() -> None:
+    text = printed(show_next_steps, "http://127.0.0.1:1", "lk_a_b", ID, "Who's the keeper?")
+    curl = next(line for line in text.splitlines() if line.startswith("curl"))
+    python = next(line for line in text.splitlines() if line.startswith("Python"))
+    assert "Who'\\''s the keeper?" in curl
+    assert f"/documents/{ID}/ask" in curl
+    assert "Bearer lk_a_b" in python
+
+
+def test_limits_come_from_the_model_card(tmp_path: Path) -> None:
+    card = tmp_path / "README.md"
+    assert limits(card) == []
+    card.write_text(CARD)
+    assert limits(card) == ["It finds facts; it does not summarise.", "English only."]

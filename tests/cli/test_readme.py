@@ -1,0 +1,73 @@
+"""The documents for users name what there is."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from common import errors
+from common.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+NEVER_SEEN = {  # families, and faults that are caught before anybody sees them
+    "invalid_input",
+    "not_ready",
+    "transient",
+    "permanent",
+    "corrupt_artifact",
+    "shape_error",
+    "unknown_plugin",
+    "lease_lost",
+    "cancelled",
+}
+
+
+def variables(model: type[BaseModel], prefix: str = "LECTERN_") -> Iterator[tuple[str, object]]:
+    """Every setting's variable with its default."""
+    for name, field in model.model_fields.items():
+        if isinstance(field.default, BaseModel):
+            yield from variables(type(field.default), f"{prefix}{name.upper()}__")
+        else:
+            yield prefix + name.upper(), field.default
+
+
+def shown(default: object) -> str:
+    """A default as the table writes it."""
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, int) and default >= 1 << 20:
+        return f"{default >> 20} MiB" if default < 1 << 30 else f"{default >> 30} GiB"
+    if isinstance(default, float):
+        return f"{default:g}"
+    return str(default)
+
+
+@pytest.mark.parametrize(("name", "default"), list(variables(Settings)))
+def test_every_setting_is_in_the_readme_with_its_default(name: str, default: object) -> None:
+    row = re.search(rf"^\| `{name}` \| ([^|]*) \|", README, re.MULTILINE)
+    assert row is not None, name
+    if default not in (None, ""):
+        assert re.sub("[`,]", "", row[1]) == shown(default)
+
+
+def test_the_readme_names_no_setting_that_does_not_exist() -> None:
+    known = dict(variables(Settings)) | {"LECTERN_URL": "", "LECTERN_API_KEY": ""}
+    for name in re.findall(r"LECTERN_[A-Z0-9_]*[A-Z0-9]", README + OPERATIONS):
+        assert any(one.startswith(name) for one in known), name
+
+
+def test_every_error_code_has_advice() -> None:
+    classes = [one for one in vars(errors).values() if isinstance(one, type)]
+    codes = {one.code for one in classes if issubclass(one, errors.LecternError)}
+    advised = set(re.findall(r"`([a-z_]+)`", OPERATIONS))
+    assert codes - advised - NEVER_SEEN == set()
+
+
+def test_the_files_that_the_readme_links_to_exist() -> None:
+    for text, folder in ((README, ROOT), (OPERATIONS, ROOT / "docs")):
+        for target in re.findall(r"\]\((?!http)([^)#]+)\)", text):
+            assert (folder / target).exists(), target

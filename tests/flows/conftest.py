@@ -1,0 +1,173 @@
+"""A real server in a process of its own, on a tiny random model or on the bundled reader."""
+
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from transformers import LlamaConfig
+
+from cli.client import Client
+from tests.models import byte_tokenizer, random_model, sizes
+
+ROOT = Path(__file__).resolve().parents[2]
+CONTEXT = 32_768
+START_S = 120.0
+STOP_S = 60.0
+
+
+class LecternServer:
+    """`lectern serve` on a free port; may be killed and started again on the same data."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self.data_dir = folder / "data"
+        self._log = folder / "server.log"
+        self._environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "HF_HUB_OFFLINE": "1",
+            "LECTERN_DATA_DIR": str(self.data_dir),
+            "LECTERN_SERVER__PORT": "0",
+            **environment,
+        }
+        self._process: subprocess.Popen[str] | None = None
+        self.lines: list[str] = []
+        self.url = ""
+        self.key = ""
+
+    def start(self) -> None:
+        """Start and wait until it takes questions; keeps the key of the first start."""
+        with self._log.open("a") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "cli.main", "serve"],
+                cwd=ROOT,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        self.lines = self._banner(self._process)
+        banner = "\n".join(self.lines)
+        self.url = re.findall(r"serves on (http://\S+)", banner)[0]
+        self.key = "".join(re.findall(r"lk_\S+", banner)) or self.key
+        self._wait_until_ready()
+
+    def stop(self) -> int:
+        """End it as supervisors do; returns its exit code."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(STOP_S)
+
+    def kill(self) -> None:
+        """End it as power cuts do."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(STOP_S)
+
+    def end(self) -> None:
+        """Make sure that nothing is left running."""
+        if self._process is not None:
+            if self._process.poll() is None:
+                self.kill()
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+
+    def change(self, **environment: str) -> None:
+        """Change settings for the next start."""
+        self._environment |= environment
+
+    def client(self) -> Client:
+        """A client with the server's key."""
+        return Client(self.url, self.key)
+
+    def log(self) -> str:
+        """What it wrote to standard error so far."""
+        return self._log.read_text()
+
+    def _banner(self, process: subprocess.Popen[str]) -> list[str]:
+        """Its output up to the line that names the address."""
+        assert process.stdout is not None
+        arrived: queue.Queue[str] = queue.Queue()
+        stream = process.stdout
+
+        def pump() -> None:
+            for line in stream:
+                arrived.put(line.rstrip("\n"))
+            arrived.put("(end)")
+
+        threading.Thread(target=pump, daemon=True).start()
+        lines: list[str] = []
+        while not any("serves on" in line for line in lines):
+            lines.append(arrived.get(timeout=START_S))
+            assert lines[-1] != "(end)", f"the server ended: {lines}\n{self.log()}"
+        return lines
+
+    def _wait_until_ready(self) -> None:
+        deadline_s = time.monotonic() + START_S
+        while time.monotonic() < deadline_s:
+            try:
+                if httpx.get(f"{self.url}/readyz", trust_env=False).status_code == 200:
+                    return
+            except httpx.TransportError:
+                pass
+            time.sleep(0.05)
+        raise AssertionError(f"the server did not become ready\n{self.log()}")
+
+
+MakeServer = Callable[..., LecternServer]
+
+
+@pytest.fixture
+def make_server(tmp_path: Path) -> Iterator[MakeServer]:
+    """Start servers with given settings; all are ended after the test."""
+    servers: list[LecternServer] = []
+
+    def make(**environment: str) -> LecternServer:
+        folder = tmp_path / f"server-{len(servers)}"
+        folder.mkdir()
+        server = LecternServer(folder, environment)
+        servers.append(server)
+        server.start()
+        return server
+
+    yield make
+    for server in servers:
+        server.end()
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder with a random model of one token a byte: quick, and its answers mean nothing."""
+    folder = tmp_path_factory.mktemp("tiny-model")
+    config = LlamaConfig(**sizes() | {"max_position_embeddings": CONTEXT})
+    random_model(config).save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def tiny_server(make_server: MakeServer, tiny_model: str) -> LecternServer:
+    """A server on the tiny model."""
+    return make_server(LECTERN_MODEL=tiny_model)
+
+
+@pytest.fixture(scope="module")
+def shared_server(
+    tmp_path_factory: pytest.TempPathFactory, tiny_model: str
+) -> Iterator[LecternServer]:
+    """One server on the tiny model for all tests of a file: for tests that leave no trace."""
+    server = LecternServer(tmp_path_factory.mktemp("server"), {"LECTERN_MODEL": tiny_model})
+    try:
+        server.start()
+        yield server
+    finally:
+        server.end()

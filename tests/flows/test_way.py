@@ -1,0 +1,144 @@
+"""The whole way of a document over HTTP: in, read, asked, still there after a restart."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.flows.conftest import LecternServer, MakeServer
+
+STORY = "The lamp of Varnholm burned twelve litres of oil a night. Its keeper was Odile Brandt. "
+QUESTION = "Who was the keeper?"
+PHASES = ["prefill", "cluster", "calibrate"]
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Path:
+    path = tmp_path / "story.txt"
+    path.write_text(STORY * 40)
+    return path
+
+
+def attempts(server: LecternServer) -> list[int]:
+    """How often each job was begun, read beside the server."""
+    with closing(sqlite3.connect(server.data_dir / "lectern.sqlite3")) as database:
+        return [row[0] for row in database.execute("SELECT attempt FROM jobs")]
+
+
+def manifests(server: LecternServer) -> list[Path]:
+    """Artifacts that could be taken for whole ones."""
+    return [
+        path
+        for path in server.data_dir.rglob("manifest.json")
+        if not any(part.startswith((".", "tmp", "draft")) for part in path.parent.parts[-2:])
+    ]
+
+
+def test_a_document_is_read_once_and_asked_before_and_after_a_restart(
+    tiny_server: LecternServer, story: Path
+) -> None:
+    with tiny_server.client() as client:
+        document_id = client.upload_path(story)["id"]
+        events = list(client.events(document_id))
+        ready = client.document(document_id)
+        first = client.ask(document_id, QUESTION, max_tokens=8)
+        again = client.ask(document_id, QUESTION, max_tokens=8)
+    assert tiny_server.stop() == 0
+    tiny_server.start()
+    with tiny_server.client() as client:
+        after = client.document(document_id)
+        restarted = client.ask(document_id, QUESTION, max_tokens=8)
+
+    assert events[-1]["status"] == "ready"
+    assert [event["status"] for event in events[:-1]].count("ready") == 0
+    assert ready["num_tokens"] > len(STORY) * 40
+    assert ready["reading_ms"] > 0
+    assert ready["cache_bytes"] > 0
+    assert after == ready
+    assert attempts(tiny_server) == [1]
+    assert first["answer"] == again["answer"] == restarted["answer"]
+    assert (again["cache_hit"], restarted["cache_hit"]) == (True, False)
+    assert again["timings_ms"]["load"] == 0 < restarted["timings_ms"]["load"]
+    assert 0 < first["budget"]["loaded"] < 1
+
+
+def test_progress_is_told_phase_by_phase(tiny_server: LecternServer, story: Path) -> None:
+    with tiny_server.client() as client:
+        document_id = client.upload_path(story)["id"]
+        events = list(client.events(document_id))
+    phases = [event["phase"] for event in events if event["phase"] in PHASES]
+    assert phases == sorted(phases, key=PHASES.index)
+    for event in events:
+        assert (event["tokens_done"] or 0) <= (event["tokens_total"] or 0)
+
+
+def test_a_server_killed_while_it_reads_finishes_after_its_restart(
+    make_server: MakeServer, tiny_model: str, story: Path
+) -> None:
+    server = make_server(
+        LECTERN_MODEL=tiny_model,
+        LECTERN_WORKER__LEASE_S="2",
+        LECTERN_WORKER__HEARTBEAT_S="0.5",
+        LECTERN_PRECOMPUTE__CHUNK_TOKENS="16",
+    )
+    with server.client() as client:
+        document_id = client.upload_path(story)["id"]
+        for event in client.events(document_id):
+            if event["status"] == "reading" and event["tokens_done"]:
+                break
+        server.kill()
+    assert manifests(server) == []
+    assert attempts(server) == [1]
+
+    server.start()
+    with server.client() as client:
+        assert client.document(document_id)["status"] in ("queued", "reading")
+        assert list(client.events(document_id))[-1]["status"] == "ready"
+        assert client.ask(document_id, QUESTION, max_tokens=4)["usage"]["completion_tokens"] > 0
+    assert len(manifests(server)) == 1
+    assert attempts(server) == [2]
+
+
+def test_the_same_file_again_is_the_same_document(
+    tiny_server: LecternServer, story: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.txt"
+    copy.write_bytes(story.read_bytes())
+    with tiny_server.client() as client:
+        first = client.upload_path(story)["id"]
+        list(client.events(first))
+        second = client.upload_path(copy)
+    assert (second["id"], second["status"]) == (first, "ready")
+    assert attempts(tiny_server) == [1]
+
+
+def test_secrets_are_printed_at_the_first_start_only(tiny_server: LecternServer) -> None:
+    key = tiny_server.key
+    first = "\n".join(tiny_server.lines)
+    tiny_server.stop()
+    tiny_server.start()
+    second = "\n".join(tiny_server.lines)
+    assert first.count(key) == 1
+    assert "Dashboard password" in first
+    assert "shown only now" not in second
+    assert key not in tiny_server.log()
+    with tiny_server.client() as client:
+        assert list(client.documents()) == []
+
+
+def test_another_model_never_answers_from_the_old_cache(
+    make_server: MakeServer, tiny_model: str, story: Path
+) -> None:
+    server = make_server(LECTERN_MODEL=tiny_model)
+    with server.client() as client:
+        document_id = client.upload_path(story)["id"]
+        list(client.events(document_id))
+    server.stop()
+    server.change(LECTERN_PRECOMPUTE__NUM_SINKS="8")
+    server.start()
+    with server.client() as client:
+        with pytest.raises(Exception, match="being read again"):
+            client.ask(document_id, QUESTION, max_tokens=4)
+        assert list(client.events(document_id))[-1]["status"] == "ready"
+        assert client.ask(document_id, QUESTION, max_tokens=4)["finish_reason"]
