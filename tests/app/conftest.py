@@ -1,9 +1,7 @@
 """What the tests of the HTTP side share: the real app over real storage and a tiny real model."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from uuid import UUID
 
 import pytest
 from starlette.testclient import TestClient

@@ -68,7 +68,9 @@ def test_only_the_api_listens_and_only_on_this_machine() -> None:
 
 def test_every_volume_is_declared() -> None:
     used = {
-        volume.split(":")[0] for service in SERVICES.values() for volume in service.get("volumes", [])
+        volume.split(":")[0]
+        for service in SERVICES.values()
+        for volume in service.get("volumes", [])
     }
     assert used == set(COMPOSE["volumes"])
 

@@ -39,7 +39,11 @@ def test_every_code_a_caller_can_meet_stands_in_the_table(kind: type[LecternErro
 
 
 def test_an_internal_message_stays_inside() -> None:
-    for error in (ValueError("secret"), errors.Permanent("secret"), errors.CorruptArtifact("secret")):
+    for error in (
+        ValueError("secret"),
+        errors.Permanent("secret"),
+        errors.CorruptArtifact("secret"),
+    ):
         assert "secret" not in str(explain(error).body())
 
 

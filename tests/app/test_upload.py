@@ -156,7 +156,9 @@ def test_a_long_name_keeps_its_ending() -> None:
     "filename", [b"a\r\nX-Evil: 1.txt", b'a"; x="1.txt', b"\xff\xfe.txt", b"..\\..\\x.txt"]
 )
 async def test_a_hostile_name_changes_no_header(client, filename: bytes) -> None:
-    response = await client.post("/", **form([part(b'name="file"; filename="' + filename + b'"', b"t")]))
+    response = await client.post(
+        "/", **form([part(b'name="file"; filename="' + filename + b'"', b"t")])
+    )
     assert "x-evil" not in response.headers
     assert response.status_code in (200, 400)
     assert set(response.headers) == {"content-length", "content-type"}

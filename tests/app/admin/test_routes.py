@@ -1,0 +1,201 @@
+"""The dashboard's fence: login, forms, headers."""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.admin import pages
+from app.admin.password import ensure_password
+from app.factory import create_app
+from app.services import Services
+from tests.app.library import Library
+
+ORIGIN = {"origin": "http://testserver"}
+HX = {"hx-request": "true"}
+
+
+@pytest.fixture
+def password(services: Services) -> str:
+    """The dashboard's password."""
+    made = ensure_password(services.settings.data_dir)
+    assert made is not None
+    return made
+
+
+@pytest.fixture
+def browser(services: Services, password: str) -> Iterator[TestClient]:
+    """A browser that has not logged in and does not follow redirects."""
+    with TestClient(create_app(services), follow_redirects=False) as browser:
+        yield browser
+
+
+@pytest.fixture
+def operator(browser: TestClient, password: str) -> TestClient:
+    """A browser that has logged in."""
+    assert log_in(browser, password).status_code == 303
+    return browser
+
+
+def log_in(browser: TestClient, password: str, **headers: str):
+    form = {"password": password}
+    return browser.post("/admin/login", data=form, headers={**ORIGIN, **headers})
+
+
+def csrf(page: str) -> str:
+    found = re.search(r'name="csrf" value="([^"]+)"', page)
+    assert found
+    return found[1]
+
+
+def test_strangers_are_sent_to_the_login(browser: TestClient) -> None:
+    assert browser.get("/admin").headers["location"] == "/admin/login"
+    polling = browser.get("/admin/live", headers=HX)
+    assert polling.status_code == 401
+    assert polling.headers["hx-redirect"] == "/admin/login"
+    assert 'type="password"' in browser.get("/admin/login").text
+
+
+def test_an_api_key_opens_no_dashboard(browser: TestClient, library: Library) -> None:
+    assert browser.get("/admin", headers=library.headers()).status_code == 303
+
+
+def test_the_password_opens_it(operator: TestClient) -> None:
+    page = operator.get("/admin")
+    assert page.status_code == 200
+    assert "Queue" in page.text
+    assert operator.get("/admin/live", headers=HX).status_code == 200
+
+
+def test_the_cookie_is_out_of_reach(browser: TestClient, password: str) -> None:
+    cookie = log_in(browser, password).headers["set-cookie"]
+    assert cookie.startswith("lectern=")
+    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
+    assert "Domain" not in cookie
+    assert password not in cookie
+
+
+def test_over_tls_the_cookie_is_bound_to_the_host(services: Services, password: str) -> None:
+    with TestClient(
+        create_app(services), base_url="https://lectern.example", follow_redirects=False
+    ) as browser:
+        response = log_in(browser, password, origin="https://lectern.example")
+        cookie = response.headers["set-cookie"]
+        assert cookie.startswith("__Host-lectern=")
+        assert "Secure" in cookie.split("; ")
+        assert browser.get("/admin").status_code == 200
+
+
+def test_every_login_gets_a_new_cookie(browser: TestClient, password: str) -> None:
+    cookies = {log_in(browser, password).headers["set-cookie"] for _ in range(3)}
+    assert len(cookies) == 3
+
+
+def test_a_wrong_password_opens_nothing(browser: TestClient, password: str) -> None:
+    response = log_in(browser, password[:-1])
+    assert response.status_code == 401
+    assert "set-cookie" not in response.headers
+    assert "not the password" in response.text
+    assert browser.get("/admin").status_code == 303
+    assert log_in(browser, "x" * 1000).status_code == 422
+
+
+def test_guessing_is_slowed_down(browser: TestClient, password: str) -> None:
+    statuses = [log_in(browser, f"guess {number}").status_code for number in range(6)]
+    assert statuses == [401] * 5 + [429]
+    assert log_in(browser, password).status_code == 429  # not even the right one
+
+
+@pytest.mark.parametrize("origin", ["null", "http://evil.example", "http://testserver:81", ""])
+def test_forms_of_other_sites_are_refused(browser: TestClient, password: str, origin: str) -> None:
+    assert log_in(browser, password, origin=origin).status_code == 403
+    assert browser.post("/admin/login", data={"password": password}).status_code == 403
+
+
+def test_logging_out_ends_the_session(operator: TestClient) -> None:
+    token = csrf(operator.get("/admin").text)
+    cookies = dict(operator.cookies)
+    response = operator.post("/admin/logout", data={"csrf": token}, headers=ORIGIN)
+    assert response.headers["location"] == "/admin/login"
+    operator.cookies.update(cookies)  # a cookie that was copied is of no use either
+    assert operator.get("/admin").status_code == 303
+
+
+@pytest.mark.parametrize("form", [{}, {"csrf": "wrong"}, {"csrf": ""}, {"csrf": "\u00fc"}])
+def test_logging_out_needs_the_pages_own_token(operator: TestClient, form: dict[str, str]) -> None:
+    assert operator.post("/admin/logout", data=form, headers=ORIGIN).status_code == 403
+    token = csrf(operator.get("/admin").text)
+    other = {"origin": "http://evil.example"}
+    assert operator.post("/admin/logout", data={"csrf": token}, headers=other).status_code == 403
+    assert operator.get("/admin").status_code == 200
+
+
+def test_nothing_from_elsewhere_and_nothing_inline(operator: TestClient) -> None:
+    for path in ("/admin", "/admin/login", "/admin/live"):
+        response = operator.get(path)
+        policy = response.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'")
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert response.headers["cache-control"] == "no-store"
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert not re.search(r"<script(?![^>]*\ssrc=)|<style|\sstyle=|\son\w+=", response.text)
+        assert not re.search(r'(src|href|action)="(?!/admin|#)', response.text)
+
+
+def test_static_files_are_the_listed_ones(browser: TestClient) -> None:
+    for name, kind in pages.STATIC.items():
+        response = browser.get(f"/admin/static/{name}")
+        assert response.status_code == 200
+        assert response.headers["content-type"].startswith(kind)
+        assert "max-age" in response.headers["cache-control"]
+    for name in ("NOTICE.md", "..%2fpages.py", "%2e%2e/pages.py", "x.css"):
+        assert browser.get(f"/admin/static/{name}").status_code == 404
+
+
+def test_the_vendored_script_is_the_published_one() -> None:
+    static = Path(pages.__file__).parent / "static"
+    digest = hashlib.sha256((static / "htmx.min.js").read_bytes()).hexdigest()
+    assert digest in (static / "NOTICE.md").read_text()
+
+
+def test_hostile_names_are_shown_as_text(operator: TestClient, library: Library) -> None:
+    files = {"file": ("<script>alert(1)</script>.txt", b"some text")}
+    assert operator.post("/documents", files=files, headers=library.headers()).status_code == 202
+    page = operator.get("/admin").text
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;" not in page or "script&gt;.txt" in page
+
+
+def test_figures_follow_what_happens(operator: TestClient, library: Library) -> None:
+    key = library.headers()
+    assert "No documents yet" in operator.get("/admin/live").text
+    document_id = library.upload(_with(operator, key))
+    assert "waits for a worker" in operator.get("/admin/live").text
+    library.publish()
+    for _ in range(2):
+        asked = operator.post(
+            f"/documents/{document_id}/ask",
+            json={"question": "When?", "max_tokens": 2, "budget": "exact"},
+            headers=key,
+        )
+        assert asked.status_code == 200
+    page = " ".join(operator.get("/admin/live").text.split())
+    assert "Nothing waits to be read." in page
+    assert "1 hits, 1 misses" in page
+    assert 'data-label="Hits / misses" class="number">1 / 1<' in page
+    assert 'loaded" class="number">100 % →' in page
+    assert f">{library.cache.num_tokens:,}<" in page
+
+
+def _with(client: TestClient, headers: dict[str, str]):
+    """A client that sends more headers with its posts."""
+
+    class Client:
+        def post(self, *args, **options):
+            return client.post(*args, **options, headers=headers)
+
+    return Client()

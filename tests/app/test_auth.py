@@ -1,0 +1,88 @@
+"""Every route asks who is there, except the few that are named here."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from fastapi.routing import APIRoute
+from starlette.testclient import TestClient
+
+from tests.app.library import Library
+
+PROBES = {("GET", "/healthz"), ("GET", "/readyz")}
+LOGIN = {("GET", "/admin/login"), ("POST", "/admin/login"), ("GET", "/admin/static/{name}")}
+
+
+def routes(routes_: object) -> Iterator[tuple[str, str]]:
+    """Every method and path, through included routers too."""
+    for route in routes_:  # type: ignore[attr-defined]
+        if isinstance(route, APIRoute):
+            yield from ((method, route.path) for method in route.methods)
+        elif hasattr(route, "effective_route_contexts"):
+            pass
+        else:
+            raise AssertionError(f"{route!r} is no route that this test knows")
+
+
+def walk(client: TestClient) -> list[tuple[str, str]]:
+    found = sorted(set(routes(client.app.routes)))  # type: ignore[attr-defined]
+    assert len(found) > 10
+    return found
+
+
+def test_every_route_wants_a_key_or_a_login(client: TestClient) -> None:
+    del client.headers["authorization"]
+    walked = walk(client)
+    assert set(walked) >= PROBES | LOGIN
+    for method, path in walked:
+        if (method, path) in PROBES | LOGIN:
+            continue
+        address = re.sub(r"\{\w+\}", "6f0c3c1e-0000-4000-8000-000000000000", path)
+        response = client.request(method, address, follow_redirects=False)
+        if path.startswith("/admin"):
+            assert response.status_code == 303, (method, path)
+            assert response.headers["location"] == "/admin/login"
+        else:
+            assert response.status_code == 401, (method, path)
+            assert response.json()["error"]["code"] == "invalid_api_key"
+            assert response.headers["www-authenticate"] == "Bearer"
+
+
+def test_probes_need_no_key(client: TestClient) -> None:
+    del client.headers["authorization"]
+    for _, path in PROBES:
+        assert client.get(path).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Basic dXNlcjpwYXNz",
+        "Bearer lk_",
+        "Bearer lk_00000000_0000000000000000000000000000000000000000000",
+        "Bearer " + "x" * 5000,
+        "Bearer \xff\xfe",
+        "lk_abc",
+    ],
+)
+def test_a_wrong_key_is_refused(client: TestClient, value: str) -> None:
+    response = client.get("/documents", headers={"authorization": value.encode("latin-1")})
+    assert response.status_code == 401
+    assert value.strip() == "" or value not in response.text or value in ("Bearer", "Bearer ")
+
+
+def test_half_a_key_is_no_key(client: TestClient, library: Library) -> None:
+    key = library.keys["owner"]
+    assert client.get("/documents").status_code == 200
+    for wrong in (key[:-1], key + "x", key.upper(), key[:-1] + ("a" if key[-1] != "a" else "b")):
+        headers = {"authorization": f"Bearer {wrong}"}
+        assert client.get("/documents", headers=headers).status_code == 401
+
+
+def test_the_schema_is_for_key_holders(client: TestClient) -> None:
+    schema = client.get("/openapi.json").json()
+    assert "/documents/{document_id}/ask" in schema["paths"]
+    assert client.get("/docs").status_code == 404
