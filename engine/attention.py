@@ -18,7 +18,7 @@ NAME = "lectern"
 # Arguments that transformers passes along and that change no score.
 HARMLESS = frozenset(
     {"dropout", "position_ids", "cache_position", "use_cache", "output_attentions", "is_causal",
-     "output_hidden_states", "return_dict", "position_embeddings"}
+     "output_hidden_states", "output_router_logits", "return_dict", "position_embeddings"}
 )  # fmt: skip
 
 
@@ -72,7 +72,8 @@ def lectern_attention(
     """Hand a layer's call to the state of this forward pass; batch size is 1.
 
     Raises: UnsupportedModel if the layer passes a mask or any further argument that changes scores,
-        or if keys and values differ in width: serving on would be silently wrong.
+        if it is not causal, or if keys and values differ in width: serving on would be silently
+        wrong.
     """
     unknown = [name for name, given in others.items() if given is not None and name not in HARMLESS]
     if unknown:
@@ -80,8 +81,12 @@ def lectern_attention(
             f"Layer {module.layer_idx} passes {', '.join(sorted(unknown))} to attention, which "
             "changes scores in a way that this engine does not know."
         )
-    if lectern is None or attention_mask is not None:
-        raise UnsupportedModel("The model did not hand its attention to this engine.")
+    if lectern is None:
+        raise UnsupportedModel("The model does not pass arguments on to its attention.")
+    if attention_mask is not None:
+        raise UnsupportedModel("The model builds a mask of its own, which may change scores.")
+    if not getattr(module, "is_causal", True):
+        raise UnsupportedModel("The model attends to later tokens: it is not a causal one.")
     if key.shape != value.shape:
         raise UnsupportedModel("Keys and values differ in width, which is not supported.")
     call = AttentionCall(
@@ -93,7 +98,8 @@ def lectern_attention(
         softcap=None if softcap is None else float(softcap),
         window=None if sliding_window is None else int(sliding_window),
     )
-    return lectern.attend(call).transpose(0, 1)[None], None  # (1, tokens, heads, head_dim)
+    # (1, tokens, heads, head_dim), contiguous as some layers take a view of it.
+    return lectern.attend(call).transpose(0, 1)[None].contiguous(), None
 
 
 @torch.inference_mode()

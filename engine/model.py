@@ -1,10 +1,13 @@
 """Loading a Hugging Face causal language model for exact serving."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
@@ -49,18 +52,8 @@ def load_model(path: str, *, device: str = "auto", dtype: str = "auto") -> Loade
     where = torch.device(_choose_device(device))
     kind = _choose_dtype(dtype, where)
     folder = _local_folder(path)
-    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    refuse_unsupported(config)
-    register()
-    model = AutoModelForCausalLM.from_pretrained(
-        folder,
-        config=config,
-        dtype=kind,
-        attn_implementation=NAME,
-        trust_remote_code=False,
-        use_safetensors=True,
-    )
-    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    with _explained(path):
+        model, tokenizer = _load_parts(folder, kind)
     fingerprint = model_fingerprint(folder, str(kind).removeprefix("torch."))
     model.train(False).to(device=where)
     return assemble(model, tokenizer, name=Path(path).name, fingerprint=fingerprint)
@@ -74,7 +67,7 @@ def assemble(model: Any, tokenizer: Any, *, name: str, fingerprint: str) -> Load
     refuse_unsupported(model.config)
     register()
     model.set_attn_implementation(NAME)
-    config = model.config
+    config = model.config.get_text_config()
     spec = probe(model, config.num_hidden_layers, config.max_position_embeddings)
     check_windows(config, [layer.window for layer in spec.layers])
     generation = model.generation_config
@@ -93,6 +86,31 @@ def assemble(model: Any, tokenizer: Any, *, name: str, fingerprint: str) -> Load
     )
 
 
+def _load_parts(folder: Path, dtype: torch.dtype) -> tuple[Any, Any]:
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    refuse_unsupported(config)
+    register()
+    model = AutoModelForCausalLM.from_pretrained(
+        folder,
+        config=config,
+        dtype=dtype,
+        attn_implementation=NAME,
+        trust_remote_code=False,
+        use_safetensors=True,
+    )
+    return model, AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+
+
+@contextmanager
+def _explained(path: str) -> Iterator[None]:
+    """Turn what transformers raises for a folder that it cannot load into a sentence of ours."""
+    try:
+        yield
+    except (OSError, ValueError, SafetensorError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise UnsupportedModel(f"'{path}' cannot be loaded as a model: {reason}") from error
+
+
 def _eos_ids(*given: int | list[int] | None) -> tuple[int, ...]:
     found = [
         one for ids in given if ids is not None for one in ([ids] if isinstance(ids, int) else ids)
@@ -101,6 +119,8 @@ def _eos_ids(*given: int | list[int] | None) -> tuple[int, ...]:
 
 
 def _choose_device(device: str) -> str:
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UnsupportedModel("The model is to run on a GPU, but this machine offers none.")
     if device != "auto":
         return device
     return "cuda" if torch.cuda.is_available() else "cpu"

@@ -10,7 +10,8 @@ from torch import Tensor
 from common.errors import UnsupportedModel
 
 # Private-use characters, which no template and no document has a reason to hold.
-DOCUMENT_MARK = "\ue0d0document\ue0d1"
+# The signs between them show whether a template escapes or rewrites what it is given.
+DOCUMENT_MARK = '\ue0d0The Document\'s <text> & "lines"\nof it\ue0d1'
 QUESTION_MARK = "\ue0d2question\ue0d3"
 INSTRUCTION = "Answer the question from this document alone. If it does not say, say so.\n\n"
 # A model that marks documents itself (the bundled reader) needs no instruction.
@@ -33,12 +34,19 @@ class EncodedDocument:
 
 @dataclass(frozen=True)
 class PromptTemplate:
-    """The chat template, cut at the document and at the question."""
+    """The chat template, cut at the document and at the question.
+
+    The template's own tokens are kept as ids: a fast tokenizer remembers from call to call whether
+    special tokens are text, so once they are tokenized, every thread asks for the same.
+
+    Attributes:
+        head: ids before the document; middle: between document and question; foot: after it.
+    """
 
     tokenizer: Any
-    head: str
-    middle: str
-    foot: str
+    head: tuple[int, ...]
+    middle: tuple[int, ...]
+    foot: tuple[int, ...]
 
     @classmethod
     def of(cls, tokenizer: Any) -> "PromptTemplate":
@@ -48,44 +56,45 @@ class PromptTemplate:
         """
         if not tokenizer.is_fast:
             raise UnsupportedModel("The tokenizer is a slow one, without character offsets.")
-        if not tokenizer.chat_template:
-            return cls(tokenizer, "", "\n\nQuestion: ", "\nAnswer:")
-        return cls(tokenizer, *_cut(_render(tokenizer)))
+        if tokenizer.chat_template:
+            parts = _cut(_render(tokenizer))
+        else:
+            parts = (_start(tokenizer), "\n\nQuestion: ", "\nAnswer:")
+        return cls(tokenizer, *(_template_ids(tokenizer, part) for part in parts))
 
     def encode_document(self, text: str) -> EncodedDocument:
         """Tokenize the template's head and the document; special tokens in the text are text."""
-        head = self._template_ids(self.head)
-        encoded = self.tokenizer(
-            text,
-            add_special_tokens=False,
-            split_special_tokens=True,
-            return_offsets_mapping=True,
-            verbose=False,
-        )
-        spans = [(-1, -1)] * len(head) + encoded["offset_mapping"]
+        encoded = self._encode(text, return_offsets_mapping=True)
+        spans = [(-1, -1)] * len(self.head) + encoded["offset_mapping"]
         return EncodedDocument(
-            ids=torch.tensor(head + encoded["input_ids"], dtype=torch.int64),
+            ids=torch.tensor([*self.head, *encoded["input_ids"]], dtype=torch.int64),
             offsets=torch.tensor(spans, dtype=torch.int32).reshape(-1, 2),
         )
 
     def encode_question(self, question: str) -> Tensor:
         """Tokenize what follows the document: question and the start of the answer; int64."""
-        text = self.tokenizer(
-            question, add_special_tokens=False, split_special_tokens=True, verbose=False
-        )
-        ids = self._template_ids(self.middle) + text["input_ids"] + self._template_ids(self.foot)
+        ids = [*self.middle, *self._encode(question)["input_ids"], *self.foot]
         return torch.tensor(ids, dtype=torch.int64)
 
     def encode_answer(self, answer: str) -> Tensor:
         """Tokenize an answer alone, as it is teacher-forced in calibration; int64."""
-        text = self.tokenizer(
-            answer, add_special_tokens=False, split_special_tokens=True, verbose=False
-        )
-        return torch.tensor(text["input_ids"], dtype=torch.int64)
+        return torch.tensor(self._encode(answer)["input_ids"], dtype=torch.int64)
 
-    def _template_ids(self, text: str) -> list[int]:
-        ids: list[int] = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-        return ids
+    def _encode(self, text: str, **more: Any) -> Any:
+        return self.tokenizer(
+            text, add_special_tokens=False, split_special_tokens=True, verbose=False, **more
+        )
+
+
+def _template_ids(tokenizer: Any, text: str) -> tuple[int, ...]:
+    encoded = tokenizer(text, add_special_tokens=False, split_special_tokens=False, verbose=False)
+    return tuple(encoded["input_ids"])
+
+
+def _start(tokenizer: Any) -> str:
+    """What a tokenizer without a template puts first: its beginning-of-text token, or nothing."""
+    first = tokenizer("", verbose=False)["input_ids"][:1]
+    return tokenizer.bos_token if first and first[0] == tokenizer.bos_token_id else ""
 
 
 def _render(tokenizer: Any) -> str:
@@ -109,12 +118,12 @@ def _render(tokenizer: Any) -> str:
             continue
         if DOCUMENT_MARK in text:  # others drop it
             return text
-    raise UnsupportedModel("The chat template shows neither system nor user messages.")
+    raise UnsupportedModel("The chat template drops or alters the document in every message.")
 
 
 def _cut(text: str) -> tuple[str, str, str]:
     if text.count(DOCUMENT_MARK) != 1 or text.count(QUESTION_MARK) != 1:
-        raise UnsupportedModel("The chat template repeats or alters the document.")
+        raise UnsupportedModel("The chat template repeats or alters the document or the question.")
     head, rest = text.split(DOCUMENT_MARK)
     if QUESTION_MARK not in rest:
         raise UnsupportedModel("The chat template puts the question before the document.")

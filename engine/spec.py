@@ -8,6 +8,8 @@ from torch import Tensor, nn
 from common.errors import UnsupportedModel
 from engine.attention import AttentionCall, forward
 
+PROBED_TOKENS = 3
+
 
 @dataclass(frozen=True)
 class LayerSpec:
@@ -46,20 +48,44 @@ class _Probe:
 
 
 def probe(model: nn.Module, num_layers: int, context_length: int) -> ModelSpec:
-    """Send one token through the model and note how each layer calls attention.
+    """Send a few tokens through the model and note how each layer calls attention.
 
-    Raises: UnsupportedModel if some layer does not call the registered function exactly once, or if
-        its query heads cannot be grouped over its key heads.
+    Raises: UnsupportedModel if some layer does not call the registered function exactly once, if
+        its query heads cannot be grouped over its key heads, or if the model counts positions in
+        another way than from the first token on.
     """
-    state = _Probe()
-    device = next(model.parameters()).device
-    forward(model, torch.zeros(1, dtype=torch.int64, device=device), 0, state)
-    if [call.layer for call in state.calls] != list(range(num_layers)):
+    calls = _calls(model, start=0)
+    if [call.layer for call in calls] != list(range(num_layers)):
         raise UnsupportedModel(
-            f"Of {num_layers} layers, {len(state.calls)} calls reached the attention interface: "
+            f"Of {num_layers} layers, {len(calls)} calls reached the attention interface: "
             "some layers compute attention in another way."
         )
-    return ModelSpec(tuple(_layer_spec(call) for call in state.calls), context_length)
+    spec = ModelSpec(tuple(_layer_spec(call) for call in calls), context_length)
+    if not _same_keys(calls, _calls(model, start=None)):
+        raise UnsupportedModel("The model counts positions in a way of its own.")
+    if _same_keys(calls, _calls(model, start=1)):
+        raise UnsupportedModel("The model ignores the positions that it is given.")
+    return spec
+
+
+@torch.inference_mode()
+def _calls(model: nn.Module, start: int | None) -> list[AttentionCall]:
+    """The attention calls of a few tokens from position `start` on; None leaves it to the model."""
+    state = _Probe()
+    ids = torch.zeros(PROBED_TOKENS, dtype=torch.int64, device=next(model.parameters()).device)
+    if start is None:
+        model(input_ids=ids[None], use_cache=False, logits_to_keep=1, lectern=state)
+    else:
+        forward(model, ids, start, state)
+    return state.calls
+
+
+def _same_keys(some: list[AttentionCall], others: list[AttentionCall]) -> bool:
+    """Whether keys are alike in every layer, but for rounding."""
+    return all(
+        torch.allclose(a.key, b.key, rtol=0.0, atol=1e-2 * float(a.key.abs().max()))
+        for a, b in zip(some, others, strict=True)
+    )
 
 
 def _layer_spec(call: AttentionCall) -> LayerSpec:

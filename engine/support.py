@@ -16,21 +16,24 @@ def refuse_unsupported(config: Any) -> None:
 
     Raises: UnsupportedModel with a sentence that says why.
     """
-    for kind in _rope_kinds(config):
+    if getattr(config, "is_encoder_decoder", False):
+        raise UnsupportedModel("The model is an encoder-decoder, not a causal language model.")
+    text = config.get_text_config()
+    for kind in _rope_kinds(text):
         if kind not in FIXED_ROPE:
             raise UnsupportedModel(
                 f"The model's RoPE is of kind '{kind}', which changes with the current length: "
                 "keys that were stored for a document would no longer fit."
             )
-    strange = set(getattr(config, "layer_types", None) or ()) - LAYER_TYPES
+    strange = set(getattr(text, "layer_types", None) or ()) - LAYER_TYPES
     if strange:
         raise UnsupportedModel(f"The model has layers of kind {', '.join(sorted(strange))}.")
-    if getattr(config, "alibi", False) or getattr(config, "position_embedding_type", "") == "alibi":
+    if _has_alibi(text):
         raise UnsupportedModel("The model adds ALiBi terms to its attention scores.")
-    if getattr(config, "num_kv_shared_layers", 0):
+    if getattr(text, "num_kv_shared_layers", 0):
         raise UnsupportedModel("The model shares keys and values between layers.")
-    if getattr(config, "is_encoder_decoder", False):
-        raise UnsupportedModel("The model is an encoder-decoder, not a causal language model.")
+    if not getattr(text, "max_position_embeddings", None):
+        raise UnsupportedModel("The model's configuration does not say how long its context is.")
 
 
 def check_windows(config: Any, windows: list[int | None]) -> None:
@@ -40,10 +43,14 @@ def check_windows(config: Any, windows: list[int | None]) -> None:
         windows: per layer the sliding window that reached the attention function.
     Raises: UnsupportedModel.
     """
-    for layer, kind in enumerate(getattr(config, "layer_types", None) or ()):
-        if (kind == "sliding_attention") != (windows[layer] is not None):
+    kinds = getattr(config, "layer_types", None)
+    if kinds is None:  # then one window holds for all layers, or none
+        sliding = getattr(config, "sliding_window", None) is not None
+        kinds = ["sliding_attention" if sliding else "full_attention"] * len(windows)
+    for layer, (kind, window) in enumerate(zip(kinds, windows, strict=True)):
+        if (kind == "sliding_attention") != (window is not None):
             raise UnsupportedModel(
-                f"Layer {layer} is a '{kind}' layer but asks for a window of {windows[layer]}."
+                f"Layer {layer} is a '{kind}' layer but asks for a window of {window}."
             )
 
 
@@ -52,3 +59,11 @@ def _rope_kinds(config: Any) -> Iterator[str]:
     nested = [part for part in rope.values() if isinstance(part, dict)] or [rope]
     for part in nested:
         yield str(part.get("rope_type", "default"))
+
+
+def _has_alibi(config: Any) -> bool:
+    nested = getattr(config, "attn_config", None)  # where MPT keeps it
+    return config.model_type == "bloom" or any(
+        getattr(one, "alibi", False) or getattr(one, "position_embedding_type", "") == "alibi"
+        for one in (config, nested)
+    )

@@ -60,5 +60,6 @@ def _attend_block(
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
     lse = torch.logsumexp(scores, dim=-1)
-    weights = (scores - lse[..., None]).exp().nan_to_num(0.0)  # nan: a row that sees no key
+    seen = lse.masked_fill(torch.isneginf(lse), 0.0)  # else a row that sees no key turns to nan
+    weights = (scores - seen[..., None]).exp()
     return State(torch.matmul(weights.to(values.dtype), values).to(query.dtype), lse)
