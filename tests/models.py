@@ -1,20 +1,41 @@
-"""Tiny random models and tokenizers, built in code: no download."""
+"""Tiny random models, tokenizers and documents, built in code: no download."""
 
+import copy
+import random
 from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import (
+    Cohere2Config,
     Gemma2Config,
+    Gemma3Config,
+    Gemma3TextConfig,
+    Glm4Config,
+    GPT2Config,
+    GraniteConfig,
     LlamaConfig,
     MistralConfig,
+    MixtralConfig,
+    Olmo2Config,
+    Olmo3Config,
+    OPTConfig,
     Phi3Config,
+    PhiConfig,
     PretrainedConfig,
     PreTrainedTokenizerFast,
     Qwen2Config,
     Qwen3Config,
+    Qwen3MoeConfig,
+    SmolLM3Config,
+    Starcoder2Config,
 )
 from transformers.models.auto import AutoModelForCausalLM
+
+from engine.document import DocumentCache
+from engine.model import LoadedModel, assemble
+from precompute.read import read_document
+from precompute.settings import ReadSettings
 
 SPECIAL = ("<|document|>", "<|question|>", "<|answer|>", "<|end|>")
 VOCABULARY = 256 + len(SPECIAL)
@@ -96,13 +117,88 @@ FAMILIES: dict[str, PretrainedConfig] = {
     ),
 }
 
+VISION = {
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "image_size": 28,
+    "patch_size": 14,
+}
+WINDOWED = {"sliding_window": 96, "layer_types": ["sliding_attention", "full_attention"]}
+EXPERTS = {"num_experts_per_tok": 1, "output_router_logits": False}
+
+# Served as well, though nobody promised them: what a stranger is likely to try.
+FURTHER: dict[str, PretrainedConfig] = {
+    "cohere2": Cohere2Config(**sizes(logit_scale=1.0, **WINDOWED)),
+    "gemma3": Gemma3TextConfig(**sizes(head_dim=16, query_pre_attn_scalar=16, **WINDOWED)),
+    "gemma3-vision": Gemma3Config(
+        text_config=sizes(head_dim=16, query_pre_attn_scalar=16, **WINDOWED), vision_config=VISION
+    ),
+    "glm4": Glm4Config(**sizes(head_dim=16)),
+    "gpt2": GPT2Config(
+        vocab_size=VOCABULARY, n_embd=64, n_layer=2, n_head=4, n_positions=4096,
+        bos_token_id=0, eos_token_id=3,
+    ),
+    "granite": GraniteConfig(**sizes(attention_multiplier=0.2, residual_multiplier=0.5)),
+    "mixtral": MixtralConfig(**sizes(num_local_experts=2, sliding_window=None, **EXPERTS)),
+    "olmo2": Olmo2Config(**sizes()),
+    "olmo3": Olmo3Config(**sizes(**WINDOWED)),
+    "opt": OPTConfig(**sizes(ffn_dim=96, word_embed_proj_dim=64)),
+    "phi": PhiConfig(**sizes()),
+    "qwen3-moe": Qwen3MoeConfig(
+        **sizes(head_dim=16, num_experts=2, moe_intermediate_size=32, **EXPERTS)
+    ),
+    "smollm3": SmolLM3Config(**sizes()),
+    "starcoder2": Starcoder2Config(**sizes(sliding_window=96)),
+}  # fmt: skip
+
+SETTINGS = ReadSettings(
+    chunk_tokens=100,
+    num_tail=16,
+    level2_ratio=0.1,
+    level1_ratio=0.03,
+    num_probes=8,
+    dtype="float32",
+)
+
 
 def random_model(config: PretrainedConfig, *, std: float = 0.15, seed: int = 0) -> Any:
     """A model of that configuration with weights drawn at `std`, fp32, full attention."""
     torch.manual_seed(seed)
-    config._attn_implementation = "eager"
+    config = copy.deepcopy(config)  # a model's own: its attention is changed through it
     model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
     for name, weight in model.named_parameters():
         if weight.dim() > 1 or "bias" in name:
             torch.nn.init.normal_(weight, std=std)
-    return model.float().eval()
+    return model.float().eval().requires_grad_(False)
+
+
+def loaded(config: PretrainedConfig, tokenizer: Any = None, *, seed: int = 0) -> LoadedModel:
+    """A random model as the engine loads it, with the byte tokenizer unless another is given."""
+    model = random_model(config, seed=seed)
+    return assemble(model, tokenizer or byte_tokenizer(), name="tiny", fingerprint=f"tiny-{seed}")
+
+
+def prose(num_chars: int, seed: int = 0) -> str:
+    """That many characters of sentences about people, places and numbers, drawn by a seed."""
+    draw = random.Random(seed)
+    text = ""
+    while len(text) < num_chars:
+        name = "".join(draw.choices("abdefgiklmnorstu", k=draw.randint(3, 9))).title()
+        verb = draw.choice(("keeps", "sold", "found", "painted", "counted"))
+        thing = draw.choice(("lamps", "copper coins", "letters", "grey horses", "maps"))
+        place = draw.choice(("harbour", "old mill", "third street", "library", "garden"))
+        text += f"{name} {verb} {draw.randint(2, 9999)} {thing} at the {place}. "
+    return text[:num_chars]
+
+
+def unheard(*_: Any) -> None:
+    """A listener to progress that does not listen."""
+
+
+def read(
+    model: LoadedModel, text: str, settings: ReadSettings = SETTINGS, listener: Any = unheard
+) -> DocumentCache:
+    """Read a text of one page."""
+    return read_document(model, text, [(1, 0, len(text))], settings, listener)

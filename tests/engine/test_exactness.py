@@ -1,0 +1,186 @@
+"""The proof that answers at budget `exact` are those of full attention, and that it can fail."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine.answer import open_question
+from engine.artifact import pack, unpack
+from engine.attention import forward
+from engine.budget import EXACT
+from engine.document import DocumentCache, LayerCache
+from engine.model import LoadedModel
+from engine.question import QuestionState
+from engine.reach import Everything, Reached, attend_selected
+from engine.selection import Lookup, Selection
+from tests.models import FAMILIES, FURTHER, SETTINGS, byte_tokenizer, loaded, prose, random_model
+from tests.models import read as read_text
+
+QUESTION = "Who keeps the lamps?"
+NUM_STEPS = 10
+TOLERANCE, NOTICEABLE = 1e-4, 1e-2
+CLUSTERED = [name for name in FAMILIES if name != "mistral-window"]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Full attention's logits after the prompt and after each greedily decoded token."""
+
+    logits: tuple[Tensor, ...]
+    tokens: tuple[int, ...]
+
+
+@cache
+def tiny(family: str) -> LoadedModel:
+    return loaded((FAMILIES | FURTHER)[family])
+
+
+def full_attention(family: str, prompt: Tensor) -> Reference:
+    """Decode greedily with transformers' own eager attention, without any cache."""
+    model, ids, logits = random_model((FAMILIES | FURTHER)[family]), prompt, []
+    with torch.inference_mode():
+        for _ in range(NUM_STEPS + 1):
+            logits.append(model(input_ids=ids[None], use_cache=False).logits[0, -1])
+            ids = torch.cat((ids, logits[-1].argmax()[None]))
+    return Reference(tuple(logits), tuple(ids[len(prompt) :].tolist()))
+
+
+@cache
+def reference(family: str, document: str) -> Reference:
+    prompt = tiny(family).prompt
+    ids = (prompt.encode_document(document).ids, prompt.encode_question(QUESTION))
+    return full_attention(family, torch.cat(ids))
+
+
+@cache
+def read(family: str, document: str, chunk_tokens: int = 100) -> DocumentCache:
+    return read_text(tiny(family), document, replace(SETTINGS, chunk_tokens=chunk_tokens))
+
+
+def stored(document: DocumentCache, model: LoadedModel) -> DocumentCache:
+    """The document after a way through its files, in fp32, and through JSON."""
+    manifest, files = pack(document, "float32")
+    return unpack(json.loads(json.dumps(manifest)), files, device=model.device, dtype=model.dtype)
+
+
+def worst_error(
+    model: LoadedModel, state: QuestionState, wanted: Reference, shift: int = 0
+) -> float:
+    """The largest difference of a logit over the question's prefill and all decoding steps."""
+    fresh, errors = model.prompt.encode_question(QUESTION), []
+    for logits, token in zip(wanted.logits, wanted.tokens, strict=True):
+        ours = forward(model.model, fresh, state.position + shift, state)[-1]
+        errors.append(float((ours - logits).abs().max()))
+        fresh = torch.tensor([token])
+    return max(errors)
+
+
+def exact_error(family: str, document: str, chunk_tokens: int) -> float:
+    model = tiny(family)
+    state = open_question(stored(read(family, document, chunk_tokens), model), EXACT)
+    return worst_error(model, state, reference(family, document))
+
+
+@pytest.mark.parametrize("num_chars", [1, 130, 1000])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_exact_answers_equal_full_attention(family: str, num_chars: int) -> None:
+    assert exact_error(family, prose(num_chars), chunk_tokens=100) < TOLERANCE
+
+
+@pytest.mark.parametrize("chunk_tokens", [1, 7, 4096])
+@pytest.mark.parametrize("family", ["llama", "mistral-window", "gemma2", "phi3"])
+def test_the_size_of_prefill_chunks_does_not_matter(family: str, chunk_tokens: int) -> None:
+    assert exact_error(family, prose(130), chunk_tokens) < TOLERANCE
+
+
+@pytest.mark.parametrize("chunk_tokens", [333, 4096])
+@pytest.mark.parametrize("family", ["llama", "mistral-window", "gemma2"])
+def test_long_documents_may_be_read_in_large_chunks(family: str, chunk_tokens: int) -> None:
+    assert exact_error(family, prose(1000), chunk_tokens) < TOLERANCE
+
+
+@pytest.mark.parametrize("family", FURTHER)
+def test_further_families_are_exact_too(family: str) -> None:
+    assert exact_error(family, prose(200), chunk_tokens=60) < TOLERANCE
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+def test_a_prompt_of_a_single_token_is_exact(family: str) -> None:
+    tokenizer = byte_tokenizer()
+    tokenizer.chat_template = None
+    model = loaded(FAMILIES[family], tokenizer)
+    document = stored(read_text(model, "x"), model)
+    assert document.num_tokens == 1
+    wanted = full_attention(
+        family, torch.cat((document.ids, model.prompt.encode_question(QUESTION)))
+    )
+    assert worst_error(model, open_question(document, EXACT), wanted) < TOLERANCE
+
+
+def test_the_proof_covers_what_it_claims() -> None:
+    groups = set()
+    for model in map(tiny, FAMILIES):
+        groups |= {layer.num_heads // layer.num_kv_heads for layer in model.spec.layers}
+        for name, weight in model.model.named_parameters():
+            if weight.dim() > 1:
+                assert float(weight.std()) == pytest.approx(0.15, rel=0.05), name
+    assert groups == {1, 2, 4}
+    assert len(model.prompt.encode_document(prose(1000)).ids) == 1001
+
+
+@pytest.mark.parametrize("family", CLUSTERED)
+def test_documents_of_the_proof_are_clustered(family: str) -> None:
+    document = read(family, prose(1000))
+    clustered = [layer for layer in document.layers if layer.window is None]
+    assert clustered
+    for layer in clustered:
+        assert layer.level2.centroids.shape[1] > layer.level1.centroids.shape[1] > 1
+        assert not torch.equal(layer.positions[0].sort().values, layer.positions[0])
+
+
+class AllButOneCluster(Everything):
+    """Attends to all clustered tokens but those of one cluster in one head of one layer."""
+
+    def __init__(self, document: DocumentCache) -> None:
+        self._layer = next(layer for layer in document.layers if layer.has_clusters)
+
+    def attend(self, lookup: Lookup, layer: LayerCache) -> Reached:
+        if layer is not self._layer:
+            return super().attend(lookup, layer)
+        clustered = torch.arange(layer.num_tokens - layer.num_anchors)
+        dropped = int(layer.level2.sizes[0].argmax())
+        start, end = layer.level2.offsets[0, dropped : dropped + 2].tolist()
+        kept = torch.cat((clustered[:start], clustered[end:]))
+        selection = Selection((kept, *[clustered] * (len(layer.keys) - 1)), 0)
+        return Reached(attend_selected(lookup, layer, selection), selection)
+
+
+def swapped(family: str) -> tuple[QuestionState, int]:
+    return open_question(read(family, prose(1000, seed=1)), EXACT), 0
+
+
+def shifted(family: str) -> tuple[QuestionState, int]:
+    return open_question(read(family, prose(1000)), EXACT), 50
+
+
+def dropped(family: str) -> tuple[QuestionState, int]:
+    document = read(family, prose(1000))
+    reach = AllButOneCluster(document)
+    return QuestionState(document, reach, reach), 0
+
+
+@pytest.mark.parametrize(
+    ("family", "fault"),
+    [(family, fault) for family in FAMILIES for fault in (swapped, shifted)]
+    + [(family, dropped) for family in CLUSTERED],
+)
+def test_a_wrong_cache_is_noticed(
+    family: str, fault: Callable[[str], tuple[QuestionState, int]]
+) -> None:
+    state, shift = fault(family)
+    assert worst_error(tiny(family), state, reference(family, prose(1000)), shift) > NOTICEABLE
