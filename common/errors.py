@@ -154,6 +154,12 @@ class DocumentTooLong(DocumentRejected):
     code = "document_too_long"
 
 
+class OriginalMissing(Permanent):
+    """The stored original of a document is gone; only a new upload helps."""
+
+    code = "original_missing"
+
+
 class DocumentFailed(InvalidInput):
     """The document could not be read; its own code and sentence are in the message."""
 

@@ -1,0 +1,1 @@
+"""How workers learn of new jobs and watchers of progress; one file per way."""

@@ -1,0 +1,50 @@
+"""Without a server: rings reach this process, everybody else looks into SQL now and then."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from uuid import UUID
+
+from storage.bells.base import FINAL, BellConfig, Event, never
+
+
+class PollBell:
+    """Rings by an event of this process, so that an embedded worker starts at once."""
+
+    def __init__(self, config: BellConfig) -> None:
+        self._config = config
+        self._rung = threading.Event()
+
+    def ring(self) -> None:
+        """See `Bell.ring`."""
+        self._rung.set()
+
+    def wait(self, timeout_s: float) -> bool:
+        """See `Bell.wait`."""
+        rung = self._rung.wait(timeout_s)
+        self._rung.clear()
+        return rung
+
+    def publish(self, document_id: UUID, event: Mapping[str, Any]) -> None:
+        """Nothing to do: the worker has written its progress to SQL."""
+
+    def subscribe(self, document_id: UUID, stopped: Callable[[], bool] = never) -> Iterator[Event]:
+        """See `Bell.subscribe`."""
+        seen: Event | None = None
+        while not stopped() and (now := self._config.look(document_id)) is not None:
+            if now != seen:
+                seen = now
+                yield now
+            if now["status"] in FINAL:
+                return
+            time.sleep(self._config.poll_s)
+
+    def close(self) -> None:
+        """Wake whoever waits."""
+        self._rung.set()
+
+
+def build(config: BellConfig) -> PollBell:
+    """Make a bell that needs nothing."""
+    return PollBell(config)

@@ -1,0 +1,1 @@
+"""Where uploaded originals lie; one file per way of keeping them."""

@@ -1,0 +1,93 @@
+"""API keys: 256 random bits, shown once, kept as a SHA-256, compared in constant time."""
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from uuid import UUID
+
+from sqlalchemy import func, select, update
+
+from common.errors import Unauthorized
+from storage.database import Database
+from storage.records import ApiKeyRecord, record
+from storage.tables import ApiKey
+from storage.tenants import Tenants
+
+MARK = "lk"
+PREFIX_BYTES, SECRET_BYTES = 6, 32
+REFUSED = "The API key is unknown, expired or revoked."
+MAX_CHARS = 200
+
+
+class ApiKeys:
+    """The keys of all tenants. A slow hash would add nothing to 256 bits of chance."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def create(
+        self, tenant_id: UUID, name: str, expires_at: datetime | None = None
+    ) -> tuple[str, ApiKeyRecord]:
+        """Make a key: its text `lk_<prefix>_<secret>`, which nobody can recover, and its record."""
+        prefix = secrets.token_hex(PREFIX_BYTES)
+        key = f"{MARK}_{prefix}_{secrets.token_hex(SECRET_BYTES)}"
+        with self._db.session() as session:
+            row = ApiKey(
+                tenant_id=tenant_id,
+                name=name,
+                prefix=prefix,
+                key_sha256=_digest(key),
+                created_at=self._db.now(session),
+                expires_at=expires_at,
+            )
+            session.add(row)
+            session.flush()
+            return key, record(ApiKeyRecord, row)
+
+    def create_default(self, name: str) -> str:
+        """Make a key for the default tenant and return its text."""
+        return self.create(Tenants(self._db).default(), name)[0]
+
+    def verify(self, key: str) -> UUID:
+        """Return the tenant of a key. Raises: Unauthorized, which never says why."""
+        prefix = _prefix(key)
+        with self._db.reading() as session:
+            row = session.scalar(select(ApiKey).where(ApiKey.prefix == prefix))
+            now = datetime.now(UTC)
+        # An unknown prefix costs the same comparison as a wrong secret.
+        expected = _digest("") if row is None else row.key_sha256
+        matches = hmac.compare_digest(expected, _digest(key))
+        if row is None or not matches or row.revoked_at is not None:
+            raise Unauthorized(REFUSED)
+        if row.expires_at is not None and row.expires_at <= now:
+            raise Unauthorized(REFUSED)
+        return row.tenant_id
+
+    def any(self) -> bool:
+        """Whether any key was ever made."""
+        with self._db.reading() as session:
+            return bool(session.scalar(select(func.count()).select_from(ApiKey)))
+
+    def list(self, tenant_id: UUID) -> Sequence[ApiKeyRecord]:
+        """Return a tenant's keys, oldest first."""
+        wanted = select(ApiKey).where(ApiKey.tenant_id == tenant_id).order_by(ApiKey.created_at)
+        with self._db.reading() as session:
+            return tuple(record(ApiKeyRecord, row) for row in session.scalars(wanted))
+
+    def revoke(self, key_id: UUID) -> None:
+        """Let a key open nothing any more, from the next request on."""
+        with self._db.session() as session:
+            chosen = update(ApiKey).where(ApiKey.id == key_id, ApiKey.revoked_at.is_(None))
+            session.execute(chosen.values(revoked_at=self._db.now(session)))
+
+
+def _prefix(key: str) -> str:
+    parts = key.split("_")
+    well_formed = len(key) <= MAX_CHARS and len(parts) == 3 and parts[0] == MARK
+    return parts[1] if well_formed and parts[1].isalnum() else ""
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()

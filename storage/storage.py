@@ -1,0 +1,74 @@
+"""Everything stored, opened once by the composition root."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from common import plugins
+from common.settings import Settings
+from storage import blobs as blob_stores
+from storage.answers import Answers
+from storage.artifacts import Artifacts
+from storage.bell import make_bell
+from storage.bells.base import Bell
+from storage.blobs.base import Blobs
+from storage.dashboard import Dashboard
+from storage.database import Database
+from storage.documents import Documents
+from storage.jobs import Jobs
+from storage.keys import ApiKeys
+from storage.tenants import Tenants
+
+
+@dataclass(frozen=True)
+class Storage:
+    """The parts of storage; they share one database."""
+
+    db: Database
+    tenants: Tenants
+    keys: ApiKeys
+    documents: Documents
+    jobs: Jobs
+    artifacts: Artifacts
+    answers: Answers
+    dashboard: Dashboard
+    bell: Bell
+    blobs: Blobs
+
+    def close(self) -> None:
+        """Give up all connections."""
+        self.bell.close()
+        self.db.close()
+
+
+def open_storage(settings: Settings) -> Storage:
+    """Make the folders, bring the schema up to date, and put the parts together.
+
+    Raises: DatabaseUnavailable, StorageFull, Permanent if the schema is newer than the program.
+    """
+    folder = settings.data_dir.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    db = Database(settings.sql_url())
+    db.migrate()
+    redis_url = "" if settings.redis_url is None else settings.redis_url.get_secret_value()
+    return assemble(db, folder, redis_url)
+
+
+def assemble(db: Database, folder: Path, redis_url: str = "") -> Storage:
+    """Put the parts together over a migrated database and a folder for bytes."""
+    blobs = cast(Blobs, plugins.build(blob_stores, "local", folder / "blobs"))
+    artifacts = Artifacts(db, folder / "artifacts")
+    documents = Documents(db, blobs, artifacts)
+    jobs = Jobs(db)
+    return Storage(
+        db=db,
+        tenants=Tenants(db),
+        keys=ApiKeys(db),
+        documents=documents,
+        jobs=jobs,
+        artifacts=artifacts,
+        answers=Answers(db),
+        dashboard=Dashboard(db),
+        bell=make_bell(documents, jobs, redis_url),
+        blobs=blobs,
+    )

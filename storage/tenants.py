@@ -1,0 +1,45 @@
+"""Tenants: whoever owns documents and keys."""
+
+from uuid import UUID
+
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
+
+from common.errors import InvalidInput
+from storage.database import Database
+from storage.tables import Tenant
+
+DEFAULT = "default"
+
+
+class Tenants:
+    """The tenants of one database."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def create(self, name: str) -> UUID:
+        """Add a tenant. Raises: InvalidInput if the name is taken."""
+        try:
+            with self._db.session() as session:
+                tenant = Tenant(name=name, created_at=self._db.now(session))
+                session.add(tenant)
+                session.flush()
+                return tenant.id
+        except IntegrityError as error:
+            raise InvalidInput(f"There is a tenant called '{name}' already.") from error
+
+    def default(self) -> UUID:
+        """Return the tenant that a fresh installation has, made if it is missing."""
+        found = self.find(DEFAULT)
+        if found is not None:
+            return found
+        try:
+            return self.create(DEFAULT)
+        except InvalidInput:  # another process was quicker
+            return self.default()
+
+    def find(self, name: str) -> UUID | None:
+        """Return the tenant of that name, if there is one."""
+        with self._db.reading() as session:
+            return session.scalar(select(Tenant.id).where(Tenant.name == name))
