@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -22,17 +22,9 @@ from tests.models import FAMILIES, FURTHER, SETTINGS, byte_tokenizer, loaded, pr
 from tests.models import read as read_text
 
 QUESTION = "Who keeps the lamps?"
-NUM_STEPS = 10
+ANSWER, NUM_STEPS = "Mira does!", 10
 TOLERANCE, NOTICEABLE = 1e-4, 1e-2
 CLUSTERED = [name for name in FAMILIES if name != "mistral-window"]
-
-
-@dataclass(frozen=True)
-class Reference:
-    """Full attention's logits after the prompt and after each greedily decoded token."""
-
-    logits: tuple[Tensor, ...]
-    tokens: tuple[int, ...]
 
 
 @cache
@@ -40,21 +32,25 @@ def tiny(family: str) -> LoadedModel:
     return loaded((FAMILIES | FURTHER)[family])
 
 
-def full_attention(family: str, prompt: Tensor) -> Reference:
-    """Decode greedily with transformers' own eager attention, without any cache."""
-    model, ids, logits = random_model((FAMILIES | FURTHER)[family]), prompt, []
+def full_attention(family: str, ids: Tensor) -> Tensor:
+    """Logits of transformers' own eager attention, without any cache: after the question and after
+    each token of its answer (steps + 1, vocabulary)."""
     with torch.inference_mode():
-        for _ in range(NUM_STEPS + 1):
-            logits.append(model(input_ids=ids[None], use_cache=False).logits[0, -1])
-            ids = torch.cat((ids, logits[-1].argmax()[None]))
-    return Reference(tuple(logits), tuple(ids[len(prompt) :].tolist()))
+        model = random_model((FAMILIES | FURTHER)[family])
+        logits: Tensor = model(input_ids=ids[None], use_cache=False).logits[0]
+    return logits[-NUM_STEPS - 1 :]
+
+
+def prompt(model: LoadedModel, document: str) -> Tensor:
+    """Document, question and answer as full attention sees them."""
+    encoded = model.prompt.encode_document(document).ids
+    question, answer = model.prompt.encode_question(QUESTION), model.prompt.encode_answer(ANSWER)
+    return torch.cat((encoded, question, answer))
 
 
 @cache
-def reference(family: str, document: str) -> Reference:
-    prompt = tiny(family).prompt
-    ids = (prompt.encode_document(document).ids, prompt.encode_question(QUESTION))
-    return full_attention(family, torch.cat(ids))
+def reference(family: str, document: str) -> Tensor:
+    return full_attention(family, prompt(tiny(family), document))
 
 
 @cache
@@ -68,16 +64,12 @@ def stored(document: DocumentCache, model: LoadedModel) -> DocumentCache:
     return unpack(json.loads(json.dumps(manifest)), files, device=model.device, dtype=model.dtype)
 
 
-def worst_error(
-    model: LoadedModel, state: QuestionState, wanted: Reference, shift: int = 0
-) -> float:
+def worst_error(model: LoadedModel, state: QuestionState, wanted: Tensor, shift: int = 0) -> float:
     """The largest difference of a logit over the question's prefill and all decoding steps."""
-    fresh, errors = model.prompt.encode_question(QUESTION), []
-    for logits, token in zip(wanted.logits, wanted.tokens, strict=True):
-        ours = forward(model.model, fresh, state.position + shift, state)[-1]
-        errors.append(float((ours - logits).abs().max()))
-        fresh = torch.tensor([token])
-    return max(errors)
+    answer = model.prompt.encode_answer(ANSWER)
+    passes = (model.prompt.encode_question(QUESTION), *answer.split(1))
+    ours = [forward(model.model, ids, state.position + shift, state)[-1] for ids in passes]
+    return float((torch.stack(ours) - wanted).abs().max())
 
 
 def exact_error(family: str, document: str, chunk_tokens: int) -> float:
@@ -116,9 +108,7 @@ def test_a_prompt_of_a_single_token_is_exact(family: str) -> None:
     model = loaded(FAMILIES[family], tokenizer)
     document = stored(read_text(model, "x"), model)
     assert document.num_tokens == 1
-    wanted = full_attention(
-        family, torch.cat((document.ids, model.prompt.encode_question(QUESTION)))
-    )
+    wanted = full_attention(family, prompt(model, "x"))
     assert worst_error(model, open_question(document, EXACT), wanted) < TOLERANCE
 
 
@@ -130,7 +120,8 @@ def test_the_proof_covers_what_it_claims() -> None:
             if weight.dim() > 1:
                 assert float(weight.std()) == pytest.approx(0.15, rel=0.05), name
     assert groups == {1, 2, 4}
-    assert len(model.prompt.encode_document(prose(1000)).ids) == 1001
+    assert len(tiny("llama").prompt.encode_document(prose(1000)).ids) == 1001
+    assert len(tiny("llama").prompt.encode_answer(ANSWER)) == NUM_STEPS
 
 
 @pytest.mark.parametrize("family", CLUSTERED)
