@@ -11,7 +11,6 @@ from pathlib import Path
 
 from fastapi import FastAPI
 from transformers.utils.logging import disable_progress_bar
-from workers.worker import Worker
 
 import reader
 from app.admin.password import ensure_password
@@ -21,6 +20,8 @@ from common.settings import PrecomputeSettings, Settings
 from engine.model import LoadedModel, load_model
 from precompute.settings import ReadSettings, artifact_fingerprint
 from storage import Storage, open_storage
+from workers.model_reader import ModelReader
+from workers.worker import Worker
 
 READER = Path(reader.__file__).parent
 WEIGHTS = READER / "weights"
@@ -74,7 +75,7 @@ def open_worker(settings: Settings) -> tuple[Worker, Storage]:
 
 def make_worker(settings: Settings, storage: Storage, model: LoadedModel) -> Worker:
     """A worker around a model that is loaded already."""
-    return Worker(storage, lambda: model, settings)
+    return Worker(storage, ModelReader(lambda: model, settings), settings.worker)
 
 
 def make_secrets(stack: Stack) -> Secrets:

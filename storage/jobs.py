@@ -160,16 +160,20 @@ class Jobs:
             )
             _turn(session, job.document_id, "reading", "queued")
 
-    def sweep(self, max_attempts: int) -> Sequence[UUID]:
+    def sweep(self, max_attempts: int, dead: Sequence[str] = ()) -> Sequence[UUID]:
         """Take jobs from workers that died.
 
         A job is queued again, or failed as `worker_crashed` after `max_attempts` crashes; if its
         artifact was published, it is done.
+
+        Args:
+            dead: owners known to have died; for the others, leases tell.
         Returns: the ids of jobs that are queued again.
         """
         with self._db.session() as session:
             now = self._db.now(session)
-            expired = select(Job).where(Job.status == "running", _expired(now))
+            lost = or_(_expired(now), Job.lease_owner.in_(dead))
+            expired = select(Job).where(Job.status == "running", lost)
             expired = expired.limit(SWEPT_AT_ONCE).with_for_update(skip_locked=True)
             jobs = list(session.scalars(expired))
             return tuple(job.id for job in jobs if _take_away(session, job, now, max_attempts))

@@ -17,6 +17,7 @@ from storage.database import Database
 from storage.documents import Documents
 from storage.jobs import Jobs
 from storage.keys import ApiKeys
+from storage.presence import Presence
 from storage.tenants import Tenants
 
 
@@ -34,6 +35,7 @@ class Storage:
     dashboard: Dashboard
     bell: Bell
     blobs: Blobs
+    presence: Presence
 
     def close(self) -> None:
         """Give up all connections."""
@@ -71,4 +73,5 @@ def assemble(db: Database, folder: Path, redis_url: str = "") -> Storage:
         dashboard=Dashboard(db),
         bell=make_bell(documents, jobs, redis_url),
         blobs=blobs,
+        presence=Presence(folder / "workers"),
     )

@@ -1,0 +1,71 @@
+"""Which workers on this data folder are alive, known at once and without a clock.
+
+A worker holds a lock on a file of its own for as long as its process lives; the kernel lets go of
+it in any case. Where no lock can be seen, on another machine, leases decide alone.
+"""
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+SUFFIX = ".alive"
+NAME = re.compile(r"[A-Za-z0-9_-]{1,150}")
+
+
+class Presence:
+    """Lock files in one folder, one for each worker."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @contextmanager
+    def stay(self, owner: str) -> Iterator[None]:
+        """Be seen as alive while the block runs.
+
+        Args:
+            owner: unique; a name that comes again would revive a dead worker.
+        """
+        if NAME.fullmatch(owner) is None:
+            raise ValueError(f"'{owner}' cannot name a worker.")
+        entering = self._folder / f"{uuid4().hex}.entering"
+        descriptor = os.open(entering, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        path = entering
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            path = entering.rename(self._folder / f"{owner}{SUFFIX}")
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+            os.close(descriptor)
+
+    def dead(self) -> tuple[str, ...]:
+        """Return the owners whose process has ended without a word."""
+        return tuple(
+            path.name.removesuffix(SUFFIX)
+            for path in self._folder.glob(f"*{SUFFIX}")
+            if _is_let_go(path)
+        )
+
+    def forget(self, owners: tuple[str, ...]) -> None:
+        """Remove the files of dead owners, after their jobs were taken away."""
+        for owner in owners:
+            (self._folder / f"{owner}{SUFFIX}").unlink(missing_ok=True)
+
+
+def _is_let_go(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
