@@ -4,10 +4,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import structlog
+
 from app.desk import Ticket
 from app.library import open_document
 from app.resident import Resident
 from app.services import Services
+from common.errors import LecternError
 from engine.answer import Answer, Piece
 from engine.document import DocumentCache
 from engine.sampling import Sampling
@@ -54,6 +57,30 @@ def answering(services: Services, document: DocumentRecord, question: AskedQuest
             yield AnswerBody(_body(document, item, opened, timings_ms))
 
     return work
+
+
+def _record(
+    services: Services,
+    document: DocumentRecord,
+    answer: Answer,
+    opened: Resident[DocumentCache],
+    timings_ms: dict[str, float],
+) -> None:
+    """Count the answer; what cannot be counted was answered all the same."""
+    try:
+        services.storage.answers.record(
+            tenant_id=document.tenant_id,
+            document_id=document.id,
+            cache_hit=opened.hit,
+            budget_requested=answer.budget.requested,
+            budget_loaded=answer.budget.loaded,
+            first_token_ms=timings_ms["first_token"],
+            total_ms=timings_ms["total"],
+            num_tokens=answer.usage.completion_tokens,
+            saved_ms=(document.reading_ms or 0.0) - opened.load_ms,
+        )
+    except LecternError as error:
+        structlog.get_logger("lectern.answers").warning("not counted", code=error.code)
 
 
 def _timings(answer: Answer, queue_ms: float, load_ms: float) -> dict[str, float]:

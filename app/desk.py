@@ -196,19 +196,25 @@ class QuestionDesk:
         """Whether the server is stopping."""
         return self._draining
 
+    def abandon(self) -> None:
+        """Stop every question; their callers are told that the server stops."""
+        self.drain()
+        with self._changed:
+            tickets = (*self._waiting, *self._running)
+        for ticket in tickets:
+            self.cancel(ticket, _stopping())
+
     def close(self, grace_s: float) -> None:
         """Stop: waiting questions end at once, running ones get `grace_s` seconds."""
         self.drain()
-        stopping = ShuttingDown("The server stopped before the answer was complete.")
         with self._changed:
             for ticket in self._waiting:
-                ticket.cancel(stopping)
+                ticket.cancel(_stopping())
             self._waiting.clear()
             self._closed = True
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._running, timeout=grace_s)
-            for ticket in self._running:
-                ticket.cancel(stopping)
+        self.abandon()
         for thread in self._threads:
             thread.join(timeout=2.0)  # daemons: an engine that will not stop cannot hold the exit
 
@@ -232,3 +238,7 @@ class QuestionDesk:
         with self._changed:
             self._running.discard(ticket)
             self._changed.notify_all()
+
+
+def _stopping() -> ShuttingDown:
+    return ShuttingDown("The server stopped before the answer was complete.")

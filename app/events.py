@@ -1,59 +1,72 @@
 """Following a document while it is read: a frame for every change until it is ready or failed."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+import threading
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import Any
 from uuid import UUID
 
 from fastapi.concurrency import run_in_threadpool
 
 from app.errors import explain
-from app.present import error_of
 from app.services import Services
 from app.sse import encode
-from common.errors import DocumentDeleted, DocumentNotFound, LecternError, ShuttingDown, Transient
+from common.errors import (
+    DocumentDeleted,
+    DocumentNotFound,
+    LecternError,
+    ShuttingDown,
+    Transient,
+)
 
-LOOK_S = 0.25
+AGAIN_S = 1.0
 FINAL = frozenset({"ready", "failed"})
+Event = dict[str, Any]
 
 
 async def follow(
     services: Services, tenant: UUID, document_id: UUID
 ) -> AsyncGenerator[bytes, None]:
     """Yield `event: progress` frames; `event: error` if the document goes or the server stops."""
-    seen: dict[str, Any] | None = None
-    while seen is None or seen["status"] not in FINAL:
-        now = seen
+    left = threading.Event()
+
+    def stopped() -> bool:
+        return left.is_set() or services.questions.draining
+
+    try:
+        async with aclosing(_changes(services, tenant, document_id, stopped)) as changes:
+            async for event in changes:
+                yield encode("progress", event)
+    except LecternError as error:
+        yield encode("error", explain(error).body())
+    finally:
+        left.set()
+
+
+async def _changes(
+    services: Services, tenant: UUID, document_id: UUID, stopped: Callable[[], bool]
+) -> AsyncGenerator[Event, None]:
+    last: Event | None = None
+    while last is None or last["status"] not in FINAL:
+        events = services.storage.bell.subscribe(document_id, stopped)
         try:
-            now = await run_in_threadpool(_look, services, tenant, document_id)
-        except Transient:
-            pass  # the database is away: what was seen last still stands
-        except LecternError as error:
-            yield encode("error", explain(_gone(error)).body())
-            return
-        if now is not None and now != seen:
-            seen = now
-            yield encode("progress", now)
-            continue
-        if services.questions.draining:
-            yield encode("error", explain(ShuttingDown("The server is stopping.")).body())
-            return
-        await asyncio.sleep(LOOK_S)
+            while (event := await services.watchers.next(events)) is not None:
+                if event != last:
+                    last = event
+                    yield event
+            await _look_why(services, tenant, document_id)
+        except Transient as error:
+            if isinstance(error, ShuttingDown):
+                raise
+            await asyncio.sleep(AGAIN_S)  # the database is away: subscribe again
 
 
-def _look(services: Services, tenant: UUID, document_id: UUID) -> dict[str, Any]:
-    document = services.storage.documents.get(tenant, document_id)
-    job = services.storage.jobs.latest(document_id)
-    return {
-        "status": document.status,
-        "phase": job and job.phase,
-        "tokens_done": job and job.tokens_done,
-        "tokens_total": job and job.tokens_total,
-        "error": error_of(document),
-    }
-
-
-def _gone(error: LecternError) -> LecternError:
-    if isinstance(error, DocumentNotFound):
-        return DocumentDeleted("The document was deleted while it was being read.")
-    return error
+async def _look_why(services: Services, tenant: UUID, document_id: UUID) -> None:
+    """Raise what ended the events early: the server stops, or the document is gone."""
+    try:
+        await run_in_threadpool(services.storage.documents.get, tenant, document_id)
+    except DocumentNotFound as error:
+        raise DocumentDeleted("The document was deleted.") from error
+    if services.questions.draining:
+        raise ShuttingDown("The server is stopping; follow the document again in a moment.")

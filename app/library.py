@@ -10,7 +10,9 @@ from common.errors import (
     CacheRebuilding,
     CacheStale,
     CorruptArtifact,
+    DocumentDeleted,
     DocumentFailed,
+    DocumentNotFound,
     DocumentNotReady,
 )
 from engine.document import DocumentCache
@@ -38,8 +40,15 @@ def check_ready(document: DocumentRecord) -> None:
 def open_document(services: Services, document: DocumentRecord) -> Resident[DocumentCache]:
     """Return the document's cache, from memory or from storage.
 
-    Raises: CacheStale or CacheRebuilding, after having it read again.
+    Raises: CacheStale or CacheRebuilding, after having it read again; DocumentDeleted.
     """
+    try:
+        return _open(services, document)
+    except DocumentNotFound as error:
+        raise DocumentDeleted("The document was deleted while it was being asked about.") from error
+
+
+def _open(services: Services, document: DocumentRecord) -> Resident[DocumentCache]:
     artifact = services.storage.artifacts.current(document.id)
     if artifact is None:
         _read_again(services, document.id)
@@ -50,8 +59,8 @@ def open_document(services: Services, document: DocumentRecord) -> Resident[Docu
     try:
         return services.resident.get(artifact.id, lambda: _load(services, artifact))
     except CorruptArtifact as error:
-        services.storage.artifacts.quarantine(artifact)
-        _read_again(services, document.id)
+        services.storage.artifacts.quarantine(artifact)  # queues the document, too
+        services.storage.bell.ring()
         raise CacheRebuilding(REBUILDING) from error
 
 

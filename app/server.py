@@ -29,11 +29,13 @@ class Server(uvicorn.Server):
         self._stop_s = time.monotonic() + DRAIN_S
 
     async def on_tick(self, counter: int) -> bool:
-        """Leave the main loop once no question is left, or after the grace time."""
+        """Leave the main loop once no question is left, or the grace time is over."""
         if self._stop_s is not None:
+            if time.monotonic() > self._stop_s:
+                self._services.questions.abandon()
+                self.should_exit = True
             load = self._services.questions.load()
-            idle = load.running + load.waiting == 0
-            self.should_exit |= idle or time.monotonic() > self._stop_s
+            self.should_exit |= load.running + load.waiting == 0
         return await super().on_tick(counter)
 
 

@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 
 from app.desk import QuestionDesk
 from app.resident import ResidentDocuments
+from app.watchers import Watchers
 from common.settings import Settings
 from engine.answer import Answer, Piece, answer
 from engine.artifact import unpack
@@ -62,6 +63,7 @@ class Services:
     questions: QuestionDesk
     answer: AnswerQuestion = field(default=answer)
     unpack: Unpack = field(default=unpack)
+    watchers: Watchers = field(default_factory=Watchers)
 
 
 def make_services(

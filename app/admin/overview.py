@@ -1,57 +1,43 @@
 """What the dashboard shows, gathered at one moment."""
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from app.desk import DeskLoad
 from app.resident import Occupancy
 from app.services import Services
+from storage.dashboard import DocumentRow, QueueRow, Totals
 
-
-@dataclass(frozen=True)
-class QueueRow:
-    """A document that is not ready yet."""
-
-    filename: str
-    status: str
-    phase: str | None
-    tokens_done: int
-    tokens_total: int
-    attempt: int
-    created_at: datetime
-
-
-@dataclass(frozen=True)
-class DocumentRow:
-    """A document and what its questions cost and saved; means are None before the first one."""
-
-    filename: str
-    status: str
-    error_message: str | None
-    num_tokens: int | None
-    cache_bytes: int | None
-    hits: int
-    misses: int
-    budget_requested: float | None
-    budget_loaded: float | None
-    saved_ms: float | None
+MOST_ROWS = 100
 
 
 @dataclass(frozen=True)
 class Overview:
-    """All figures of the page; budgets are means over answered questions."""
+    """Figures of the installation (`totals`), and of this process (`occupancy`, `load`)."""
 
-    ready: int
-    failed: int
-    stored_bytes: int
-    questions: int
-    hits: int
-    misses: int
-    budget_requested: float | None
-    budget_loaded: float | None
-    saved_ms: float
+    totals: Totals
     occupancy: Occupancy
     load: DeskLoad
     queue: tuple[QueueRow, ...]
     documents: tuple[DocumentRow, ...]
-    more: bool
+
+    @property
+    def in_work(self) -> int:
+        """Documents that are not ready yet."""
+        return self.totals.queued + self.totals.reading + self.totals.rebuilding
+
+    @property
+    def num_documents(self) -> int:
+        """All documents."""
+        return self.in_work + self.totals.ready + self.totals.failed
+
+
+def take_overview(services: Services) -> Overview:
+    """Gather everything; the tables show the first and the newest `MOST_ROWS`."""
+    dashboard = services.storage.dashboard
+    return Overview(
+        totals=dashboard.totals(),
+        occupancy=services.resident.occupancy(),
+        load=services.questions.load(),
+        queue=dashboard.queue(MOST_ROWS),
+        documents=dashboard.documents(MOST_ROWS),
+    )

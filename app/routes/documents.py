@@ -83,13 +83,14 @@ async def delete_document(document_id: str, tenant: TenantDep, services: Service
     return Response(status_code=204)
 
 
-@router.get("/{document_id}/events", response_class=EventStream)
+@router.get("/{document_id}/events", status_code=200, response_class=EventStream)
 async def document_events(
     document_id: str, tenant: TenantDep, services: ServicesDep
 ) -> EventStream:
     """Follow the reading as server-sent events until the document is ready or has failed."""
     key = parse_id(document_id)
     await run_in_threadpool(services.storage.documents.get, tenant, key)
+    services.watchers.check()
     return EventStream(follow(services, tenant, key))
 
 

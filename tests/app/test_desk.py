@@ -64,7 +64,7 @@ async def collect(ticket: Ticket[str]) -> list[str]:
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 threads set no asyncio event
             await asyncio.sleep(0.005)
 
 

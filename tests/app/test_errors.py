@@ -9,7 +9,12 @@ from common import errors
 from common.errors import InvalidInput, LecternError, NotReady, Transient
 
 INTERNAL = {"permanent", "corrupt_artifact", "unsupported_model", "cancelled"}
-OURS = {"lease_lost", "shape_error", "unknown_plugin"}  # never a caller's business
+OURS = {
+    "original_missing",
+    "lease_lost",
+    "shape_error",
+    "unknown_plugin",
+}  # never a caller's business
 
 
 def family(kind: type[LecternError]) -> Iterator[type[LecternError]]:

@@ -1,5 +1,6 @@
 """Asking over HTTP: shapes, bounds, states; with the real engine."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -20,7 +21,9 @@ QUESTION = {"question": "When does the gate close?", "max_tokens": 8}
 def ask(client: TestClient, library: Library):
     """Ask the one ready document."""
     document_id = library.ready(client)
-    return lambda body: client.post(f"/documents/{document_id}/ask", json=body)
+    headers = {"content-type": "application/json"}
+    path = f"/documents/{document_id}/ask"
+    return lambda body: client.post(path, content=json.dumps(body), headers=headers)
 
 
 def test_an_answer_has_all_its_parts(ask, library: Library) -> None:

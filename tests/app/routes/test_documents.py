@@ -12,7 +12,7 @@ from tests.app.library import TEXT, Library
 NOBODYS = "6f0c3c1e-0000-4000-8000-000000000000"
 FIELDS = {
     "id", "object", "filename", "media_type", "num_bytes", "status", "error", "num_tokens",
-    "num_pages", "created_at", "ready_at", "progress", "cache_bytes",
+    "num_pages", "reading_ms", "created_at", "ready_at", "progress", "cache_bytes",
 }  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def test_nothing_stays_behind_after_an_upload(client: TestClient, services: Serv
 
 
 def test_names_are_labels(client: TestClient) -> None:
-    files = {"file": ("../../etc/pass\x00wd\u202e.txt", TEXT.encode())}
+    files = {"file": ("../../etc/pass\u200bwd\u202e.txt", TEXT.encode())}
     response = client.post("/documents", files=files)
     assert response.json()["filename"].endswith("passwd.txt")
     assert "/" not in response.json()["filename"]
