@@ -1,7 +1,6 @@
 """The outermost layer: names every request, bounds its body, lets no traceback out."""
 
 import time
-import traceback
 from uuid import uuid4
 
 import anyio
@@ -11,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.errors import UNEXPECTED, Failure, explain_status
+from app.errors import Failure, explain, explain_status
 
 MAX_BODY_BYTES = 256 * 1024
 MULTIPART_BYTES = 64 * 1024  # boundaries, part headers and small fields around a file
@@ -68,9 +67,7 @@ class _Exchange:
         except HTTPException as error:
             await self._refuse(explain_status(error.status_code))
         except Exception as error:
-            # Messages may quote a document or a question: the log gets types and places only.
-            self._log.error("unexpected error", error=type(error).__name__, at=_places(error))
-            await self._refuse(Failure(500, "internal_error", UNEXPECTED))
+            await self._refuse(explain(error))
         finally:
             self._log.debug("request", path=self._route(), status=self._status)
 
@@ -118,8 +115,3 @@ def _content_length(scope: Scope) -> int:
         if name == b"content-length" and value.isdigit():
             return int(value)
     return 0
-
-
-def _places(error: Exception) -> list[str]:
-    frames = traceback.extract_tb(error.__traceback__)[-6:]
-    return [f"{frame.name}:{frame.lineno}" for frame in frames]

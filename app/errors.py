@@ -1,10 +1,12 @@
 """The one table from error codes to HTTP statuses, and the one error body."""
 
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -104,11 +106,12 @@ class Failure:
 
 
 def explain(error: Exception) -> Failure:
-    """Turn any exception into what its caller may see; nothing internal leaks."""
-    if not isinstance(error, LecternError):
-        return Failure(500, "internal_error", UNEXPECTED)
-    status = STATUS.get(error.code) or _family_status(error)
-    if status == 500:
+    """Turn any exception into what its caller may see; what is internal goes to the log."""
+    status = _status(error) if isinstance(error, LecternError) else 500
+    if status == 500 or not isinstance(error, LecternError):
+        # Messages may quote a document or a question: the log gets types and places only.
+        log = structlog.get_logger("lectern.http")
+        log.error("unexpected error", error=type(error).__name__, at=_places(error))
         return Failure(500, "internal_error", UNEXPECTED)
     return Failure(status, error.code, error.message, error.param, error.retry_after_s)
 
@@ -158,8 +161,15 @@ async def _answer_status(_: Request, error: Exception) -> JSONResponse:
     return response
 
 
-def _family_status(error: LecternError) -> int:
+def _status(error: LecternError) -> int:
+    if error.code in STATUS:
+        return STATUS[error.code]
     return next((status for family, status in FAMILIES if isinstance(error, family)), 500)
+
+
+def _places(error: Exception) -> list[str]:
+    frames = traceback.extract_tb(error.__traceback__)[-6:]
+    return [f"{frame.name}:{frame.lineno}" for frame in frames]
 
 
 def _kind(status: int) -> str:

@@ -49,8 +49,8 @@ async def _changes(
 ) -> AsyncGenerator[Event, None]:
     last: Event | None = None
     while last is None or last["status"] not in FINAL:
-        events = services.storage.bell.subscribe(document_id, stopped)
         try:
+            events = services.storage.bell.subscribe(document_id, stopped)
             while (event := await services.watchers.next(events)) is not None:
                 if event != last:
                     last = event

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.services import missing
 
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -24,9 +24,7 @@ def chromium(folder: Path) -> Iterator["Page"]:
     """Start Chromium with a profile of its own; skip without one, but not in CI."""
     program = shutil.which("chromium")
     if program is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("chromium is missing")
-        pytest.skip("chromium is not installed")
+        missing("Chromium")
     (read_in, write_in), (read_out, write_out) = os.pipe(), os.pipe()
     # Chromium reads commands from descriptor 3 and writes to 4.
     redirect = f'exec "$0" "$@" 3<&{read_in} 4>&{write_out}'

@@ -180,35 +180,6 @@ def test_deleting_a_document_ends_its_answers(
     assert ask(address, library, document_id).json()["error"]["code"] == "document_not_found"
 
 
-def test_events_follow_a_document_until_it_is_ready(
-    address: str, library: Library, services: Services
-) -> None:
-    document = library.add("a.txt")
-    url = f"{address}/documents/{document.id}/events"
-    with httpx.stream("GET", url, headers=library.headers(), timeout=20) as response:
-        lines = response.iter_lines()
-        assert '"status": "queued"' in _data(lines)
-        library.publish(after=lambda job: services.storage.jobs.progress(job, "prefill", 1, 2))
-        rest = [json.loads(line[6:]) for line in lines if line.startswith("data: ")]
-    assert rest[-1]["status"] == "ready"
-    assert rest[-1]["error"] is None
-
-
-def test_events_of_a_deleted_document_end(address: str, library: Library) -> None:
-    document = library.add("a.txt")
-    url = f"{address}/documents/{document.id}/events"
-    with httpx.stream("GET", url, headers=library.headers(), timeout=20) as response:
-        lines = response.iter_lines()
-        _data(lines)
-        library.delete(str(document.id))
-        assert '"document_deleted"' in _data(lines)
-        assert [line for line in lines if line.strip()] == []
-
-
-def _data(lines: Iterator[str]) -> str:
-    return next(line for line in lines if line.startswith("data: "))
-
-
 def test_a_server_that_stops_lets_answers_finish_and_refuses_new_ones(
     services: Services, library: Library, engine: Engine, document_id: str
 ) -> None:
