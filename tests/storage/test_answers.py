@@ -1,0 +1,100 @@
+"""Figures of the dashboard: sums and means over answers, whatever became of their documents."""
+
+from uuid import UUID
+
+from sqlalchemy import inspect
+
+from storage import Storage
+from storage.records import DocumentRecord
+from storage.tables import Answer
+from tests.storage.conftest import Upload
+from tests.storage.publishing import FACTS, claim, publish
+
+
+def answer(storage: Storage, document: DocumentRecord, **changes: object) -> None:
+    given: dict[str, object] = {
+        "tenant_id": document.tenant_id,
+        "document_id": document.id,
+        "cache_hit": True,
+        "budget_requested": 0.15,
+        "budget_loaded": 0.14,
+        "first_token_ms": 20.0,
+        "total_ms": 100.0,
+        "num_tokens": 7,
+        "saved_ms": 1000.0,
+    }
+    storage.answers.record(**{**given, **changes})  # type: ignore[arg-type]
+
+
+def test_answers_are_summed_up_for_one_tenant_or_all(storage: Storage, upload: Upload) -> None:
+    mine = upload()
+    theirs = upload(owner=storage.tenants.create("other"))
+    answer(storage, mine, cache_hit=False, budget_requested=0.05, budget_loaded=0.06)
+    answer(storage, mine, saved_ms=500.0)
+    answer(storage, theirs)
+    answer(storage, theirs, status="question_timeout", saved_ms=0.0)
+    everybody = storage.answers.summary()
+    assert (everybody.num_answers, everybody.hits, everybody.misses) == (3, 2, 1)
+    assert everybody.saved_ms == 2500.0
+    just_mine = storage.answers.summary(mine.tenant_id)
+    assert (just_mine.num_answers, just_mine.hits, just_mine.misses) == (2, 1, 1)
+    assert just_mine.budget_requested is not None
+    assert abs(just_mine.budget_requested - 0.10) < 1e-9
+    assert just_mine.budget_loaded is not None
+    assert abs(just_mine.budget_loaded - 0.10) < 1e-9
+
+
+def test_before_the_first_answer_there_are_no_means(storage: Storage, tenant: UUID) -> None:
+    nothing = storage.answers.summary(tenant)
+    assert (nothing.num_answers, nothing.hits, nothing.misses, nothing.saved_ms) == (0, 0, 0, 0.0)
+    assert nothing.budget_loaded is None
+
+
+def test_statistics_outlive_their_document(storage: Storage, upload: Upload) -> None:
+    document = upload()
+    answer(storage, document)
+    storage.documents.delete(document.tenant_id, document.id)
+    answer(storage, document)  # the answer that was on its way meanwhile
+    assert storage.answers.summary().num_answers == 2
+
+
+def test_no_words_are_kept(storage: Storage) -> None:
+    texts = {column.name for column in inspect(Answer).columns if str(column.type) == "TEXT"}
+    assert texts == set()
+
+
+def test_the_dashboard_shows_queue_documents_and_totals(storage: Storage, upload: Upload) -> None:
+    ready = upload("Ready.", filename="ready.txt")
+    artifact = publish(storage, ready)
+    answer(storage, ready, cache_hit=False)
+    answer(storage, ready, budget_loaded=0.16)
+    upload("Broken.", filename="broken.txt")
+    storage.jobs.fail(claim(storage), "empty_document", "No text.")
+    upload("Running.", filename="running.txt")
+    storage.jobs.progress(claim(storage), "prefill", 3, 9)
+    upload("Waiting.", filename="waiting.txt")
+
+    queue = storage.dashboard.queue(10)
+    assert [(row.filename, row.status, row.phase) for row in queue] == [
+        ("running.txt", "reading", "prefill"),
+        ("waiting.txt", "queued", None),
+    ]
+    assert (queue[0].tokens_done, queue[0].tokens_total, queue[0].attempt) == (3, 9, 1)
+
+    rows = {row.filename: row for row in storage.dashboard.documents(10)}
+    assert list(rows) == ["waiting.txt", "running.txt", "broken.txt", "ready.txt"]
+    shown = rows["ready.txt"]
+    assert (shown.hits, shown.misses, shown.saved_ms) == (1, 1, 2000.0)
+    assert shown.cache_bytes == artifact.num_bytes
+    assert shown.kv_bytes == FACTS["kv_bytes"]
+    assert shown.budget_loaded is not None
+    assert abs(shown.budget_loaded - 0.15) < 1e-9
+    assert (rows["waiting.txt"].hits, rows["waiting.txt"].budget_loaded) == (0, None)
+    assert rows["broken.txt"].error_code == "empty_document"
+    assert len(storage.dashboard.documents(2)) == 2
+
+    totals = storage.dashboard.totals()
+    counts = (totals.queued, totals.reading, totals.ready, totals.failed, totals.rebuilding)
+    assert counts == (1, 1, 1, 1, 0)
+    assert totals.stored_bytes == artifact.num_bytes
+    assert totals.answers.num_answers == 2
