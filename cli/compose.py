@@ -6,7 +6,7 @@ torch takes seconds that the client commands need not wait.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 from fastapi import FastAPI
@@ -16,11 +16,11 @@ import reader
 from app.admin.password import ensure_password
 from app.factory import create_app
 from app.services import Services, make_services
-from common.settings import PrecomputeSettings, Settings
+from common.settings import Settings
 from engine.model import LoadedModel, load_model
-from precompute.settings import ReadSettings, artifact_fingerprint
+from precompute.settings import artifact_fingerprint
 from storage import Storage, open_storage
-from workers.model_reader import ModelReader
+from workers.model_reader import ModelReader, read_settings
 from workers.worker import Worker
 
 READER = Path(reader.__file__).parent
@@ -48,7 +48,7 @@ class Secrets:
 
 def open_model(settings: Settings) -> LoadedModel:
     """The model that `settings` name; the bundled reader if they name none."""
-    disable_progress_bar()  # of loading weights: it would break up our own output
+    disable_progress_bar()  # type: ignore[no-untyped-call]  # of loading weights: it would break up our own output
     return load_model(model_path(settings), device=settings.device, dtype=settings.dtype)
 
 
@@ -61,7 +61,7 @@ def open_stack(settings: Settings) -> Stack:
     """Open storage, load the model and build the app, with a worker if one is embedded."""
     storage = open_storage(settings)
     model = open_model(settings)
-    fingerprint = artifact_fingerprint(model, reading(settings.precompute))
+    fingerprint = artifact_fingerprint(model, read_settings(settings.precompute))
     services = make_services(settings, storage, model, fingerprint)
     worker = make_worker(settings, storage, model) if settings.server.embedded_worker else None
     return Stack(settings, storage, services, create_app(services), worker)
@@ -83,13 +83,6 @@ def make_secrets(stack: Stack) -> Secrets:
     storage = stack.storage
     key = None if storage.keys.any() else storage.keys.create_default("first start")
     return Secrets(key, ensure_password(stack.settings.data_dir))
-
-
-def reading(settings: PrecomputeSettings) -> ReadSettings:
-    """The frozen settings of the reading side, field for field."""
-    names = {field.name for field in fields(ReadSettings)}
-    given = {name: value for name, value in settings.model_dump().items() if name in names}
-    return ReadSettings(**given)
 
 
 def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[str]:

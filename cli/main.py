@@ -156,6 +156,20 @@ def documents(as_json: AsJson = False, url: Url = DEFAULT_URL, key: Key = None) 
 
 
 @app.command()
+def key(
+    name: Annotated[str, typer.Argument(help="What the key is for, as a label.")],
+    data_dir: DataDir = None,
+) -> None:
+    """Make one more API key and print it, on the server's own machine.
+
+    Works on the database directly, whether the server runs or not.
+    """
+    from cli.keys import make_key
+
+    make_key(make_console(), read_settings(**given(data_dir=data_dir)), name)
+
+
+@app.command()
 def version() -> None:
     """Print the version."""
     from importlib.metadata import version as version_of

@@ -20,6 +20,7 @@ from tests.models import byte_tokenizer, random_model, sizes
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTEXT = 32_768
+MAX_UPLOAD_BYTES = 4 << 20
 START_S = 120.0
 STOP_S = 60.0
 
@@ -39,6 +40,7 @@ class LecternServer:
             **environment,
         }
         self._process: subprocess.Popen[str] | None = None
+        self._pump = threading.Thread()
         self.lines: list[str] = []
         self.url = ""
         self.key = ""
@@ -65,21 +67,21 @@ class LecternServer:
         """End it as supervisors do; returns its exit code."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(STOP_S)
+        code = self._process.wait(STOP_S)
+        self._pump.join()
+        return code
 
     def kill(self) -> None:
         """End it as power cuts do."""
         assert self._process is not None
         self._process.kill()
         self._process.wait(STOP_S)
+        self._pump.join()
 
     def end(self) -> None:
         """Make sure that nothing is left running."""
         if self._process is not None:
-            if self._process.poll() is None:
-                self.kill()
-            assert self._process.stdout is not None
-            self._process.stdout.close()
+            self.kill()
 
     def change(self, **environment: str) -> None:
         """Change settings for the next start."""
@@ -100,11 +102,13 @@ class LecternServer:
         stream = process.stdout
 
         def pump() -> None:
-            for line in stream:
-                arrived.put(line.rstrip("\n"))
+            with stream:
+                for line in stream:
+                    arrived.put(line.rstrip("\n"))
             arrived.put("(end)")
 
-        threading.Thread(target=pump, daemon=True).start()
+        self._pump = threading.Thread(target=pump)
+        self._pump.start()
         lines: list[str] = []
         while not any("serves on" in line for line in lines):
             lines.append(arrived.get(timeout=START_S))
@@ -156,16 +160,20 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def tiny_server(make_server: MakeServer, tiny_model: str) -> LecternServer:
-    """A server on the tiny model."""
+    """A server of the test's own on the tiny model."""
     return make_server(LECTERN_MODEL=tiny_model)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def shared_server(
     tmp_path_factory: pytest.TempPathFactory, tiny_model: str
 ) -> Iterator[LecternServer]:
-    """One server on the tiny model for all tests of a file: for tests that leave no trace."""
-    server = LecternServer(tmp_path_factory.mktemp("server"), {"LECTERN_MODEL": tiny_model})
+    """One server on the tiny model for all tests that neither stop nor change it."""
+    environment = {
+        "LECTERN_MODEL": tiny_model,
+        "LECTERN_SERVER__MAX_UPLOAD_BYTES": str(MAX_UPLOAD_BYTES),
+    }
+    server = LecternServer(tmp_path_factory.mktemp("server"), environment)
     try:
         server.start()
         yield server
