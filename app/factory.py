@@ -13,10 +13,15 @@ from app.admin import routes as admin
 from app.auth import authenticate
 from app.envelope import Envelope
 from app.routes import ask, documents, health
+from app.schema import ErrorBody
 from app.services import Services
 from app.upload import sweep
 
 GRACE_S = 25.0
+FAILURES: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": ErrorBody, "description": "The request cannot be met."},
+    "5XX": {"model": ErrorBody, "description": "The server cannot meet it now."},
+}
 schema = APIRouter()
 
 
@@ -40,7 +45,7 @@ def create_app(services: Services) -> FastAPI:
     )
     app.state.services = services
     for router in (documents.router, ask.router, schema):
-        app.include_router(router, dependencies=[Depends(authenticate)])
+        app.include_router(router, dependencies=[Depends(authenticate)], responses=FAILURES)
     app.include_router(health.router)
     admin.install(app)
     errors.install(app)

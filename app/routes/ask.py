@@ -1,7 +1,7 @@
 """Asking: one question about one ready document."""
 
 import unicodedata
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -12,6 +12,7 @@ from app.answering import AskedQuestion, answering
 from app.auth import TenantDep
 from app.library import check_ready
 from app.routes.documents import parse_id
+from app.schema import AnswerJson
 from app.services import ServicesDep
 from app.sse import EventStream
 from app.turn import Turn, frames, whole_answer
@@ -24,6 +25,7 @@ router = APIRouter(tags=["questions"])
 DEFAULT_TOKENS = 128
 COLDEST = 1e-3
 FIRST_WAIT_S = 10.0
+STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
 
 Share = Annotated[float, Field(gt=0, le=1, strict=True, allow_inf_nan=False)]
 
@@ -49,7 +51,7 @@ class Question(BaseModel):
         return text.replace("\x00", "")
 
 
-@router.post("/documents/{document_id}/ask", response_model=None)
+@router.post("/documents/{document_id}/ask", response_model=AnswerJson, responses=STREAMED)
 async def ask(
     document_id: str,
     question: Question,

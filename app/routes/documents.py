@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from app.auth import TenantDep
 from app.events import follow
 from app.present import present, present_many
+from app.schema import DocumentBody, DocumentPage
 from app.services import Services, ServicesDep
 from app.sse import EventStream
 from app.upload import Upload, receive_file
@@ -45,7 +46,7 @@ def parse_id(document_id: str) -> UUID:
         raise DocumentNotFound("There is no such document.") from None
 
 
-@router.post("", status_code=202, openapi_extra=UPLOAD_BODY)
+@router.post("", status_code=202, response_model=DocumentBody, openapi_extra=UPLOAD_BODY)
 async def upload(request: Request, tenant: TenantDep, services: ServicesDep) -> JSONResponse:
     """Take a document in and queue it to be read; the same file again returns the same document."""
     if services.questions.draining:
@@ -56,7 +57,7 @@ async def upload(request: Request, tenant: TenantDep, services: ServicesDep) -> 
     return JSONResponse(body, 202, {"location": f"/documents/{body['id']}"})
 
 
-@router.get("")
+@router.get("", response_model=DocumentPage)
 async def list_documents(
     tenant: TenantDep,
     services: ServicesDep,
@@ -68,7 +69,7 @@ async def list_documents(
     return await run_in_threadpool(_page, services, tenant, limit, start)
 
 
-@router.get("/{document_id}")
+@router.get("/{document_id}", response_model=DocumentBody)
 async def get_document(
     document_id: str, tenant: TenantDep, services: ServicesDep
 ) -> dict[str, Any]:

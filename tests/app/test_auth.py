@@ -74,5 +74,8 @@ def test_half_a_key_is_no_key(client: TestClient, library: Library) -> None:
 
 def test_the_schema_is_for_key_holders(client: TestClient) -> None:
     schema = client.get("/openapi.json").json()
-    assert "/documents/{document_id}/ask" in schema["paths"]
+    ask = schema["paths"]["/documents/{document_id}/ask"]["post"]
+    assert ask["security"] == [{"API key": []}]
+    assert set(ask["responses"]) == {"200", "4XX", "5XX"}
+    assert set(ask["responses"]["200"]["content"]) == {"application/json", "text/event-stream"}
     assert client.get("/docs").status_code == 404

@@ -7,6 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.factory import create_app
+from app.schema import AnswerJson
 from app.services import Services
 from common.errors import CorruptArtifact
 from common.settings import Settings
@@ -30,10 +31,7 @@ def test_an_answer_has_all_its_parts(ask, library: Library) -> None:
     response = ask({**QUESTION, "budget": "exact"})
     body = response.json()
     assert response.status_code == 200
-    assert set(body) == {
-        "document_id", "answer", "finish_reason", "evidence", "budget", "usage", "timings_ms",
-        "cache_hit",
-    }  # fmt: skip
+    assert AnswerJson.model_validate(body).model_dump() == body
     assert body["finish_reason"] in ("stop", "length")
     assert body["budget"]["requested"] == 1.0
     assert body["budget"]["loaded"] == pytest.approx(1.0, abs=0.2)
