@@ -1,0 +1,82 @@
+"""A worker over SQLite with a reader that does what its test says."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from common.settings import WorkerSettings
+from storage import Storage
+from storage.database import Database
+from storage.records import DocumentRecord
+from storage.storage import assemble
+from tests.storage.conftest import send_text
+from workers.reading import Progress, Reading
+from workers.worker import Worker
+
+QUICK = WorkerSettings(lease_s=30.0, heartbeat_s=0.02, poll_s=0.02)
+Upload = Callable[..., DocumentRecord]
+
+
+class WordReader:
+    """Reads word by word; `during` runs before each and may raise.
+
+    Attributes:
+        texts: all texts whose reading has begun.
+        payload: the one file of the artifact.
+    """
+
+    def __init__(self, during: Callable[[int], object] = lambda word: None) -> None:
+        self.fingerprint = "now"
+        self.during = during
+        self.texts: list[str] = []
+        self.payload = b"cache"
+
+    def read(self, path: Path, kind: str, progress: Progress) -> Reading:
+        """See `Reader.read`."""
+        assert kind == "txt"
+        self.texts.append(path.read_text())
+        words = self.texts[-1].split()
+        for done in range(len(words)):
+            self.during(done)
+            progress("prefill", done + 1, len(words))
+        progress("calibrate", len(words), len(words))
+        return Reading(
+            manifest={"codec": "none"},
+            files=iter([("document.bin", self.texts[-1].encode()), ("layer.bin", self.payload)]),
+            kv_bytes=64,
+            num_tokens=len(words),
+            num_pages=1,
+        )
+
+
+@pytest.fixture
+def reader() -> WordReader:
+    """The reader that the worker uses."""
+    return WordReader()
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Iterator[Storage]:
+    """Storage over SQLite."""
+    database = Database(f"sqlite:///{tmp_path / 'test.sqlite3'}")
+    database.migrate()
+    opened = assemble(database, tmp_path / "data")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def worker(storage: Storage, reader: WordReader) -> Worker:
+    """A worker with short waits."""
+    return Worker(storage, reader, QUICK)
+
+
+@pytest.fixture
+def upload(storage: Storage, tmp_path: Path) -> Upload:
+    """Upload a text for the default tenant."""
+
+    def send(text: str = "one two three four") -> DocumentRecord:
+        return send_text(storage, tmp_path, storage.tenants.default(), text)[0]
+
+    return send

@@ -1,0 +1,97 @@
+"""Housekeeping: what dead workers leave behind is picked up, what live ones hold is not."""
+
+import threading
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from structlog.testing import capture_logs
+
+from common.errors import DatabaseUnavailable
+from storage import Storage
+from tests.workers.conftest import Upload, WordReader
+from workers.sweeper import Sweeper
+from workers.worker import Worker
+
+
+@pytest.fixture
+def sweeper(storage: Storage) -> Sweeper:
+    """A sweeper that parks jobs after three crashes."""
+    return Sweeper(storage, "now", 3)
+
+
+def status(storage: Storage, upload_id: object) -> str:
+    job = storage.jobs.latest(upload_id)  # type: ignore[arg-type]
+    assert job is not None
+    return job.status
+
+
+def test_a_live_workers_job_stays_and_a_dead_ones_is_queued_again(
+    storage: Storage, sweeper: Sweeper, upload: Upload
+) -> None:
+    document = upload()
+    with storage.presence.stay("worker-1"):
+        assert storage.jobs.claim("worker-1", 300) is not None
+        sweeper.once()
+        assert status(storage, document.id) == "running"
+    # A killed process leaves its file, and nobody holds the lock.
+    (storage.presence._folder / "worker-1.alive").touch()
+    sweeper.once()
+    assert status(storage, document.id) == "queued"
+    assert storage.presence.dead() == ()
+
+
+def test_an_unknown_owner_keeps_its_lease(
+    storage: Storage, sweeper: Sweeper, upload: Upload
+) -> None:
+    document = upload()
+    storage.jobs.claim("on-another-machine", 300)
+    sweeper.once()
+    assert status(storage, document.id) == "running"
+
+
+def test_names_of_workers_stay_inside_the_folder(storage: Storage) -> None:
+    with pytest.raises(ValueError, match="cannot name"), storage.presence.stay("../x"):
+        pass
+
+
+def test_forgotten_folders_are_removed(storage: Storage, sweeper: Sweeper, tmp_path: Path) -> None:
+    left = tmp_path / "data" / "artifacts" / f"{uuid4()}.{uuid4().hex}.draft"
+    left.mkdir()
+    sweeper.once()
+    assert not left.exists()
+
+
+def test_stale_documents_are_queued_once_not_at_every_sweep(
+    storage: Storage, worker: Worker, reader: WordReader, upload: Upload
+) -> None:
+    document = upload()
+    worker.run_once()
+    other = Sweeper(storage, "of another model", 3)
+    other.once()
+    assert storage.documents.find(document.id).status == "rebuilding"
+    worker.run_once()  # of the present model: its artifact is current, it reads nothing
+    assert len(reader.texts) == 1
+    other.once()
+    assert storage.documents.find(document.id).status == "ready"
+
+
+def test_a_sweep_that_fails_is_not_the_last(
+    storage: Storage, sweeper: Sweeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = threading.Event()
+    faults = iter([DatabaseUnavailable("away"), ValueError("bug")])
+    calls: list[int] = []
+
+    def shaky() -> None:
+        calls.append(1)
+        for fault in faults:
+            raise fault
+        stop.set()
+
+    monkeypatch.setattr("workers.sweeper.SWEEP_S", 0.0)
+    monkeypatch.setattr(sweeper, "once", shaky)
+    with capture_logs() as logs:
+        sweeper.run(stop)
+    assert len(calls) == 3
+    assert [line["log_level"] for line in logs] == ["warning", "error"]

@@ -1,0 +1,540 @@
+"""What becomes of a document when reading goes well, and in each way that it does not."""
+
+import resource
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from sqlalchemy import update
+from structlog.testing import capture_logs
+
+from common import errors
+from common.errors import (
+    ArchiveBomb,
+    Busy,
+    DatabaseUnavailable,
+    DocumentNotFound,
+    DocumentRejected,
+    DocumentTooLong,
+    EmptyDocument,
+    EncryptedPdf,
+    LeaseLost,
+    StorageFull,
+    UnknownEncoding,
+    UnsupportedModel,
+    UnsupportedType,
+)
+from common.settings import WorkerSettings
+from storage import Storage
+from storage.records import JobRecord
+from storage.tables import Job
+from tests.workers.conftest import QUICK, Upload, WordReader
+from workers.heartbeat import Heartbeat
+from workers.worker import Worker
+
+SECRET = "xylophone"
+
+
+def latest(storage: Storage, document_id: UUID) -> JobRecord:
+    job = storage.jobs.latest(document_id)
+    assert job is not None
+    return job
+
+
+def hurry(storage: Storage) -> None:
+    """Let jobs that were put off be due."""
+    with storage.db.session() as session:
+        session.execute(update(Job).values(available_at=storage.db.now(session)))
+
+
+def take_over(storage: Storage) -> JobRecord:
+    """Do what happens when a worker is silent for longer than its lease."""
+    with storage.db.session() as session:
+        past = storage.db.now(session) - timedelta(seconds=1)
+        session.execute(update(Job).values(lease_expires_at=past))
+    assert storage.jobs.sweep(99)
+    job = storage.jobs.claim("another", 30)
+    assert job is not None
+    return job
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    deadline_s = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline_s, "waited in vain"
+        time.sleep(0.01)
+
+
+@contextmanager
+def running(worker: Worker) -> Iterator[threading.Event]:
+    """Run a worker on a thread."""
+    stop = threading.Event()
+    thread = threading.Thread(target=worker.run, args=(stop,))
+    thread.start()
+    try:
+        yield stop
+    finally:
+        stop.set()
+        thread.join()
+
+
+# -- it goes well ------------------------------------------------------------------------------
+
+
+def test_a_document_is_read_and_published(
+    storage: Storage, worker: Worker, reader: WordReader, upload: Upload
+) -> None:
+    document = upload("one two three")
+    reader.during = lambda word: time.sleep(0.01)
+    assert worker.run_once()
+    ready = storage.documents.find(document.id)
+    assert (ready.status, ready.num_tokens, ready.num_pages) == ("ready", 3, 1)
+    assert ready.reading_ms is not None
+    assert ready.reading_ms >= 20
+    artifact = storage.artifacts.current(document.id)
+    assert artifact is not None
+    assert (artifact.fingerprint, artifact.kv_bytes) == ("now", 64)
+    files = dict(storage.artifacts.load(artifact).files)
+    assert files == {"document.bin": b"one two three", "layer.bin": b"cache"}
+    assert latest(storage, document.id).status == "done"
+    assert not worker.run_once(), "nothing is left to do"
+
+
+def test_progress_reaches_the_job_while_it_is_read(
+    storage: Storage, worker: Worker, reader: WordReader, upload: Upload
+) -> None:
+    document = upload()
+    seen: list[tuple[str | None, int, int]] = []
+
+    def look(word: int) -> None:
+        job = latest(storage, document.id)
+        seen.append((job.phase, job.tokens_done, job.tokens_total))
+        time.sleep(0.21)
+
+    reader.during = look
+    worker.run_once()
+    assert seen == [(None, 0, 0), ("prefill", 1, 4), ("prefill", 2, 4), ("prefill", 3, 4)]
+
+
+def test_many_short_steps_are_not_many_writes(
+    storage: Storage, worker: Worker, upload: Upload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload("word " * 2000)
+    writes: list[str] = []
+    original = storage.jobs.progress
+
+    def count(job: JobRecord, phase: str, done: int, total: int) -> None:
+        writes.append(phase)
+        original(job, phase, done, total)
+
+    monkeypatch.setattr(storage.jobs, "progress", count)
+    worker.run_once()
+    assert {"prefill", "calibrate", "pack"} <= set(writes)
+    assert len(writes) < 200
+
+
+def test_a_job_whose_artifact_is_current_is_finished_and_not_read_again(
+    storage: Storage, worker: Worker, reader: WordReader, upload: Upload
+) -> None:
+    document = upload()
+    worker.run_once()
+    storage.jobs.enqueue(document.id)
+    assert worker.run_once()
+    assert len(reader.texts) == 1
+    assert storage.documents.find(document.id).status == "ready"
+
+
+def test_a_running_worker_rebuilds_what_another_model_has_read(
+    storage: Storage, worker: Worker, reader: WordReader, upload: Upload
+) -> None:
+    document = upload()
+    reader.fingerprint = "before"
+    worker.run_once()
+    reader.fingerprint = "now"
+
+    def rebuilt() -> bool:
+        artifact = storage.artifacts.current(document.id)
+        return artifact is not None and artifact.fingerprint == "now"
+
+    with running(worker):
+        wait_for(rebuilt)
+    assert storage.documents.find(document.id).status == "ready"
+    assert len(reader.texts) == 2
+
+
+def test_a_ring_starts_an_idle_worker_at_once(
+    storage: Storage, reader: WordReader, upload: Upload
+) -> None:
+    idle = Worker(storage, reader, QUICK.model_copy(update={"poll_s": 60.0}))
+    with running(idle) as stop:
+        time.sleep(0.1)
+        document = upload()
+        storage.bell.ring()
+        wait_for(lambda: storage.documents.find(document.id).status == "ready")
+        stop.set()
+        storage.bell.ring()
+
+
+# -- the document's own fault ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        DocumentRejected,
+        EmptyDocument,
+        UnsupportedType,
+        EncryptedPdf,
+        ArchiveBomb,
+        UnknownEncoding,
+        DocumentTooLong,
+    ],
+)
+def test_a_document_that_cannot_be_read_fails_at_once_with_its_code(
+    storage: Storage,
+    worker: Worker,
+    reader: WordReader,
+    upload: Upload,
+    fault: type[errors.LecternError],
+) -> None:
+    def refuse(word: int) -> None:
+        raise fault("A sentence for its owner.")
+
+    document = upload()
+    reader.during = refuse
+    worker.run_once()
+    failed = storage.documents.find(document.id)
+    assert (failed.status, failed.error_code) == ("failed", fault.code)
+    assert failed.error_message == "A sentence for its owner."
+    assert latest(storage, document.id).status == "failed"
+    assert not worker.run_once()
+
+
+def test_a_missing_original_is_told(storage: Storage, worker: Worker, upload: Upload) -> None:
+    document = upload()
+    storage.blobs.delete(document.blob_key)
+    worker.run_once()
+    assert storage.documents.find(document.id).error_code == "original_missing"
+
+
+# -- passing faults ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", [StorageFull, DatabaseUnavailable, Busy])
+def test_a_passing_fault_is_waited_out_and_costs_no_attempt(
+    storage: Storage,
+    worker: Worker,
+    reader: WordReader,
+    upload: Upload,
+    fault: type[errors.LecternError],
+) -> None:
+    def pass_by(word: int) -> None:
+        raise fault("Try again.")
+
+    document = upload()
+    reader.during = pass_by
+    for _ in range(5):
+        assert worker.run_once()
+        assert not worker.run_once(), "it waits before it tries again"
+        hurry(storage)
+    assert storage.documents.find(document.id).status == "queued"
+    assert latest(storage, document.id).crashes == 0
+    reader.during = lambda word: None
+    worker.run_once()
+    assert storage.documents.find(document.id).status == "ready"
+
+
+def test_a_full_disk_leaves_no_half_artifact(
+    storage: Storage,
+    worker: Worker,
+    reader: WordReader,
+    upload: Upload,
+    tmp_path: Any,
+) -> None:
+    document = upload()
+    reader.payload = bytes(9_000_000)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8_000_000, before[1]))
+    try:
+        with capture_logs() as logs:
+            worker.run_once()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "storage_full" in {line.get("reason") for line in logs}
+    assert list((tmp_path / "data" / "artifacts").iterdir()) == []
+    assert storage.documents.find(document.id).status == "queued"
+    hurry(storage)
+    worker.run_once()
+    assert storage.documents.find(document.id).status == "ready"
+
+
+def test_reading_goes_on_while_the_database_takes_no_progress(
+    storage: Storage, worker: Worker, upload: Upload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = upload()
+
+    def away(*_: object) -> None:
+        raise DatabaseUnavailable("away")
+
+    monkeypatch.setattr(storage.jobs, "progress", away)
+    worker.run_once()
+    assert storage.documents.find(document.id).status == "ready"
+
+
+def test_an_outcome_is_written_once_the_database_is_back(
+    storage: Storage, worker: Worker, reader: WordReader, upload: Upload, monkeypatch: Any
+) -> None:
+    def refuse(word: int) -> None:
+        raise EmptyDocument("No text.")
+
+    document = upload()
+    reader.during = refuse
+    original, calls = storage.jobs.fail, []
+
+    def away_once(job: JobRecord, code: str, message: str) -> None:
+        calls.append(code)
+        if len(calls) == 1:
+            raise DatabaseUnavailable("away")
+        original(job, code, message)
+
+    monkeypatch.setattr(storage.jobs, "fail", away_once)
+    monkeypatch.setattr("workers.worker.SETTLE_S", (0.0, 0.0))
+    worker.run_once()
+    assert storage.documents.find(document.id).error_code == "empty_document"
+
+
+# -- surprises ---------------------------------------------------------------------------------
+
+
+def test_an_unexpected_error_is_tried_again_and_then_told_plainly(
+    storage: Storage, worker: Worker, reader: WordReader, upload: Upload
+) -> None:
+    def break_down(word: int) -> None:
+        raise RuntimeError(f"cannot multiply {SECRET}")
+
+    document = upload(f"a {SECRET} b")
+    reader.during = break_down
+    with capture_logs() as logs:
+        for attempt in range(1, 4):
+            assert storage.documents.find(document.id).status == "queued"
+            worker.run_once()
+            hurry(storage)
+            assert latest(storage, document.id).attempt == attempt
+    assert not worker.run_once()
+    failed = storage.documents.find(document.id)
+    assert (failed.status, failed.error_code) == ("failed", "internal_error")
+    assert failed.error_message is not None
+    assert "not the document's own" in failed.error_message
+    assert "RuntimeError" not in failed.error_message
+    traces = [line["trace"] for line in logs if "trace" in line]
+    assert len(traces) == 3
+    assert "break_down" in traces[0]
+    assert all(line["document_id"] == str(document.id) for line in logs)
+
+
+def test_no_text_of_a_document_reaches_the_log(
+    storage: Storage, worker: Worker, reader: WordReader, upload: Upload
+) -> None:
+    def break_down(word: int) -> None:
+        try:
+            raise KeyError(SECRET)
+        except KeyError as error:
+            raise ValueError(SECRET) from error
+
+    upload(f"a {SECRET} b")
+    with capture_logs() as logs:
+        reader.during = break_down
+        worker.run_once()
+        hurry(storage)
+        reader.during = lambda word: None
+        worker.run_once()
+    assert len(logs) >= 2
+    assert SECRET not in repr(logs)
+    assert "ValueError from KeyError" in repr(logs)
+
+
+def test_a_model_that_cannot_be_loaded_fails_no_document(storage: Storage, upload: Upload) -> None:
+    class NoModel(WordReader):
+        @property
+        def fingerprint(self) -> str:
+            raise UnsupportedModel("No such model.")
+
+        @fingerprint.setter
+        def fingerprint(self, value: str) -> None: ...
+
+    document = upload()
+    worker = Worker(storage, NoModel(), QUICK)
+    with pytest.raises(UnsupportedModel):
+        worker.run_once()
+    with pytest.raises(UnsupportedModel):
+        worker.run(threading.Event())
+    job = latest(storage, document.id)
+    assert (job.status, job.attempt) == ("queued", 0)
+
+
+# -- the job is no longer ours -----------------------------------------------------------------
+
+
+def test_a_lost_lease_stops_the_reading(
+    storage: Storage, worker: Worker, reader: WordReader, upload: Upload
+) -> None:
+    document = upload("word " * 1000)
+    other: list[JobRecord] = []
+    words: list[int] = []
+
+    def lose(word: int) -> None:
+        words.append(word)
+        if word == 3:
+            other.append(take_over(storage))
+        if word > 3:
+            time.sleep(0.01)
+
+    reader.during = lose
+    worker.run_once()
+    assert len(words) < 1000
+    assert storage.artifacts.current(document.id) is None
+    assert latest(storage, document.id) == other[0]
+    storage.jobs.progress(other[0], "prefill", 1, 2)
+
+
+def test_a_lease_lost_at_the_very_end_publishes_nothing(
+    storage: Storage, reader: WordReader, upload: Upload, tmp_path: Any
+) -> None:
+    slow = WorkerSettings(heartbeat_s=60.0)  # it does not notice by itself
+    document = upload("one two")
+    other: list[JobRecord] = []
+
+    def take_at_the_end(word: int) -> None:
+        if word == 1:
+            other.append(take_over(storage))
+
+    reader.during = take_at_the_end
+    Worker(storage, reader, slow).run_once()
+    assert storage.artifacts.current(document.id) is None
+    assert list((tmp_path / "data" / "artifacts").iterdir()) == []
+    assert latest(storage, document.id) == other[0]
+
+
+@pytest.mark.parametrize("how", ["delete", "cancel"])
+def test_a_document_that_goes_stops_its_reading(
+    storage: Storage,
+    worker: Worker,
+    reader: WordReader,
+    upload: Upload,
+    tmp_path: Any,
+    how: str,
+) -> None:
+    document = upload("word " * 1000)
+    words: list[int] = []
+
+    def go(word: int) -> None:
+        words.append(word)
+        time.sleep(0.01 if word else 0)
+        if word == 1 and how == "delete":
+            storage.documents.delete(document.tenant_id, document.id)
+        elif word == 1:
+            storage.jobs.cancel(document.id)
+
+    reader.during = go
+    worker.run_once()
+    assert len(words) < 1000
+    assert list((tmp_path / "data" / "artifacts").iterdir()) == []
+    if how == "cancel":
+        assert storage.documents.find(document.id).error_code == "cancelled"
+        return
+    with pytest.raises(DocumentNotFound):
+        storage.documents.find(document.id)
+    assert list((tmp_path / "data" / "blobs").iterdir()) == []
+
+
+def test_a_stopping_worker_gives_its_document_back_at_once(
+    storage: Storage, worker: Worker, reader: WordReader, upload: Upload
+) -> None:
+    document = upload("word " * 1000)
+    begun = threading.Event()
+
+    def linger(word: int) -> None:
+        begun.set()
+        time.sleep(0.01)
+
+    reader.during = linger
+    with running(worker) as stop:
+        assert begun.wait(10)
+        stop.set()
+    job = latest(storage, document.id)
+    assert (job.status, job.crashes) == ("queued", 0)
+    assert storage.documents.find(document.id).status == "queued"
+    reader.during = lambda word: None
+    assert Worker(storage, reader, QUICK).run_once(), "it is due without a wait"
+    assert storage.documents.find(document.id).status == "ready"
+
+
+# -- leases ------------------------------------------------------------------------------------
+
+
+def test_a_job_of_ten_leases_runs_once(
+    storage: Storage, reader: WordReader, upload: Upload
+) -> None:
+    settings = WorkerSettings(lease_s=0.2, heartbeat_s=0.03)
+    document = upload("word " * 40)
+    stolen: list[object] = []
+
+    def watch(word: int) -> None:
+        time.sleep(0.05)
+        stolen.extend(storage.jobs.sweep(3))
+
+    reader.during = watch
+    Worker(storage, reader, settings).run_once()
+    assert stolen == []
+    assert len(reader.texts) == 1
+    job = latest(storage, document.id)
+    assert (job.status, job.attempt) == ("done", 1)
+
+
+def test_a_heart_misses_a_beat_while_the_database_is_away() -> None:
+    beats: list[int] = []
+
+    def beat() -> None:
+        beats.append(len(beats))
+        if len(beats) < 3:
+            raise DatabaseUnavailable("away")
+
+    with Heartbeat(beat, every_s=0.005) as heartbeat:
+        wait_for(lambda: len(beats) > 5)
+        heartbeat.check()
+
+
+def test_a_heart_that_lost_its_job_stops_and_says_so() -> None:
+    beats: list[int] = []
+
+    def beat() -> None:
+        beats.append(1)
+        raise LeaseLost("taken over")
+
+    with Heartbeat(beat, every_s=0.005) as heartbeat:
+        wait_for(lambda: beats)
+        time.sleep(0.05)
+        with pytest.raises(LeaseLost):
+            heartbeat.check()
+    assert len(beats) == 1
+
+
+def test_a_queue_out_of_reach_does_not_end_the_worker(
+    storage: Storage, worker: Worker, upload: Upload, monkeypatch: Any
+) -> None:
+    original, faults = storage.jobs.claim, iter([DatabaseUnavailable("away"), ValueError("bug")])
+
+    def shaky(owner: str, lease_s: float) -> JobRecord | None:
+        for fault in faults:
+            raise fault
+        return original(owner, lease_s)
+
+    monkeypatch.setattr(storage.jobs, "claim", shaky)
+    document = upload()
+    with running(worker):
+        wait_for(lambda: storage.documents.find(document.id).status == "ready")
