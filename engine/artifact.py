@@ -113,13 +113,16 @@ def _unpack(
             layers[index] = _unpack_layer(described[index], load(data), device, dtype)
     if parts is None or len(layers) != len(described):
         raise CorruptArtifact("The stored cache lacks some of its files.")
+    num_tokens, num_sinks = int(manifest["num_tokens"]), int(manifest["num_sinks"])
+    if parts["ids"].shape != (num_tokens,) or parts["offsets"].shape != (num_tokens, 2):
+        raise CorruptArtifact("The stored cache has another number of tokens than described.")
     return DocumentCache(
         layers=tuple(layers[index] for index in range(len(described))),
         ids=parts["ids"],
         offsets=parts["offsets"],
         text=bytes(parts["text"].numpy()).decode(),
         pages=tuple(Page(*page) for page in manifest["pages"]),
-        num_sinks=manifest["num_sinks"],
+        num_sinks=num_sinks,
         lookup=LookupConfig(**manifest["lookup"]),
         curves=BudgetCurves(**{
             phase: _curve(manifest["curves"][phase]) for phase in ("prefill", "decode")
