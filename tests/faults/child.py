@@ -1,0 +1,115 @@
+"""What the processes do that these tests kill; importable, so that they start in no time."""
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from common.settings import WorkerSettings
+from storage import Storage
+from storage.artifacts import Artifacts
+from storage.database import Database
+from storage.storage import assemble
+from workers.reading import Progress, Reading
+from workers.worker import Worker
+
+FILES = {"document.bin": b"d" * 1000, "layer.bin": bytes(range(256)) * 100}
+SOON_S = 0.05  # a lease that a test need not wait for
+STEADY = WorkerSettings(lease_s=30.0, heartbeat_s=0.05, poll_s=0.02, max_attempts=10_000)
+
+
+class PlainReader:
+    """Reads any file in `num_steps` steps of `step_s`; `at` runs before each."""
+
+    fingerprint = "now"
+
+    def __init__(
+        self, num_steps: int = 1, step_s: float = 0.0, at: Callable[[int], None] = lambda step: None
+    ) -> None:
+        self._num_steps = num_steps
+        self._step_s = step_s
+        self._at = at
+
+    def read(self, path: Path, kind: str, progress: Progress) -> Reading:
+        """See `Reader.read`."""
+        text = path.read_bytes()
+        for step in range(self._num_steps):
+            self._at(step)
+            time.sleep(self._step_s)
+            progress("prefill", step + 1, self._num_steps)
+        files = iter([*FILES.items(), ("text.bin", text)])
+        return Reading({"codec": "none"}, files, kv_bytes=10, num_tokens=5, num_pages=1)
+
+
+def open_at(url: str, folder: Path, failpoint: Callable[[str], None] | None = None) -> Storage:
+    """Open a migrated database and its folder, publishing with a failpoint if one is given."""
+    storage = assemble(Database(url), folder)
+    if failpoint is None:
+        return storage
+    artifacts = Artifacts(storage.db, folder / "artifacts", failpoint)
+    return Storage(**{**vars(storage), "artifacts": artifacts})
+
+
+def signal_at(step: str, number: int) -> Callable[[str], None]:
+    """A failpoint at which this process gets a signal."""
+
+    def failpoint(reached: str) -> None:
+        if reached == step:
+            os.kill(os.getpid(), number)
+
+    return failpoint
+
+
+def publish_until(url: str, folder: Path, step: str, number: int) -> None:
+    """Read one document; get a signal at a publish step."""
+    storage = open_at(url, folder, signal_at(step, number))
+    settings = STEADY.model_copy(update={"lease_s": SOON_S})
+    Worker(storage, PlainReader(), settings).run_once()
+    storage.close()
+
+
+def read_until(url: str, folder: Path, step: int, number: int) -> None:
+    """Read one document; get a signal in the middle of reading."""
+
+    def at(reached: int) -> None:
+        if reached == step:
+            os.kill(os.getpid(), number)
+
+    storage = open_at(url, folder)
+    settings = STEADY.model_copy(update={"lease_s": SOON_S})
+    Worker(storage, PlainReader(num_steps=20, at=at), settings).run_once()
+    storage.close()
+
+
+def work(url: str, folder: Path, log: Path, step_s: float, max_attempts: int = 10_000) -> None:
+    """Work until killed; every commit is noted in `log`, one line each."""
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    reading: list[Path] = []
+
+    def note(step: str) -> None:
+        if step == "committed":
+            os.write(descriptor, f"{reading[-1].name}\n".encode())
+
+    class Noting(PlainReader):
+        def read(self, path: Path, kind: str, progress: Progress) -> Reading:
+            reading.append(path)
+            return super().read(path, kind, progress)
+
+    storage = open_at(url, folder, note)
+    reader = Noting(num_steps=random.randint(1, 4), step_s=step_s)
+    settings = STEADY.model_copy(update={"max_attempts": max_attempts})
+    Worker(storage, reader, settings).run(threading.Event())
+
+
+def poison(url: str, folder: Path) -> None:
+    """Work, but die of every document."""
+
+    def die(_: int) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    storage = open_at(url, folder)
+    settings = STEADY.model_copy(update={"max_attempts": 3})
+    Worker(storage, PlainReader(at=die), settings).run(threading.Event())
