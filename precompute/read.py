@@ -34,10 +34,13 @@ def read_document(
         text: the document's text.
         pages: (number from 1, start, end) in characters.
         progress: told each phase's progress in tokens: "prefill", "cluster", "calibrate".
-    Raises: EmptyDocument, or DocumentTooLong with both counts, before any work is done.
+    Raises: EmptyDocument, DocumentTooLong with both counts, or UnknownPlugin for a method that is
+        not there, all before any work is done.
     """
     if settings.heads != "all":
         raise UnknownPlugin(f"No head plan is called '{settings.heads}'; choose: all.")
+    config = KMeansConfig(iterations=settings.kmeans_iterations, seed=settings.seed)
+    kmeans: KMeans = plugins.build(clustering, settings.clustering, config)
     encoded = encode(model, text, settings)
     num_tokens = len(encoded.ids)
     progress("prefill", 0, num_tokens)
@@ -48,7 +51,7 @@ def read_document(
         lambda done: progress("prefill", done, num_tokens),
     )
     document = DocumentCache(
-        layers=_lay_out(model, layers, settings, progress),
+        layers=_lay_out(model, layers, kmeans, settings, progress),
         ids=encoded.ids,
         offsets=encoded.offsets,
         text=text,
@@ -85,11 +88,10 @@ def encode(model: LoadedModel, text: str, settings: ReadSettings) -> EncodedDocu
 def _lay_out(
     model: LoadedModel,
     layers: Sequence[PrefilledLayer],
+    kmeans: KMeans,
     settings: ReadSettings,
     progress: Progress,
 ) -> tuple[LayerCache, ...]:
-    config = KMeansConfig(iterations=settings.kmeans_iterations, seed=settings.seed)
-    kmeans: KMeans = plugins.build(clustering, settings.clustering, config)
     num_tokens = layers[0].keys.shape[1]
     laid_out = []
     with torch.inference_mode():

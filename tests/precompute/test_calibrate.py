@@ -1,0 +1,103 @@
+"""Calibrated budgets: what they promise about the questions they were measured on."""
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+from statistics import fmean
+
+import pytest
+
+from common.errors import Cancelled
+from engine.answer import open_question
+from engine.attention import forward
+from engine.curve import EVERYTHING, BudgetCurve
+from engine.document import DocumentCache, LookupConfig
+from engine.meter import Meter
+from engine.model import LoadedModel
+from engine.selection import AGGREGATIONS
+from precompute.calibrate import calibrate
+from precompute.probes import Probe, make_probes
+from precompute.settings import ReadSettings
+from tests.models import FAMILIES, SETTINGS, loaded, prose, read
+
+TEXT = prose(2000)
+LOOKUPS = [LookupConfig(levels, how) for levels in (1, 2) for how in AGGREGATIONS]
+
+
+@pytest.fixture(scope="module")
+def model() -> LoadedModel:
+    return loaded(FAMILIES["llama"])
+
+
+@pytest.fixture(scope="module", params=LOOKUPS, ids=str)
+def document(request: pytest.FixtureRequest, model: LoadedModel) -> DocumentCache:
+    return read(model, TEXT, replace(SETTINGS, lookup=request.param))
+
+
+def curves_of(document: DocumentCache) -> tuple[BudgetCurve, BudgetCurve]:
+    return document.curves.prefill, document.curves.decode
+
+
+def test_curves_rise_in_share_as_thresholds_fall(document: DocumentCache) -> None:
+    for curve in curves_of(document):
+        assert len(curve.shares) == len(curve.thresholds) >= 10
+        assert 0 < curve.shares[0] < curve.shares[-1] <= 1
+        assert all(low < high for low, high in pairwise(curve.shares))
+        assert all(less.level2 >= more.level2 for less, more in pairwise(curve.thresholds))
+        assert all(math.isfinite(one.level1 + one.level2) for one in curve.thresholds)
+
+
+def test_the_floor_is_anchors_and_centroids(document: DocumentCache) -> None:
+    layer = document.layers[0]
+    level = layer.level1 if document.lookup.levels == 2 else layer.level2
+    least = (2 * layer.num_anchors + level.centroids.shape[1]) / (2 * layer.num_tokens)
+    assert least - 1e-9 <= document.curves.floor < least + 0.1
+
+
+def ask(model: LoadedModel, document: DocumentCache, probe: Probe, budget: float) -> Meter:
+    """One probe as it would be answered, token by token."""
+    state = open_question(document, budget)
+    answer = model.prompt.encode_answer(probe.answer)
+    for ids in (model.prompt.encode_question(probe.question), *answer.split(1)):
+        forward(model.model, ids, state.position, state)
+    return state.meter
+
+
+@pytest.mark.parametrize("budget", [0.3, 0.6])
+def test_probes_load_what_was_asked_for(
+    model: LoadedModel, document: DocumentCache, budget: float
+) -> None:
+    probes = make_probes(TEXT, SETTINGS.num_probes, SETTINGS.seed)
+    meters = [ask(model, document, probe, budget) for probe in probes]
+    assert fmean(meter.share(0, 1) for meter in meters) == pytest.approx(budget, rel=0.15)
+    assert fmean(meter.share(1) for meter in meters) == pytest.approx(budget, rel=0.15)
+
+
+def test_a_document_without_clusters_has_nothing_to_choose(model: LoadedModel) -> None:
+    assert read(model, "Short.").curves == EVERYTHING
+    assert read(loaded(FAMILIES["mistral-window"]), TEXT[:300]).curves == EVERYTHING
+
+
+@pytest.mark.parametrize("family", ["gemma2", "llama-mha", "llama-gqa4"])
+def test_other_families_are_calibrated_too(family: str) -> None:
+    model = loaded(FAMILIES[family])
+    document = read(model, TEXT[:1000])
+    probes = make_probes(TEXT[:1000], SETTINGS.num_probes, SETTINGS.seed)
+    meters = [ask(model, document, probe, 0.5) for probe in probes]
+    assert fmean(meter.share() for meter in meters) == pytest.approx(0.5, rel=0.15)
+
+
+def test_progress_counts_probes_and_may_stop_them(model: LoadedModel) -> None:
+    told: list[int] = []
+    document = read(model, TEXT[:300])
+    settings: ReadSettings = replace(SETTINGS, num_probes=9)
+    calibrate(model, document, settings, told.append)
+    assert told == list(range(1, 10))
+
+    def cancel(done: int) -> None:
+        told.append(done)
+        raise Cancelled("Enough.")
+
+    with pytest.raises(Cancelled):
+        calibrate(model, document, settings, cancel)
+    assert told[9:] == [1]

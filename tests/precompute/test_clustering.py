@@ -1,0 +1,110 @@
+"""What every K-means back end promises."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+from torch.testing import assert_close
+
+from common import plugins
+from precompute import clustering
+from precompute.clustering.base import KMeans, KMeansConfig, weighted_means
+from tests.engine.naive import normal
+
+HEADS, WIDTH = 3, 16
+
+
+@pytest.fixture(params=plugins.names(clustering))
+def kmeans(request: pytest.FixtureRequest) -> KMeans:
+    found: KMeans = plugins.build(clustering, request.param, KMeansConfig(iterations=50, seed=1))
+    return found
+
+
+def clouds(num_points: int, num_clouds: int, noise: float = 0.05) -> tuple[Tensor, Tensor]:
+    """Points around distinct directions, of any lengths, and the direction each belongs to."""
+    owner = torch.arange(num_points) % num_clouds
+    directions = normalize(normal(HEADS, num_clouds, WIDTH), dim=-1)
+    lengths = 0.2 + 5 * normal(HEADS, num_points, 1, seed=1).abs()
+    points = directions[:, owner] + noise * normal(HEADS, num_points, WIDTH, seed=2)
+    return points * lengths, owner
+
+
+def ones(points: Tensor) -> Tensor:
+    return torch.ones(points.shape[:2])
+
+
+@pytest.mark.parametrize(("num_points", "num_clusters"), [(1, 1), (7, 7), (63, 5), (200, 1)])
+def test_every_point_gets_a_cluster(kmeans: KMeans, num_points: int, num_clusters: int) -> None:
+    points = normal(HEADS, num_points, WIDTH)
+    labels = kmeans.labels(points, ones(points), num_clusters)
+    assert labels.shape == (HEADS, num_points)
+    assert labels.dtype == torch.int64
+    assert 0 <= int(labels.min()) <= int(labels.max()) < num_clusters
+
+
+def test_directions_are_told_apart_whatever_their_lengths(kmeans: KMeans) -> None:
+    points, owner = clouds(num_points=240, num_clouds=4)
+    labels = kmeans.labels(points, ones(points), 12)
+    for head in range(HEADS):
+        for cluster in labels[head].unique():
+            assert len(owner[labels[head] == cluster].unique()) == 1
+
+
+def test_members_are_nearest_to_the_mean_direction_of_their_cluster(kmeans: KMeans) -> None:
+    units = normalize(normal(HEADS, 120, WIDTH), dim=-1)
+    labels = kmeans.labels(units, ones(units), 6)
+    means = normalize(weighted_means(units, ones(units), labels, 6), dim=-1)
+    nearest = torch.matmul(units, means.transpose(1, 2)).argmax(dim=-1)
+    assert torch.equal(labels, nearest)
+
+
+def test_equal_runs_give_equal_labels(kmeans: KMeans) -> None:
+    points = normal(HEADS, 150, WIDTH)
+    first, second = (kmeans.labels(points.clone(), ones(points), 9) for _ in range(2))
+    assert torch.equal(first, second)
+
+
+def test_heads_do_not_see_each_other(kmeans: KMeans) -> None:
+    points = normal(HEADS, 150, WIDTH)
+    together = kmeans.labels(points, ones(points), 9)
+    for head in range(HEADS):
+        one = slice(head, head + 1)
+        assert torch.equal(kmeans.labels(points[one], ones(points)[one], 9), together[one])
+
+
+def test_lengths_do_not_matter(kmeans: KMeans) -> None:
+    points = normal(HEADS, 150, WIDTH)
+    scaled = points * (0.1 + normal(HEADS, 150, 1, seed=1).abs())
+    assert torch.equal(
+        kmeans.labels(points, ones(points), 9), kmeans.labels(scaled, ones(points), 9)
+    )
+
+
+def test_weights_pull_centroids(kmeans: KMeans) -> None:
+    """On a half circle, a heavy end draws its cluster's mean, so the other cluster grows."""
+    angle = torch.linspace(0, 2.5, 51)
+    points = torch.stack((angle.cos(), angle.sin()), dim=-1)[None]
+    weights = torch.ones(1, 51)
+    plain = kmeans.labels(points, weights, 2)
+    weights[:, 0] = 100.0
+    pulled = kmeans.labels(points, weights, 2)
+    assert int((pulled == pulled[0, 0]).sum()) < int((plain == plain[0, 0]).sum())
+
+
+def test_zeros_and_copies_are_no_trouble(kmeans: KMeans) -> None:
+    points = normal(HEADS, 1, WIDTH).repeat(1, 40, 1)
+    points[:, 20:] = 0.0
+    labels = kmeans.labels(points, ones(points), 6)
+    assert labels.shape == (HEADS, 40)
+
+
+def test_half_precision_keys_are_clustered(kmeans: KMeans) -> None:
+    points, owner = clouds(num_points=80, num_clouds=2)
+    labels = kmeans.labels(points.bfloat16(), ones(points), 2)
+    assert len(torch.unique(labels[0] * 2 + owner)) == 2
+
+
+def test_means_are_weighted_and_of_empty_clusters_zero() -> None:
+    points = torch.tensor([[[1.0], [3.0], [10.0]]])
+    labels, weights = torch.tensor([[0, 0, 2]]), torch.tensor([[1.0, 3.0, 2.0]])
+    assert_close(weighted_means(points, weights, labels, 3), torch.tensor([[[2.5], [0.0], [10.0]]]))

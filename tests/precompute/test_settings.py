@@ -1,0 +1,65 @@
+"""Settings of reading, and what an artifact depends on."""
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from common.settings import PrecomputeSettings
+from engine.document import LookupConfig
+from engine.model import LoadedModel
+from precompute.settings import ReadSettings, artifact_fingerprint
+from tests.models import FAMILIES, loaded
+
+OTHERS: dict[str, Any] = {
+    "chunk_tokens": 7,
+    "num_sinks": 5,
+    "num_tail": 64,
+    "level2_ratio": 0.06,
+    "level1_ratio": 0.02,
+    "clustering": "other",
+    "kmeans_iterations": 11,
+    "heads": "other",
+    "num_probes": 65,
+    "reserve_tokens": 128,
+    "dtype": "float32",
+    "seed": 1,
+    "lookup": LookupConfig(levels=1),
+}
+
+
+@pytest.fixture(scope="module")
+def model() -> LoadedModel:
+    return loaded(FAMILIES["llama"])
+
+
+def test_the_same_settings_make_the_same_artifact(model: LoadedModel) -> None:
+    assert artifact_fingerprint(model, ReadSettings()) == artifact_fingerprint(
+        model, ReadSettings()
+    )
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(ReadSettings)])
+def test_every_setting_makes_another_artifact(model: LoadedModel, name: str) -> None:
+    changed = replace(ReadSettings(), **{name: OTHERS[name]})
+    before = artifact_fingerprint(model, ReadSettings())
+    assert artifact_fingerprint(model, changed) != before
+
+
+def test_the_aggregation_makes_another_artifact(model: LoadedModel) -> None:
+    found = {
+        artifact_fingerprint(model, ReadSettings(lookup=LookupConfig(aggregation=how)))
+        for how in ("mean", "max", "max_group_mean")
+    }
+    assert len(found) == 3
+
+
+def test_another_model_makes_another_artifact(model: LoadedModel) -> None:
+    other = replace(model, fingerprint="other")
+    settings = ReadSettings()
+    assert artifact_fingerprint(model, settings) != artifact_fingerprint(other, settings)
+
+
+@pytest.mark.parametrize("name", PrecomputeSettings.model_fields)
+def test_what_can_be_set_from_outside_is_a_setting_of_reading(name: str) -> None:
+    assert getattr(PrecomputeSettings(), name) == getattr(ReadSettings(), name)
