@@ -15,10 +15,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from cli.address import listen
 from cli.client import Client
 from cli.compose import READER, WEIGHTS, make_secrets, model_path, open_stack
 from cli.documents import follow
-from cli.serving import listen, serving
+from cli.serving import serving
 from cli.show import budget_line, ms, number, one_line, say, size
 from common.errors import Permanent
 from common.logging import configure
@@ -76,11 +77,11 @@ def _run(console: Console, settings: Settings, folder: Path, *, stay: bool) -> N
         document = read(client, console, folder / "handbook.md")
         asked = ask_all(client, console, document["id"], folder / "questions.json")
         report(console, document, asked)
+        judge(asked)
         show_limits(console, settings)
         show_next_steps(console, url, str(secrets.api_key), document["id"], asked[0].question)
         if secrets.admin_password:
             say(console, f"Dashboard: {url}/admin  password {secrets.admin_password}")
-        judge(asked)
         if stay:
             say(console, "\nThe server keeps running. Ctrl-C stops it and removes the demo's data.")
             threading.Event().wait()
@@ -118,8 +119,8 @@ def report(console: Console, document: dict[str, Any], asked: list[Asked]) -> No
     """Print the table of answers and the sums below it."""
     reading_ms = document["reading_ms"]
     table = Table(show_lines=True)
-    table.add_column("Question, and the passage attended to", ratio=5)
-    table.add_column("Answer, and the expected one", ratio=3)
+    table.add_column("Question, passage attended to", ratio=5, overflow="fold")
+    table.add_column("Given and expected answer", ratio=3, overflow="fold")
     table.add_column("Budget", ratio=2)
     table.add_column("First token", ratio=2)
     for one in asked:

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from cli import documents as commands
+from cli.address import listen
 from cli.client import Client
 from cli.options import DEFAULT_URL, AsJson, DataDir, Key, Url, given, read_settings
 from cli.show import make_console, say
@@ -72,10 +73,12 @@ def serve(
 
     The first start prints an API key and the dashboard's password, once.
     """
-    from cli.serve import run
-
     server = given(host=host, port=port, embedded_worker=worker)
-    run(make_console(), read_settings(**given(data_dir=data_dir), server=server))
+    settings = read_settings(**given(data_dir=data_dir), server=server)
+    listener = listen(settings.server.host, settings.server.port)
+    from cli.serve import run  # seconds of importing torch, not to be spent on a taken port
+
+    run(make_console(), settings, listener)
 
 
 @app.command()

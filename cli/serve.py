@@ -1,7 +1,10 @@
 """The commands that run until they are told to stop."""
 
+import socket
+
 from rich.console import Console
 
+from cli.address import url_of
 from cli.compose import (
     Secrets,
     make_secrets,
@@ -10,20 +13,21 @@ from cli.compose import (
     open_worker,
     unknown_variables,
 )
-from cli.serving import listen, serve, url_of, work
+from cli.serving import serve, work
 from cli.show import say
 from common.logging import configure
 from common.settings import Settings
 
 
-def run(console: Console, settings: Settings) -> None:
+def run(console: Console, settings: Settings, listener: socket.socket) -> None:
     """Serve until SIGINT or SIGTERM; running answers may finish first.
 
-    Raises: CannotServe if the port is taken; UnsupportedModel.
+    Args:
+        listener: a bound socket.
+    Raises: UnsupportedModel.
     """
     configure(settings.log_level, as_json=settings.log_json)
     _warn(console)
-    listener = listen(settings.server.host, settings.server.port)
     say(console, f"Loading {model_path(settings)} ...")
     stack = open_stack(settings)
     url = url_of(listener)

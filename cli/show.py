@@ -25,6 +25,7 @@ PHASES = {
     "calibrate": "calibrating",
     "pack": "packing",
 }
+ENDS = frozenset({"ready", "failed"})
 UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 STYLES = {"ready": "green", "failed": "red"}
 ID_CHARS = 8
@@ -52,12 +53,14 @@ class ReadingBar:
 
     def update(self, event: Mapping[str, Any]) -> None:
         """Show one event: {"status", "phase", "tokens_done", "tokens_total"}."""
-        phase = PHASES.get(event.get("phase") or "", event["status"])
+        status, total = event["status"], event.get("tokens_total") or None
+        done = total if status == "ready" else event.get("tokens_done")
+        shown = status if status in ENDS else PHASES.get(event.get("phase") or "", status)
         self._progress.update(
             self._task,
-            description=f"{self._filename}: {escape(str(phase))}",
-            total=event.get("tokens_total") or None,
-            completed=event.get("tokens_done") or 0,
+            description=f"{self._filename}: {escape(str(shown))}",
+            total=total,
+            completed=done or 0,
         )
 
 

@@ -31,7 +31,7 @@ class LecternServer:
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self.data_dir = folder / "data"
         self._log = folder / "server.log"
-        self._environment = {
+        self.environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(folder),
             "HF_HUB_OFFLINE": "1",
@@ -51,7 +51,7 @@ class LecternServer:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "cli.main", "serve"],
                 cwd=ROOT,
-                env=self._environment,
+                env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -85,7 +85,7 @@ class LecternServer:
 
     def change(self, **environment: str) -> None:
         """Change settings for the next start."""
-        self._environment |= environment
+        self.environment |= environment
 
     def client(self) -> Client:
         """A client with the server's key."""

@@ -1,0 +1,115 @@
+"""API and worker as processes of their own, as docker-compose.yml runs them."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from cli.client import Client
+from tests.flows.conftest import ROOT, STOP_S, LecternServer, MakeServer
+from tests.services import postgresql_schema, redis_url
+
+TEXT = "The lamp of Varnholm burned twelve litres of oil a night. " * 20
+
+
+@pytest.fixture
+def api(make_server: MakeServer, tiny_model: str) -> Iterator[LecternServer]:
+    """A server without a worker, over PostgreSQL and Redis."""
+    with postgresql_schema() as url:
+        server = make_server(
+            LECTERN_MODEL=tiny_model,
+            LECTERN_DATABASE_URL=url,
+            LECTERN_REDIS_URL=redis_url(),
+            LECTERN_SERVER__EMBEDDED_WORKER="false",
+        )
+        yield server
+        server.end()
+
+
+@pytest.fixture
+def worker(api: LecternServer) -> Iterator[subprocess.Popen[str]]:
+    """`lectern worker` beside it, past its start."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cli.main", "worker"],
+        cwd=ROOT,
+        env=api.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    with process, process.stdout:
+        while "Waiting for documents" not in process.stdout.readline():
+            assert process.poll() is None
+        yield process
+        process.kill()
+
+
+def test_a_worker_apart_reads_what_the_api_takes_in(
+    api: LecternServer, worker: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "lamp.txt"
+    path.write_text(TEXT)
+    with api.client() as client:
+        document_id = client.upload_path(path)["id"]
+        assert list(client.events(document_id))[-1]["status"] == "ready"
+        assert client.ask(document_id, "How much oil?", max_tokens=4)["document_id"] == document_id
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(STOP_S) == 0
+
+
+def test_one_more_key_is_made_beside_a_running_server(shared_server: LecternServer) -> None:
+    made = subprocess.run(
+        [sys.executable, "-m", "cli.main", "key", "another"],
+        cwd=ROOT,
+        env=shared_server.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    key = made.stdout.strip()
+    assert key.startswith("lk_")
+    assert key != shared_server.key
+    with Client(shared_server.url, key) as client:
+        assert isinstance(list(client.documents()), list)
+
+
+def test_a_taken_port_is_one_sentence(shared_server: LecternServer, tiny_model: str) -> None:
+    port = httpx.URL(shared_server.url).port
+    ended = subprocess.run(
+        [sys.executable, "-m", "cli.main", "serve", "--port", str(port)],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "LECTERN_MODEL": tiny_model},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert "Traceback" not in ended.stderr
+    assert f"Cannot listen on 127.0.0.1:{port}" in ended.stderr
+
+
+def test_a_model_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HF_HUB_OFFLINE": "1",
+        "LECTERN_MODEL": str(tmp_path / "nothing"),
+        "LECTERN_DATA_DIR": str(tmp_path / "data"),
+    }
+    ended = subprocess.run(
+        [sys.executable, "-m", "cli.main", "serve", "--port", "0"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert "Traceback" not in ended.stderr
+    assert "neither a folder nor a model" in ended.stderr
