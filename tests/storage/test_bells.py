@@ -111,6 +111,14 @@ def test_watching_ends_when_the_document_goes(pair: tuple[Bell, Bell], document:
     assert list(watching) == []
 
 
+def test_a_watcher_who_goes_is_let_go(pair: tuple[Bell, Bell], document: Document) -> None:
+    gone = threading.Event()
+    watching = pair[0].subscribe(document.id, gone.is_set)
+    assert next(watching)["status"] == "queued"
+    gone.set()
+    assert list(watching) == []
+
+
 def test_a_message_is_quicker_than_polling(document: Document) -> None:
     config = BellConfig(document.look, redis_url(), poll_s=60.0, channel=f"test-{uuid4().hex}")
     bell: Bell = plugins.build(bells, "redis", config)
