@@ -1,0 +1,28 @@
+"""A document cache's own arithmetic."""
+
+import torch
+
+from engine.document import Clusters, no_clusters
+from tests.models import FAMILIES, loaded, prose, read
+
+
+def test_sizes_are_the_lengths_of_runs() -> None:
+    clusters = Clusters(torch.zeros(1, 3, 4), torch.tensor([[0, 2, 2, 7]]))
+    assert clusters.sizes.tolist() == [[2, 0, 5]]
+
+
+def test_a_level_without_clusters_is_empty() -> None:
+    clusters = no_clusters(torch.zeros(2, 9, 4))
+    assert clusters.centroids.shape == (2, 0, 4)
+    assert clusters.sizes.shape == (2, 0)
+
+
+def test_bytes_are_counted() -> None:
+    document = read(loaded(FAMILIES["llama"]), prose(400))
+    keys_and_values = 2 * 2 * 2 * 401 * 16 * 4  # layers, both, heads, tokens, head_dim, fp32
+    positions, offsets = 2 * 2 * 401 * 4, 401 * 2 * 4
+    centroids = 2 * 2 * (38 + 11) * 16 * 4  # a tenth and three hundredths of 381 tokens
+    runs = 2 * 2 * (39 + 12) * 4
+    assert document.kv_bytes == keys_and_values
+    total = keys_and_values + positions + centroids + runs + offsets + 401 * 8
+    assert document.num_bytes == total
