@@ -14,11 +14,6 @@ def never() -> bool:
     return False
 
 
-def never() -> bool:
-    """A watcher who stays to the end."""
-    return False
-
-
 @dataclass(frozen=True)
 class BellConfig:
     """What a bell is built from.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
-from storage.bells.base import FINAL, BellConfig, Event, never, never
+from storage.bells.base import FINAL, BellConfig, Event, never
 
 
 class PollBell:

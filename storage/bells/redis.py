@@ -17,7 +17,7 @@ from redis.backoff import NoBackoff
 from redis.client import PubSub
 from redis.retry import Retry
 
-from storage.bells.base import FINAL, BellConfig, Event, never, never
+from storage.bells.base import FINAL, BellConfig, Event, never
 from storage.bells.poll import PollBell
 
 ANSWER_S = 1.0
