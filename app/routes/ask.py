@@ -35,7 +35,8 @@ class Question(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    question: str
+    # Bounds for the schema alone: breaking them has error codes of its own.
+    question: str = Field(json_schema_extra={"minLength": 1, "pattern": "\\S"})
     budget: Literal["fast", "balanced", "exact"] | Share = "balanced"
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000, strict=True)
     temperature: float = Field(default=0.0, ge=0, le=2, strict=True, allow_inf_nan=False)

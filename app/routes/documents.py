@@ -33,6 +33,7 @@ UPLOAD_BODY = {
         },
     }
 }
+STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
 
 
 def parse_id(document_id: str) -> UUID:
@@ -84,7 +85,7 @@ async def delete_document(document_id: str, tenant: TenantDep, services: Service
     return Response(status_code=204)
 
 
-@router.get("/{document_id}/events", status_code=200, response_class=EventStream)
+@router.get("/{document_id}/events", status_code=200, response_class=Response, responses=STREAMED)
 async def document_events(
     document_id: str, tenant: TenantDep, services: ServicesDep
 ) -> EventStream:

@@ -1,11 +1,14 @@
 """What the tests of the HTTP side share: the real app over real storage and a tiny real model."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+from argon2 import PasswordHasher
 from starlette.testclient import TestClient
 
+from app.admin.password import ensure_password
 from app.factory import create_app
 from app.services import Services, make_services
 from common.settings import ServerSettings, Settings
@@ -79,6 +82,16 @@ def client(services: Services, library: Library) -> Iterator[TestClient]:
 def stranger(client: TestClient, library: Library) -> dict[str, str]:
     """The headers of another tenant."""
     return library.headers("stranger")
+
+
+@pytest.fixture
+def password(services: Services, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The dashboard's password, hashed in less time than in earnest."""
+    cheap = partial(PasswordHasher, time_cost=1, memory_cost=8, parallelism=1)
+    monkeypatch.setattr("app.admin.password.PasswordHasher", cheap)
+    made = ensure_password(services.settings.data_dir)
+    assert made is not None
+    return made
 
 
 @pytest.fixture

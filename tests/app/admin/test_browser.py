@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from app.admin.password import ensure_password
 from app.services import Services
 from tests.app.browser import Page, chromium
 from tests.app.library import Library
@@ -36,10 +35,14 @@ def log_in(page: Page, address: str, password: str) -> None:
 
 
 def test_an_operator_watches_a_document_being_read(
-    page: Page, address: str, services: Services, library: Library, tmp_path: Path
+    page: Page,
+    address: str,
+    password: str,
+    services: Services,
+    library: Library,
+    tmp_path: Path,
 ) -> None:
-    password = ensure_password(services.settings.data_dir)
-    log_in(page, address, str(password))
+    log_in(page, address, password)
     assert "No documents yet" in page.run("document.body.innerText")
 
     document = library.add("Harbour handbook.md")
@@ -72,9 +75,9 @@ def test_an_operator_watches_a_document_being_read(
 
 
 def test_a_page_that_cannot_refresh_says_so(
-    page: Page, address: str, services: Services, monkeypatch: pytest.MonkeyPatch
+    page: Page, address: str, password: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log_in(page, address, str(ensure_password(services.settings.data_dir)))
+    log_in(page, address, password)
 
     def broken(_: Services) -> None:
         raise RuntimeError("no figures")

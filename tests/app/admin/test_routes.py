@@ -9,21 +9,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.admin import pages
-from app.admin.password import ensure_password
 from app.factory import create_app
 from app.services import Services
 from tests.app.library import Library
 
 ORIGIN = {"origin": "http://testserver"}
 HX = {"hx-request": "true"}
-
-
-@pytest.fixture
-def password(services: Services) -> str:
-    """The dashboard's password."""
-    made = ensure_password(services.settings.data_dir)
-    assert made is not None
-    return made
 
 
 @pytest.fixture
