@@ -4,6 +4,8 @@ import socket
 
 from common.errors import Permanent
 
+BACKLOG = 128
+
 
 class CannotServe(Permanent):
     """The server cannot start."""
@@ -12,7 +14,7 @@ class CannotServe(Permanent):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Bind the address before the model is loaded, so that a taken port is told at once.
+    """Take the address before the model is loaded; who connects meanwhile waits for it.
 
     Args:
         port: 0 takes a free one.
@@ -22,6 +24,7 @@ def listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen(BACKLOG)  # two bound sockets may share a port until one listens
     except OSError as error:
         listener.close()
         raise CannotServe(

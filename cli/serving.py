@@ -7,11 +7,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from workers.worker import Worker
-
 from app.server import Server, make_server
 from cli.address import CannotServe, url_of
 from cli.compose import Stack
+from workers.worker import Worker
 
 START_S = 60.0
 STOP_S = 40.0
