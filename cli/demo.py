@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -15,7 +16,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cli.address import listen
 from cli.client import Client
 from cli.compose import READER, WEIGHTS, make_secrets, model_path, open_stack
 from cli.documents import follow
@@ -50,10 +50,18 @@ class Asked:
         return _plain(self.body["answer"]) == _plain(self.expected)
 
 
-def run(console: Console, settings: Settings, *, stay: bool, folder: Path = HANDBOOK) -> None:
+def run(
+    console: Console,
+    settings: Settings,
+    listener: socket.socket,
+    *,
+    stay: bool,
+    folder: Path = HANDBOOK,
+) -> None:
     """Serve, upload, ask, report; then with `stay` keep serving until Ctrl-C.
 
     Args:
+        listener: a bound socket.
         folder: holds handbook.md and questions.json ([{"question", "answer"}]).
     Raises: DemoFailed if fewer than six answers are right; CannotServe.
     """
@@ -63,13 +71,14 @@ def run(console: Console, settings: Settings, *, stay: bool, folder: Path = HAND
     with tempfile.TemporaryDirectory(prefix="demo-", dir=settings.data_dir) as data_dir:
         own = settings.model_copy(update={"data_dir": Path(data_dir)})
         try:
-            _run(console, own, folder, stay=stay)
+            _run(console, own, listener, folder, stay=stay)
         except KeyboardInterrupt:
             say(console, "Stopped.")
 
 
-def _run(console: Console, settings: Settings, folder: Path, *, stay: bool) -> None:
-    listener = listen(settings.server.host, settings.server.port)
+def _run(
+    console: Console, settings: Settings, listener: socket.socket, folder: Path, *, stay: bool
+) -> None:
     say(console, f"Loading {_shown(model_path(settings))} ...")
     stack = open_stack(settings)
     secrets = make_secrets(stack)

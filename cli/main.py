@@ -41,6 +41,16 @@ def demo(
     leave: Annotated[
         bool, typer.Option("--exit", help="Stop after the questions, even in a terminal.")
     ] = False,
+    handbook: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder with another handbook.md and questions.json "
+            '([{"question", "answer"}, ...]).',
+            file_okay=False,
+            exists=True,
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Upload a handbook, watch it being read, ask eight questions, keep serving.
 
@@ -48,11 +58,13 @@ def demo(
     is removed at the end. In a terminal the server then stays up until Ctrl-C. Fewer than six right
     answers of eight are a failure (exit code 1).
     """
-    from cli.demo import run
-
-    server = {"port": port, "embedded_worker": True}
+    server = {"host": "127.0.0.1", "port": port, "embedded_worker": True}
     settings = read_settings(database_url=None, redis_url=None, server=server)
-    run(make_console(), settings, stay=sys.stdout.isatty() and not leave)
+    listener = listen(settings.server.host, settings.server.port)
+    from cli.demo import HANDBOOK, run
+
+    stay = sys.stdout.isatty() and not leave
+    run(make_console(), settings, listener, stay=stay, folder=handbook or HANDBOOK)
 
 
 @app.command()
