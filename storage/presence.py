@@ -1,37 +1,37 @@
 """Which workers on this data folder are alive, known at once and without a clock.
 
 A worker holds a lock on a file of its own for as long as its process lives; the kernel lets go of
-it in any case. Where no lock can be seen, on another machine, leases decide alone.
+it in any case. Workers of other hosts, whose locks may not be seen here, have only their leases.
 """
 
 import fcntl
 import os
 import re
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
 SUFFIX = ".alive"
-NAME = re.compile(r"[A-Za-z0-9_-]{1,150}")
+NOT_PLAIN = re.compile(r"[^A-Za-z0-9-]")
 
 
 class Presence:
     """Lock files in one folder, one for each worker."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, host: str = "") -> None:
         self._folder = folder
+        self._host = NOT_PLAIN.sub("-", host or socket.gethostname())[:60] or "host"
         folder.mkdir(parents=True, exist_ok=True)
+
+    def new_owner(self) -> str:
+        """Return a name for a worker of this process; no other ever gets the same."""
+        return f"{self._host}_{os.getpid()}_{uuid4().hex[:8]}"
 
     @contextmanager
     def stay(self, owner: str) -> Iterator[None]:
-        """Be seen as alive while the block runs.
-
-        Args:
-            owner: unique; a name that comes again would revive a dead worker.
-        """
-        if NAME.fullmatch(owner) is None:
-            raise ValueError(f"'{owner}' cannot name a worker.")
+        """Be seen as alive while the block runs; `owner` is from `new_owner`."""
         entering = self._folder / f"{uuid4().hex}.entering"
         descriptor = os.open(entering, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         path = entering
@@ -44,10 +44,10 @@ class Presence:
             os.close(descriptor)
 
     def dead(self) -> tuple[str, ...]:
-        """Return the owners whose process has ended without a word."""
+        """Return the owners of this host whose process has ended without a word."""
         return tuple(
             path.name.removesuffix(SUFFIX)
-            for path in self._folder.glob(f"*{SUFFIX}")
+            for path in self._folder.glob(f"{self._host}_*{SUFFIX}")
             if _is_let_go(path)
         )
 

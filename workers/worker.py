@@ -1,14 +1,10 @@
 """A worker: claims a job, reads its document, publishes the artifact."""
 
-import os
-import re
-import socket
 import threading
 import time
 import traceback
 from collections.abc import Callable
 from typing import Any
-from uuid import uuid4
 
 import structlog
 
@@ -48,7 +44,7 @@ class Worker:
         self._storage = storage
         self._reader = reader
         self._settings = settings
-        self._owner = _owner_name()
+        self._owner = storage.presence.new_owner()
         self._stop = threading.Event()
 
     def run(self, stop: threading.Event) -> None:
@@ -169,11 +165,6 @@ class Worker:
         return log.bind(
             job_id=str(job.id), document_id=str(job.document_id), attempt=job.attempt
         )  # fmt: skip
-
-
-def _owner_name() -> str:
-    host = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())[:60] or "host"
-    return f"{host}_{os.getpid()}_{uuid4().hex[:8]}"
 
 
 def _described(error: BaseException) -> dict[str, str]:

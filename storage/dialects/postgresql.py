@@ -1,5 +1,6 @@
 """PostgreSQL through psycopg 3, with a bound on every wait."""
 
+import time
 from typing import Any
 
 import psycopg
@@ -20,14 +21,22 @@ class BoundConnection(psycopg.Connection[Any]):
 
     wait_s: float = WAIT_S
 
-    def wait(self, gen: PQGen[Any], interval: float = 0.1, timeout: float | None = None) -> Any:
-        """As in psycopg, but never longer than `wait_s`."""
-        bound = self.wait_s if timeout is None else min(timeout, self.wait_s)
+    def wait(self, gen: PQGen[Any], *arguments: Any, **named: Any) -> Any:
+        """As in psycopg, but no longer than `wait_s`, or nearly so: it looks up now and then."""
+        deadline_s = time.monotonic() + self.wait_s
+        return super().wait(self._bounded(gen, deadline_s), *arguments, **named)
+
+    def _bounded(self, gen: PQGen[Any], deadline_s: float) -> PQGen[Any]:
         try:
-            return super().wait(gen, interval, bound)
-        except psycopg.errors._WaitTimeout:
-            self.pgconn.finish()
-            raise psycopg.OperationalError("the server stopped answering") from None
+            state = next(gen)
+            while True:
+                ready = yield state
+                if not ready and time.monotonic() > deadline_s:
+                    self.pgconn.finish()
+                    raise psycopg.OperationalError("the server stopped answering")
+                state = gen.send(ready)
+        except StopIteration as stop:
+            return stop.value
 
 
 def make_engine(url: URL, wait_s: float) -> Engine:

@@ -477,15 +477,15 @@ def test_a_stopping_worker_gives_its_document_back_at_once(
 # -- leases ------------------------------------------------------------------------------------
 
 
-def test_a_job_of_ten_leases_runs_once(
+def test_a_job_much_longer_than_its_lease_runs_once(
     storage: Storage, reader: WordReader, upload: Upload
 ) -> None:
-    settings = WorkerSettings(lease_s=0.2, heartbeat_s=0.03)
-    document = upload("word " * 40)
+    settings = WorkerSettings(lease_s=0.6, heartbeat_s=0.04)
+    document = upload("word " * 30)
     stolen: list[object] = []
 
     def watch(word: int) -> None:
-        time.sleep(0.05)
+        time.sleep(0.1)
         stolen.extend(storage.jobs.sweep(3))
 
     reader.during = watch
