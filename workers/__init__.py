@@ -1,0 +1,1 @@
+"""Claim a job, read its document, publish the artifact."""
