@@ -23,6 +23,7 @@ def configure(level: str = "INFO", *, as_json: bool = False) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler], level=level, force=True)
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of every start
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
