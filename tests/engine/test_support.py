@@ -23,6 +23,7 @@ from transformers import (
     PhimoeConfig,
     PretrainedConfig,
     Qwen2Config,
+    RobertaConfig,
     StableLmConfig,
     T5Config,
 )
@@ -119,6 +120,12 @@ BY_PROBE: dict[str, tuple[PretrainedConfig, str]] = {
             **{f"{side}_ffn_dim": 96 for side in ("encoder", "decoder")},
         ),
         "ignores the positions",
+    ),
+    "positions-of-its-own": (
+        RobertaConfig(
+            **SMALL, intermediate_size=96, num_attention_heads=4, is_decoder=True, pad_token_id=1
+        ),
+        "counts positions in a way of its own",
     ),
     "window-unannounced": (
         PhimoeConfig(**sizes(num_local_experts=2, sliding_window=96, **EXPERTS)),

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import Tensor
 from torch.testing import assert_close
 
 from engine.document import LayerCache
@@ -109,6 +110,22 @@ def test_sizes_count_tokens_and_clusters() -> None:
     assert (layer.level2.sizes.sum(dim=1) == 480).all()
     assert (layer.level1.sizes.sum(dim=1) == 48).all()
     assert (layer.level1_token_sizes().sum(dim=1) == 480).all()
+
+
+def test_level_one_clusters_level_two_by_the_sizes_of_its_clusters() -> None:
+    asked: list[tuple[Tensor, Tensor]] = []
+
+    class Noting(TorchKMeans):
+        def labels(self, points: Tensor, weights: Tensor, num_clusters: int) -> Tensor:
+            asked.append((points, weights))
+            return super().labels(points, weights, num_clusters)
+
+    layer = lay_out_clusters(prefilled(200), Noting(KMeansConfig()), SETTINGS)
+    (keys, ones), (means, sizes) = asked
+    assert torch.equal(keys, prefilled(200).keys[:, 4:-16])
+    assert (ones == 1).all()
+    assert_close(means.sort(dim=1).values, layer.level2.centroids.sort(dim=1).values)
+    assert torch.equal(sizes.sort(dim=1).values, layer.level2.sizes.sort(dim=1).values.float())
 
 
 def test_centroids_have_the_keys_dtype() -> None:
