@@ -12,6 +12,7 @@ from common.errors import LecternError
 CONNECT_S = 5.0
 READ_S = 600.0  # a streamed answer may wait in the queue for minutes
 PAGE = 100
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 Event = tuple[str, dict[str, Any]]
 
 
@@ -48,7 +49,7 @@ class Client:
             headers=headers,
             timeout=httpx.Timeout(READ_S, connect=CONNECT_S),
             transport=transport,
-            trust_env=False,  # a proxy has no business between this machine and itself
+            trust_env=_host(url) not in LOOPBACK,  # no proxy between this machine and itself
         )
 
     def __enter__(self) -> "Client":
@@ -124,6 +125,17 @@ class Client:
         if isinstance(error, httpx.TimeoutException):
             return NoServer(f"The server at {self._url} did not answer in time.")
         return NoServer(f"The connection to {self._url} broke off.")
+
+
+def _host(url: str) -> str:
+    """The host of an address. Raises: NoServer if it is none."""
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL:
+        parsed = httpx.URL("")
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise NoServer(f"'{url}' is no address of a server; http://127.0.0.1:8080 would be one.")
+    return parsed.host
 
 
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:

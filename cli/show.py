@@ -11,9 +11,10 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
+    Task,
     TaskID,
     TextColumn,
-    TimeElapsedColumn,
 )
 from rich.table import Table
 from rich.text import Text
@@ -41,6 +42,13 @@ def make_console() -> Console:
 def say(console: Console, text: str = "") -> None:
     """Print text as it is: no markup, no wrapping, so that it can be copied."""
     console.print(text, markup=False, soft_wrap=True)
+
+
+class _Elapsed(ProgressColumn):
+    """Seconds since the task began; rich's own column stops when the first phase is through."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.elapsed or 0:.0f} s", style="progress.elapsed")
 
 
 class ReadingBar:
@@ -72,7 +80,7 @@ def reading_bars(console: Console) -> Iterator[Progress]:
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("tokens"),
-        TimeElapsedColumn(),
+        _Elapsed(),
         console=console,
     ) as progress:
         yield progress

@@ -80,3 +80,9 @@ def test_network_faults_become_sentences(fault: httpx.HTTPError, sentence: str) 
         pytest.raises(NoServer, match=sentence),
     ):
         client.document(ID)
+
+
+@pytest.mark.parametrize("url", ["localhost:8080", "ftp://host", "http://", "http://[", ""])
+def test_a_wrong_address_is_told(url: str) -> None:
+    with pytest.raises(NoServer, match="is no address of a server"):
+        Client(url, None)
