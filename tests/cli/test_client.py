@@ -82,7 +82,7 @@ def test_network_faults_become_sentences(fault: httpx.HTTPError, sentence: str) 
         client.document(ID)
 
 
-@pytest.mark.parametrize("url", ["localhost:8080", "ftp://host", "http://", "http://[", ""])
+@pytest.mark.parametrize("url", ["localhost:8080", "ftp://host", "http://", "http://a:b", ""])
 def test_a_wrong_address_is_told(url: str) -> None:
     with pytest.raises(NoServer, match="is no address of a server"):
         Client(url, None)
