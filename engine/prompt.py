@@ -60,7 +60,9 @@ class PromptTemplate:
             parts = _cut(_render(tokenizer))
         else:
             parts = (_start(tokenizer), "\n\nQuestion: ", "\nAnswer:")
-        return cls(tokenizer, *(_template_ids(tokenizer, part) for part in parts))
+        prompt = cls(tokenizer, *(_template_ids(tokenizer, part) for part in parts))
+        prompt._encode("")  # sets the tokenizer's memory here, before there are other threads
+        return prompt
 
     def encode_document(self, text: str) -> EncodedDocument:
         """Tokenize the template's head and the document; special tokens in the text are text."""

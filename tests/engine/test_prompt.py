@@ -57,6 +57,17 @@ def test_special_tokens_in_text_stay_text(text: str) -> None:
     assert document[1:] == question.tolist()[1:-1] == prompt.encode_answer(text).tolist()
 
 
+def test_encoding_leaves_the_tokenizer_as_it_was() -> None:
+    """A fast tokenizer remembers how special tokens were treated; threads share that memory."""
+    tokenizer = byte_tokenizer()
+    prompt = PromptTemplate.of(tokenizer)
+    memory = [tokenizer.backend_tokenizer.encode_special_tokens]
+    for encode in (prompt.encode_document, prompt.encode_question, prompt.encode_answer):
+        encode("<|end|>")
+        memory.append(tokenizer.backend_tokenizer.encode_special_tokens)
+    assert memory == [True] * 4
+
+
 def test_another_use_of_the_tokenizer_changes_no_prompt() -> None:
     """A fast tokenizer remembers how special tokens were treated last."""
     tokenizer = byte_tokenizer()
