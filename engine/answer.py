@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from common.errors import Cancelled, EmptyQuestion, QuestionTooLong
 from engine.attention import forward
@@ -88,24 +89,15 @@ def answer(
         cancelled: asked before every forward pass.
     Raises: EmptyQuestion, QuestionTooLong, Cancelled.
     """
-    if not question.strip():
-        raise EmptyQuestion("The question is empty.", param="question")
     started = time.perf_counter()
-    ids = model.prompt.encode_question(question.strip()).to(model.device)
-    room = model.spec.context_length - document.num_tokens - len(ids)
-    if room < 1:
-        raise QuestionTooLong(
-            f"The question has {len(ids)} tokens, but beside the document's {document.num_tokens} "
-            f"only {model.spec.context_length - document.num_tokens - 1} fit.",
-            param="question",
-        )
+    ids = _encode_question(model, document, question)
+    num_asked, limit = len(ids), min(sampling.max_tokens, _room(model, document, ids))
     applied = budget if budget >= 1.0 else max(budget, document.curves.floor)
     mass = AttentionMass(document.num_tokens, document.num_sinks, model.device)
     state = open_question(document, applied, mass)
     sampler = Sampler(sampling, model.repetition_penalty, model.device)
     pieces = PieceDecoder(model.tokenizer)
     marks: dict[str, float] = {}
-    num_asked, limit = len(ids), min(sampling.max_tokens, room)
     finish, fresh = "length", ids
     while True:
         if cancelled():
@@ -142,6 +134,24 @@ def answer(
         ),
         timings_ms={name: round(value, 3) for name, value in marks.items()},
     )
+
+
+def _encode_question(model: LoadedModel, document: DocumentCache, question: str) -> Tensor:
+    if not question.strip():
+        raise EmptyQuestion("The question is empty.", param="question")
+    ids = model.prompt.encode_question(question.strip()).to(model.device)
+    if (room := _room(model, document, ids)) < 1:
+        raise QuestionTooLong(
+            f"The question has {len(ids)} tokens, but beside the document's {document.num_tokens} "
+            f"only {len(ids) + room - 1} fit.",
+            param="question",
+        )
+    return ids
+
+
+def _room(model: LoadedModel, document: DocumentCache, ids: Tensor) -> int:
+    """Tokens of the model's context that document and question leave free."""
+    return model.spec.context_length - document.num_tokens - len(ids)
 
 
 def open_question(
