@@ -10,7 +10,7 @@ from tests.ingest import samples
 
 PAGES = (
     ("The house stands on a cliff above the bay.", "Its windows look to the north."),
-    ("The keeper of the lighthouse is Odile Brandt.", "The lamp was lit at dusk every day."),
+    ("The door code of the Harrow Store is 4471.", "The lamp was lit at dusk every day."),
     ("The boat is painted green.", "It is kept in the shed below the stairs."),
 )
 FILLER = (
@@ -28,32 +28,32 @@ def server(make_server: MakeServer) -> LecternServer:
 
 
 def write_pdf(path: Path) -> Path:
-    """Three pages; who keeps the lighthouse is said on the second."""
+    """Three pages; the code is on the second."""
     contents = [samples.pdf_lines(first, *FILLER * 8, second) for first, second in PAGES]
     path.write_bytes(samples.pdf_pages(contents))
     return path
 
 
 def test_a_fact_is_found_with_its_page(server: LecternServer, tmp_path: Path) -> None:
-    question = "Who is the keeper of the lighthouse?"
+    question = "What is the door code of the Harrow Store?"
     with server.client() as client:
         document_id = client.upload_path(write_pdf(tmp_path / "house.pdf"))["id"]
         assert list(client.events(document_id))[-1]["status"] == "ready"
-        answer = client.ask(document_id, question)
-        streamed = stream(client, document_id, question)
         exact = client.ask(document_id, question, budget="exact")
-    assert "Odile Brandt" in answer["answer"]
-    assert "Odile Brandt" in exact["answer"]
-    assert any("Odile Brandt" in one["quote"] for one in answer["evidence"])
-    assert {one["page"] for one in answer["evidence"] if "Odile" in one["quote"]} == {2}
-    assert streamed == answer["answer"]
-    assert exact["budget"]["loaded"] == pytest.approx(1.0, abs=0.05)
-    assert answer["budget"]["loaded"] < 1.0
+        streamed = stream(client, document_id, question, budget="exact")
+        balanced = client.ask(document_id, question)
+    assert exact["answer"] == "4471"
+    assert streamed == exact["answer"]
+    for answer in (exact, balanced):
+        found = [one for one in answer["evidence"] if "4471" in one["quote"]]
+        assert [one["page"] for one in found] == [2]
+    assert exact["budget"]["loaded"] == pytest.approx(1.0)
+    assert 0 < balanced["budget"]["loaded"] < 0.5
 
 
-def stream(client: Client, document_id: str, question: str) -> str:
+def stream(client: Client, document_id: str, question: str, budget: str) -> str:
     """The answer's pieces, joined."""
-    frames = list(client.ask_streaming(document_id, question))
+    frames = list(client.ask_streaming(document_id, question, budget=budget))
     assert [name for name, _ in frames].count("answer") == 1
     assert frames[-1][0] == "answer"
     return "".join(data["text"] for name, data in frames if name == "piece")
