@@ -1,0 +1,1 @@
+"""Training and evaluation data, generated on the fly and never stored."""

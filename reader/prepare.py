@@ -1,0 +1,130 @@
+"""Prepare what training and evaluation read: the tokenizer and the tokenized haystacks.
+
+    python -m reader.prepare --data DIR --out DIR
+
+DIR holds `books/*.txt.gz`, `squad/train-v1.1.json.gz` and `fairytaleqa/train.json.gz`.
+"""
+
+import argparse
+import gzip
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from random import Random
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from reader.data.haystack import Ids, save_haystacks
+from reader.data.natural import Article, load_fairytales, load_squad
+from reader.data.plants import plant_any
+from reader.data.prose import GENRES
+from reader.data.speech import Voice
+from reader.data.split import HELD_OUT_BOOKS
+from reader.shape import READER
+from reader.tokenizer import save_tokenizer, train_tokenizer, without_prefix
+
+GENRE_CHARACTERS = 3_000_000
+SEED = 20
+
+
+def read_books(data: Path) -> dict[str, str]:
+    """Text of every book by its name; runs of blank lines become one."""
+    return {
+        file.name.removesuffix(".txt.gz"): re.sub(
+            r"\n{3,}", "\n\n", gzip.decompress(file.read_bytes()).decode("utf-8")
+        )
+        for file in sorted((data / "books").glob("*.txt.gz"))
+    }
+
+
+def read_articles(data: Path, *, held_out: bool) -> list[Article]:
+    """SQuAD's articles and FairytaleQA's stories on one side of the split."""
+    squad = data / "squad" / "train-v1.1.json.gz"
+    stories = data / "fairytaleqa" / "train.json.gz"
+    return load_squad(squad, held_out=held_out) + load_fairytales(stories, held_out=held_out)
+
+
+def make_genre(name: str, characters: int, rng: Random) -> str:
+    """Text of one genre of generated prose."""
+    parts: list[str] = []
+    while characters > 0:
+        parts.append(GENRES[name](rng))
+        characters -= len(parts[-1])
+    return "".join(parts)
+
+
+def facts_text(rng: Random) -> Iterator[str]:
+    """Statements, questions and answers for the tokenizer, without end."""
+    while True:
+        plant = plant_any(rng, Voice(), 600)
+        for chunk in plant.chunks:
+            yield chunk.text
+        for question in plant.questions:
+            yield question.text
+            yield question.answer
+
+
+def wrapped(text: str, rng: Random) -> str:
+    """Text broken into lines of about 70 characters, as in plain-text files."""
+    words = text[: 600_000].split(" ")
+    lines, width = [], 0
+    for word in words:
+        width += len(word) + 1
+        lines.append(word + ("\n" if width > 70 else " "))
+        width = 0 if width > 70 or "\n" in word else width
+    del rng
+    return "".join(lines)
+
+
+def prepare(data: Path, out: Path) -> None:
+    """Train the tokenizer on what is trained on, then tokenize all haystacks."""
+    books, rng = read_books(data), Random(SEED)
+    genres = {name: make_genre(name, GENRE_CHARACTERS, rng) for name in GENRES}
+    training = {name: text for name, text in books.items() if name not in HELD_OUT_BOOKS}
+    articles = read_articles(data, held_out=False)
+    tokenizer = train_tokenizer(_sample(training, genres, articles, rng))
+    save_tokenizer(tokenizer, out, READER.context_length)
+    for name in list(training)[::8]:
+        books[f"{name} (wrapped)"] = wrapped(training[name], rng)
+    save_haystacks(out, tokenize_all(tokenizer, {**books, **genres}))
+
+
+def tokenize_all(tokenizer: Tokenizer, texts: dict[str, str]) -> dict[str, Ids]:
+    """Tokenize texts by paragraph blocks, as they would stand inside a document."""
+    inner = without_prefix(tokenizer)
+    return {name: _tokenize(inner, text) for name, text in texts.items()}
+
+
+def _tokenize(inner: Tokenizer, text: str) -> Ids:
+    blocks = re.findall(r".{1,4000}?(?:\n|\Z)", text, re.DOTALL)
+    found = inner.encode_batch_fast(blocks, add_special_tokens=False)
+    return np.concatenate([np.array(one.ids, np.uint16) for one in found])
+
+
+def _sample(
+    books: dict[str, str], genres: dict[str, str], articles: list[Article], rng: Random
+) -> Iterator[str]:
+    for text in books.values():
+        yield from (text[at : at + 5000] for at in range(0, len(text), 25_000))
+    for text in genres.values():
+        yield from (text[at : at + 5000] for at in range(0, len(text), 30_000))
+    for article in articles[::3]:
+        for passage in article.passages[::3]:
+            yield passage.text
+            yield from (question for question, _ in passage.questions)
+    yield from islice(facts_text(rng), 60_000)
+
+
+def main() -> None:
+    """Parse the command line and prepare."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    prepare(options.data, options.out)
+
+
+if __name__ == "__main__":
+    main()
