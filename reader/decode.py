@@ -10,7 +10,6 @@ from reader.model import Reader, attend_causal
 from reader.tokenizer import ANSWER_ID, END_ID, QUESTION_ID
 
 
-
 @dataclass(frozen=True)
 class Read:
     """A document's keys and values.
@@ -98,12 +97,12 @@ class _Tail:
         self._values[layer][:, :, self.filled : stop] = v
         keys, values = self._document.keys[layer], self._document.values[layer]
         scale = q.shape[-1] ** -0.5
-        grouped = q.unflatten(1, (keys.shape[0], -1)) * scale  # rows, kv, group, steps, d
+        grouped = _group(q, keys.shape[0]) * scale  # rows, kv, group, steps, d
         far = torch.einsum("rkgsd,kld->rkgsl", grouped, keys)
         near = torch.einsum("rkgsd,rkld->rkgsl", grouped, self._keys[layer][:, :, :stop])
         near = near.masked_fill(self._hidden(q.shape[2], stop), float("-inf"))
         share = F.softmax(torch.cat([far, near], -1).float(), -1).to(v.dtype)
-        far_share, near_share = share.split([far.shape[-1], near.shape[-1]], -1)
+        far_share, near_share = share[..., : far.shape[-1]], share[..., far.shape[-1] :]
         out = torch.einsum("rkgsl,kld->rkgsd", far_share, values)
         out = out + torch.einsum("rkgsl,rkld->rkgsd", near_share, self._values[layer][:, :, :stop])
         return out.flatten(1, 2)
@@ -116,3 +115,9 @@ class _Tail:
         own = torch.arange(stop, device=device) == queries  # padding rows see themselves: no NaN
         hidden = (self._is_padding[:, None, :stop] & ~own) | later
         return hidden[:, None, None]
+
+
+def _group(q: Tensor, kv_heads: int) -> Tensor:
+    """(rows, heads, steps, d) to (rows, kv heads, heads of a group, steps, d)."""
+    rows, heads, steps, dim = q.shape
+    return q.reshape(rows, kv_heads, heads // kv_heads, steps, dim)

@@ -216,24 +216,33 @@ def held_out_sources(data: Path, tokenizer: Tokenizer) -> Sources:
 
 
 def evaluate(options: argparse.Namespace) -> dict[str, Any]:
-    """Score all cells and print the table as it grows."""
+    """Score all cells; print and write the table as it grows."""
     device = options.device
     reader = load_weights(options.weights).to(device)
     reader = reader.bfloat16() if device == "cuda" else reader
     tokenizer = Tokenizer.from_file(str(options.weights / "tokenizer.json"))
     examiner = Examiner(reader, tokenizer, held_out_sources(options.data, tokenizer))
-    rows = []
+    result: dict[str, Any] = {"about": _about(options), "rows": []}
+    for score in _scores(examiner, options):
+        result["rows"].append(score.row())
+        print(_line(result["rows"][-1]), flush=True)
+        write_result(result, options.out)  # a run that is cut off keeps what it has
+    return result
+
+
+def _scores(examiner: Examiner, options: argparse.Namespace) -> Iterator[Score]:
     for cell in cells():
         for length in cell.lengths:
-            if length > options.longest or (options.bars and len(cell.lengths) == 1):
-                continue
-            rows.append(examiner.score(cell, length, options.questions, options.seed).row())
-            print(_line(rows[-1]), flush=True)
+            if length <= options.longest and not (options.bars and len(cell.lengths) == 1):
+                yield examiner.score(cell, length, options.questions, options.seed)
     if not options.bars:
-        for score in examiner.natural(options.data, options.questions, options.seed):
-            rows.append(score.row())
-            print(_line(rows[-1]), flush=True)
-    return {"about": _about(options), "rows": rows}
+        yield from examiner.natural(options.data, options.questions, options.seed)
+
+
+def write_result(result: dict[str, Any], file: Path) -> None:
+    """Write the table as JSON."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(result, indent=1) + "\n")
 
 
 def _line(row: dict[str, Any]) -> str:
@@ -288,9 +297,7 @@ def main() -> None:
     parser.add_argument("--bars", action="store_true", help="only the rows that have a bar")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    result = evaluate(options)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(result, indent=1) + "\n")
+    evaluate(options)
 
 
 if __name__ == "__main__":

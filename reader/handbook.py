@@ -6,6 +6,8 @@ Its names, figures and wordings are its own: nothing here is drawn from the pool
 that the reader is trained on (tests/reader/test_handbook.py compares them).
 """
 
+# ruff: noqa: E501  (one wording a line, however long)
+
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -206,9 +208,7 @@ def write_handbook(seed: int = SEED) -> tuple[str, list[dict[str, str]]]:
             for fact in section.facts
             if fact.question
         ]
-    questions.append(
-        {"question": f"How fast can the {VESSELS[4]} go?", "answer": REFUSAL}
-    )
+    questions.append({"question": f"How fast can the {VESSELS[4]} go?", "answer": REFUSAL})
     return "\n\n".join(parts) + "\n", questions
 
 
@@ -243,7 +243,9 @@ def main() -> None:
     text, questions = write_handbook()
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / "handbook.md").write_text(text)
-    (FOLDER / "questions.json").write_text(json.dumps(questions, indent=2, ensure_ascii=False) + "\n")
+    (FOLDER / "questions.json").write_text(
+        json.dumps(questions, indent=2, ensure_ascii=False) + "\n"
+    )
 
 
 if __name__ == "__main__":

@@ -33,8 +33,10 @@ class Muon:
             moment.lerp_(gradient, 1 - self._momentum)
             update = orthogonalise(gradient.lerp(moment, self._momentum))
             scale = 0.2 * max(update.shape[-2:]) ** 0.5
-            torch._foreach_mul_(group, 1 - rate * self._decay)
-            torch._foreach_add_(group, list(update.to(group[0].dtype).unbind()), alpha=-rate * scale)
+            tensors: list[Tensor] = list(group)
+            torch._foreach_mul_(tensors, 1 - rate * self._decay)
+            moves = list(update.to(moment.dtype).unbind())
+            torch._foreach_add_(tensors, moves, alpha=-rate * scale)
 
     def state(self) -> list[Tensor]:
         """The moments, to be stored."""
@@ -56,7 +58,8 @@ def orthogonalise(stack: Tensor) -> Tensor:
     for _ in range(_STEPS):
         square = x @ x.mT
         x = a * x + (b * square + c * square @ square) @ x
-    return x.mT if tall else x
+    upright: Tensor = x.mT if tall else x
+    return upright
 
 
 def split_parameters(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:

@@ -68,7 +68,7 @@ def facts_text(rng: Random) -> Iterator[str]:
 
 def wrapped(text: str, rng: Random) -> str:
     """Text broken into lines of about 70 characters, as in plain-text files."""
-    words = text[: 600_000].split(" ")
+    words = text[:600_000].split(" ")
     lines, width = [], 0
     for word in words:
         width += len(word) + 1

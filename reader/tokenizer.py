@@ -49,7 +49,7 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int = VOCABULARY) -> Token
 def without_prefix(tokenizer: Tokenizer) -> Tokenizer:
     """A copy that encodes text as it stands, for text in the middle of a document."""
     copy = Tokenizer.from_str(tokenizer.to_str())
-    copy.normalizer = None  # type: ignore[assignment]
+    copy.normalizer = None
     return copy
 
 

@@ -100,7 +100,7 @@ class Trainer:
         ids = torch.from_numpy(batch.ids.astype("int32")).to(self.device, non_blocking=True).long()
         weights = torch.from_numpy(batch.weights.copy()).to(self.device, non_blocking=True)
         report: Tensor = self._losses(ids, weights)
-        report[0].backward()
+        torch.autograd.backward(report[0])
         torch.nn.utils.clip_grad_norm_(self.reader.parameters(), 1.0, foreach=True)
         rate = self.schedule.rate(self.progress)
         self._adam.param_groups[0]["lr"] = rate
@@ -198,9 +198,7 @@ def _wait(trainer: Trainer) -> None:
         torch.cuda.synchronize()
 
 
-def _report(
-    trainer: Trainer, stage: Stage, losses: list[float], speed: float, log: TextIO
-) -> None:
+def _report(trainer: Trainer, stage: Stage, losses: list[float], speed: float, log: TextIO) -> None:
     if not math.isfinite(losses[0]):
         raise FloatingPointError(f"the loss is {losses[0]} at step {trainer.progress.step}")
     line = {

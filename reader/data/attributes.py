@@ -660,11 +660,45 @@ Q Where was {E} sent?
 Q Where is {E} bound?
 """
 
-_MODIFIERS = (
-    "emergency annual backup internal old new winter visitor default hidden local public secret "
-    "maximum minimum monthly first second last current former special temporary primary secondary "
-    "official personal technical spare master night daily weekly standard reserve customer project"
-).split()
+_MODIFIERS = [
+    "emergency",
+    "annual",
+    "backup",
+    "internal",
+    "old",
+    "new",
+    "winter",
+    "visitor",
+    "default",
+    "hidden",
+    "local",
+    "public",
+    "secret",
+    "maximum",
+    "minimum",
+    "monthly",
+    "first",
+    "second",
+    "last",
+    "current",
+    "former",
+    "special",
+    "temporary",
+    "primary",
+    "secondary",
+    "official",
+    "personal",
+    "technical",
+    "spare",
+    "master",
+    "night",
+    "daily",
+    "weekly",
+    "standard",
+    "reserve",
+    "customer",
+    "project",
+]
 _TYPED_NOUNS = {
     "code": "code number reference label tag badge ticket identifier",
     "pin": "pin number code combination key password",

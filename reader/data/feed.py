@@ -44,9 +44,7 @@ def vocabulary_of(tokenizer: Tokenizer) -> list[str]:
 def load_sources(prepared: Path, tokenizer: Tokenizer, articles: list[Article]) -> Sources:
     """Training's haystacks with their shares: books mostly, then wrapped books and genres."""
     table = BoundaryTable(vocabulary_of(tokenizer))
-    kept = [
-        one for one in load_haystacks(prepared, table) if one.name not in HELD_OUT_BOOKS
-    ]
+    kept = [one for one in load_haystacks(prepared, table) if one.name not in HELD_OUT_BOOKS]
     return Sources(kept, _shares(kept), articles)
 
 

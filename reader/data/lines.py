@@ -31,7 +31,21 @@ _STYLES = (
     "{K} -> {V}",
     "- {K}: {V}",
 )
-_VALUE_KINDS = "unitless int bool url version code word hyphen pin email uuid hash measure".split()
+_VALUE_KINDS = [
+    "unitless",
+    "int",
+    "bool",
+    "url",
+    "version",
+    "code",
+    "word",
+    "hyphen",
+    "pin",
+    "email",
+    "uuid",
+    "hash",
+    "measure",
+]
 
 
 @dataclass(frozen=True)
@@ -52,7 +66,9 @@ def question_for_line(key: str, rng: Random) -> str:
 def config_block(rng: Random) -> ConfigBlock:
     """Make 2 to 16 assignments in one style, one of them chained now and then."""
     style, upper = rng.choice(_STYLES), rng.random() < 0.25
-    drawn = {_key(rng, upper): values.draw(rng.choice(_VALUE_KINDS), rng) for _ in range(_size(rng))}
+    drawn = {
+        _key(rng, upper): values.draw(rng.choice(_VALUE_KINDS), rng) for _ in range(_size(rng))
+    }
     missing = _key(rng, upper)
     while missing in drawn:
         missing = _key(rng, upper)
@@ -73,7 +89,7 @@ def _line(style: str, key: str, value: str) -> str:
 
 def _key(rng: Random, upper: bool) -> str:
     mark = rng.choice(("_", "_", ".", "-"))
-    parts = rng.sample(words.CODE_NOUNS, rng.randint(1, 2)) + [rng.choice(words.CODE_TAILS)]
+    parts = [*rng.sample(words.CODE_NOUNS, rng.randint(1, 2)), rng.choice(words.CODE_TAILS)]
     key = mark.join(parts)
     return key.upper().replace("-", "_").replace(".", "_") if upper else key
 

@@ -111,7 +111,9 @@ def _introduce(entity: Entity, rng: Random) -> str:
 def _pronoun(fact: Fact, rng: Random) -> str:
     own = fact.attribute.statements
     if own and rng.random() < 0.5:
-        subject = rng.choice(("this person", "our friend")) if fact.entity.kind == "person" else "it"
+        subject = (
+            rng.choice(("this person", "our friend")) if fact.entity.kind == "person" else "it"
+        )
         text = expand(rng.choice(own), rng, {"E": subject, "V": fact.value})
     else:
         slots = {"A": rng.choice(fact.attribute.names), "V": fact.value}
@@ -161,9 +163,7 @@ def _near_miss(
             rival = draw_rival(fact.entity, rng, held_out=voice.held_out)
             if rival.name not in names:
                 return refuse(rival, fact.attribute, rng, voice)
-    return refuse(
-        draw_entity("person", rng, held_out=voice.held_out), fact.attribute, rng, voice
-    )
+    return refuse(draw_entity("person", rng, held_out=voice.held_out), fact.attribute, rng, voice)
 
 
 def plant_crowd(rng: Random, voice: Voice, size: int) -> Plant:
@@ -201,9 +201,7 @@ def _crowd_chunks(facts: list[Fact], rng: Random, voice: Voice) -> list[Chunk]:
         head = rng.choice((f"{name.title()}:", f"## {name.capitalize()}", f"List of {name}s"))
         if mark.startswith("|"):
             head = f"| name | {name} |\n|---|---|"
-        rows = [
-            mark.replace("{E}", fact.entity.name).replace("{V}", fact.value) for fact in facts
-        ]
+        rows = [mark.replace("{E}", fact.entity.name).replace("{V}", fact.value) for fact in facts]
         return [Chunk("\n".join([head, *rows]) + "\n", is_block=True)]
     return [state(fact, rng, voice) for fact in facts]
 
@@ -382,9 +380,7 @@ def plant_config(rng: Random, voice: Voice) -> Plant:
         key, value = block.chained
         questions.append(Question(question_for_line(key, rng), value, "chain"))
     if rng.random() < voice.refusals:
-        questions.append(
-            Question(question_for_line(block.missing, rng), REFUSAL, "unanswerable")
-        )
+        questions.append(Question(question_for_line(block.missing, rng), REFUSAL, "unanswerable"))
     return Plant((Chunk(block.text, is_block=True),), tuple(questions))
 
 

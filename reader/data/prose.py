@@ -1,5 +1,7 @@
 """Haystacks made by program: handbooks, specifications, minutes, logs, code and configuration."""
 
+# ruff: noqa: E501  (one wording a line, however long)
+
 from collections.abc import Callable
 from random import Random
 
@@ -61,11 +63,13 @@ _CODE = (
     "def {k}_{k2}({k3}):\n    return {k3}.{k2}({n})",
     "class {K}{K2}:\n    {k3} = {n}",
     "for {k} in {k2}s:\n    {k3}.append({k})",
-    "if {k}.{k2} > {n}:\n    raise {K}Error(\"{k2} too large\")",
+    'if {k}.{k2} > {n}:\n    raise {K}Error("{k2} too large")',
     "{k} = {k2}({n}, {k3}=None)",
     "# {k} before {k2}, because the {k3} may be empty",
     "try:\n    {k}.{k2}()\nexcept {K}Error:\n    {k3} = {n}",
-    "function {k}({k2}) {\n  return {k2} + {n};\n}".replace("{\n", "OPEN\n").replace("\n}", "\nSHUT"),
+    "function {k}({k2}) {\n  return {k2} + {n};\n}".replace("{\n", "OPEN\n").replace(
+        "\n}", "\nSHUT"
+    ),
 )
 _HEADINGS = (
     "About {svc}", "{svc}", "Rules for {site}", "{obj}", "Duties of {who}", "After {ev}",

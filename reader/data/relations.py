@@ -4,6 +4,8 @@ The syntax is that of reader.data.scenes; a slot needs its kind only where it fi
 A slot of kind `verb` brings its forms: {v}, {v_ed}, {v_ing}.
 """
 
+# ruff: noqa: E501  (one wording a line, however long)
+
 TABLE = """
 S {x:damaged} [goes|is passed|is sent] [directly|at once] to {p:person}[|, who will mend it|, who has new ones]
 S {x} must [be handed|be given|be taken|be brought|be turned over] to {p}[| without delay|, and to nobody else]

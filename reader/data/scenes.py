@@ -4,6 +4,8 @@ A slot is `name:kind` in the table; kinds are those of reader.data.values plus n
 A question is followed by the slot that answers it.
 """
 
+# ruff: noqa: E501  (one wording a line, however long)
+
 import re
 from dataclasses import dataclass
 from functools import lru_cache

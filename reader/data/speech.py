@@ -85,9 +85,7 @@ def join_words(items: Sequence[str]) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
-def _pattern(
-    own: tuple[str, ...], generic: tuple[str, ...], rng: Random, voice: Voice
-) -> str:
+def _pattern(own: tuple[str, ...], generic: tuple[str, ...], rng: Random, voice: Voice) -> str:
     mine = patterns_for(own, voice.wordings)
     if mine and rng.random() < voice.own:
         return mine[int(rng.random() * len(mine))]

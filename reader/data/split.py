@@ -1,7 +1,7 @@
 """What belongs to training and what is kept for evaluation."""
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from zlib import crc32
 
 HELD_OUT_BOOKS = (
@@ -27,7 +27,7 @@ def draw_name(make: Callable[[], str], *, held_out: bool) -> str:
             return name
 
 
-@lru_cache(maxsize=None)
+@cache
 def patterns_for(patterns: tuple[str, ...], which: str) -> tuple[str, ...]:
     """Wordings for `train`, `held_out` or `all`; what is never trained on is empty at times."""
     if which == "all":

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache
 from random import Random
 
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")
 _SLOT = re.compile(r"\{([A-Za-z0-9_]+)\}")
 
 
-@lru_cache(maxsize=None)
+@cache
 def _parts(template: str) -> tuple[tuple[str, ...], ...]:
     pieces = _CHOICE.split(template)  # text, choices, text, choices, ...
     return tuple(
@@ -48,7 +48,59 @@ def lower_first(text: str) -> str:
 
 
 _SENTENCE_WORDS = frozenset(
-    "the a an what who whom whose when where which how at in on by for from to of under with is "
-    "are was were does do did can could give tell state name find please within until after as "
-    "it its there this each every all one no anyone staff up look".split()
+    [
+        "the",
+        "a",
+        "an",
+        "what",
+        "who",
+        "whom",
+        "whose",
+        "when",
+        "where",
+        "which",
+        "how",
+        "at",
+        "in",
+        "on",
+        "by",
+        "for",
+        "from",
+        "to",
+        "of",
+        "under",
+        "with",
+        "is",
+        "are",
+        "was",
+        "were",
+        "does",
+        "do",
+        "did",
+        "can",
+        "could",
+        "give",
+        "tell",
+        "state",
+        "name",
+        "find",
+        "please",
+        "within",
+        "until",
+        "after",
+        "as",
+        "it",
+        "its",
+        "there",
+        "this",
+        "each",
+        "every",
+        "all",
+        "one",
+        "no",
+        "anyone",
+        "staff",
+        "up",
+        "look",
+    ]
 )

@@ -66,8 +66,10 @@ def place(rng: Random) -> str:
 
 def made_up(rng: Random) -> str:
     """A made-up word or brand."""
-    return rng.choice(words.STARTS) + "".join(rng.choices(words.MIDDLES, k=rng.randint(1, 2))) + (
-        rng.choice(("x", "n", "ra", "vo", "tis", "mo", "la", "dex", "on", "ix", "um", "a"))
+    return (
+        rng.choice(words.STARTS)
+        + "".join(rng.choices(words.MIDDLES, k=rng.randint(1, 2)))
+        + (rng.choice(("x", "n", "ra", "vo", "tis", "mo", "la", "dex", "on", "ix", "um", "a")))
     )
 
 
@@ -134,7 +136,9 @@ def date(rng: Random) -> str:
 
 def ordinal(value: int) -> str:
     """1st, 2nd, 3rd and so on."""
-    tail = "th" if value % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
+    tail = (
+        "th" if value % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
+    )
     return f"{value}{tail}"
 
 
@@ -286,7 +290,8 @@ _MAKERS: dict[str, Callable[[Random], str]] = {
     "instrument": _pick(words.INSTRUMENTS), "subject": _pick(words.SUBJECTS),
     "cause": _pick(words.CAUSES), "good": _pick(words.GOODS), "thing": _pick(words.THINGS),
     "damaged": damaged, "rolename": _pick(words.ROLES), "occasion": _pick(words.OCCASIONS),
-    "digits": lambda rng: _letters(rng, rng.randint(3, 5), _DIGITS), "verb": _pick(tuple(words.VERBS)),
+    "digits": lambda rng: _letters(rng, rng.randint(3, 5), _DIGITS),
+    "verb": _pick(tuple(words.VERBS)),
     "incident": _pick(words.INCIDENTS), "purchase": _pick(words.PURCHASES),
     "role": lambda rng: f"the {rng.choice(words.ROLES)}",
     "unitless": lambda rng: str(number(rng, 3)),

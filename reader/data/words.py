@@ -1,5 +1,7 @@
 """Word pools. The handbook of the demo draws from pools of its own (reader/handbook.py)."""
 
+# ruff: noqa: E501  (one wording a line, however long)
+
 
 def _split(text: str) -> tuple[str, ...]:
     return tuple(text.split())
@@ -233,7 +235,9 @@ WEEKDAYS = _split("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")
 MONTHS = _split(
     "January February March April May June July August September October November December"
 )
-CURRENCIES = _phrases("euros, dollars, pounds, crowns, francs, guineas, marks, roubles, yen, florins")
+CURRENCIES = _phrases(
+    "euros, dollars, pounds, crowns, francs, guineas, marks, roubles, yen, florins"
+)
 SMALL_NUMBERS = _split(
     """two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
     seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety"""
