@@ -32,7 +32,7 @@ from precompute.calibrate import calibrate
 from precompute.read import read_document
 from precompute.settings import ReadSettings
 
-BUDGETS = (0.03, 0.05, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3, 0.5)
+BUDGETS = (0.05, 0.08, 0.145, 0.3, 0.5)
 HELD = (0.08, 0.5)  # the range in which loaded must follow requested
 MOST = 0.15  # loaded, in the accuracy bar
 LOOKUPS = tuple(

@@ -9,13 +9,14 @@ from torch import Tensor
 
 from common.errors import Cancelled, EmptyQuestion, QuestionTooLong
 from engine.attention import forward
-from engine.curve import Thresholds
 from engine.document import DocumentCache
 from engine.evidence import AttentionMass, Evidence, find_evidence
+from engine.governor import Governor
+from engine.meter import Meter
 from engine.model import LoadedModel
 from engine.pieces import PieceDecoder
 from engine.question import QuestionState
-from engine.reach import Everything, LookedUp, Reach
+from engine.reach import Everything, LookedUp
 from engine.sampling import Sampler, Sampling
 
 
@@ -158,10 +159,13 @@ def open_question(
     document: DocumentCache, budget: float, mass: AttentionMass | None = None
 ) -> QuestionState:
     """The attention state that keeps to a budget, in (0, 1], at or above the document's floor."""
-    curves = document.curves
-    prefill = None if budget >= 1.0 else curves.prefill.at(budget)
-    decode = None if budget >= 1.0 else curves.decode.at(budget)
-    return QuestionState(document, _reach(document, prefill), _reach(document, decode), mass)
+    if budget >= 1.0:
+        return QuestionState(document, Everything(), Everything(), mass)
+    meter = Meter()
+    thresholds = document.curves.prefill.at(budget)
+    prefill = LookedUp(thresholds, document.lookup) if thresholds else Everything()
+    decode = Governor(document.curves.decode, budget, document.lookup, meter)
+    return QuestionState(document, prefill, decode, mass, meter)
 
 
 def report_budget(state: QuestionState, requested: float, applied: float) -> BudgetReport:
@@ -174,10 +178,6 @@ def report_budget(state: QuestionState, requested: float, applied: float) -> Bud
         loaded_decode=round(state.meter.share(1), 4),
         raised=applied > requested,
     )
-
-
-def _reach(document: DocumentCache, thresholds: Thresholds | None) -> Reach:
-    return Everything() if thresholds is None else LookedUp(thresholds, document.lookup)
 
 
 def _since(started: float) -> float:

@@ -88,7 +88,7 @@ class LookupConfig:
         aggregation: how the rows of a question vote, see `engine.selection.AGGREGATIONS`.
     """
 
-    levels: int = 2
+    levels: int = 1
     aggregation: str = "max_group_mean"
 
 

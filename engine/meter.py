@@ -34,6 +34,11 @@ class Meter:
         self.read[-1] += (2 * tokens + selection.centroids_read) * vector
 
     @property
+    def num_passes(self) -> int:
+        """Forward passes begun."""
+        return len(self.read)
+
+    @property
     def bytes_read(self) -> int:
         """Bytes of document cache read in all passes."""
         return sum(self.read)

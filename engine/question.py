@@ -22,6 +22,7 @@ class QuestionState:
         prefill: how far the question's prefill, the first forward pass, reaches.
         decode: how far every later pass reaches.
         mass: where attention mass is collected for evidence; None to collect none.
+        meter: counts what is read; a fresh one if None.
     """
 
     def __init__(
@@ -30,9 +31,10 @@ class QuestionState:
         prefill: Reach,
         decode: Reach,
         mass: AttentionMass | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self.document = document
-        self.meter = Meter()
+        self.meter = meter or Meter()
         self._reach = (prefill, decode)
         self._mass = mass
         self._keys: list[Tensor] = []

@@ -85,9 +85,10 @@ class ScoreHistogram:
         centroids = _from_top(self._centroids, 0) / passes
         shares: list[float] = []
         thresholds: list[Thresholds] = []
+        bin1 = NUM_BINS - 1
         for bin2 in reversed(range(NUM_BINS)):
             enough = tokens[:, bin2] >= (1 - LOST_SHARE) * tokens[0, bin2]
-            bin1 = int(enough.nonzero()[-1]) if tokens[0, bin2] > 0 else NUM_BINS - 1
+            bin1 = min(bin1, int(enough.nonzero()[-1]))  # a larger budget prunes no more
             read = fixed + 2 * float(tokens[bin1, bin2])
             read += float(centroids[bin1]) if self._config.levels == 2 else 0.0
             share = min(1.0, read / full)

@@ -1,24 +1,25 @@
 """Probe questions, made from the document itself, that budgets are calibrated on.
 
 A document's last tokens do not look like a question, so thresholds that are calibrated on them load
-far more than asked for. A sentence with its end cut off, asked for in the chat template, does.
+far more than asked for. What people ask for is mostly a name, a figure or a code, in the words that
+stand around it: such a span is cut out of a sampled sentence, and asked for.
 """
 
 import random
-from collections.abc import Iterator
+import re
 from dataclasses import dataclass
 
 from engine.sentences import sentence_spans
 
 WORDINGS = (
-    "What does the document say about {topic}?",
-    "{topic}: what is said about it?",
-    'Which words follow "{topic}"?',
-    "Tell me what the text gives for {topic}.",
+    'What is missing in "{before} ____ {after}"?',
+    "Fill the gap: {before} ____ {after}",
+    "Which word or number belongs here: {before} ____ {after}",
 )
-WORDS = (6, 60)  # of a sentence that can be asked about
-TOPIC_WORDS = (2, 8)
-ANSWER_WORDS = (1, 4)
+SALIENT = re.compile(r"\b(?:[A-Z][a-z]+(?: [A-Z][a-z]+)*|[A-Z0-9]*\d[\w.,:/-]*\w|\d)\b")
+WORD = re.compile(r"\S+")
+MIN_CHARS_BEFORE = 12  # a sentence's first word is capitalised for nothing
+WORDS_BEFORE, WORDS_AFTER = 10, 6
 
 
 @dataclass(frozen=True)
@@ -37,21 +38,23 @@ def make_probes(text: str, count: int, seed: int) -> tuple[Probe, ...]:
         count: how many; sentences are used again where there are too few.
     """
     draw = random.Random(seed)
-    sentences = [words for words in _sentences(text) if WORDS[0] <= len(words) <= WORDS[1]]
-    sentences = sentences or [text.split() * WORDS[0]]
-    chosen = draw.sample(sentences, min(count, len(sentences)))
-    chosen += draw.choices(sentences, k=count - len(chosen))
-    return tuple(_probe(words, draw) for words in chosen)
+    sentences = [text[start:end] for start, end in sentence_spans(text)]
+    telling = [one for one in sentences if _spans(one, SALIENT)]
+    usable = telling or [one for one in sentences if _spans(one, WORD)] or [f"{text} {text}"]
+    chosen = draw.sample(usable, min(count, len(usable)))
+    chosen += draw.choices(usable, k=count - len(chosen))
+    return tuple(_probe(sentence, draw) for sentence in chosen)
 
 
-def _sentences(text: str) -> Iterator[list[str]]:
-    return (text[start:end].split() for start, end in sentence_spans(text))
+def _spans(sentence: str, pattern: re.Pattern[str]) -> list[re.Match[str]]:
+    return [span for span in pattern.finditer(sentence) if span.start() >= MIN_CHARS_BEFORE]
 
 
-def _probe(words: list[str], draw: random.Random) -> Probe:
-    num_answer = min(draw.randint(*ANSWER_WORDS), len(words) - TOPIC_WORDS[0])
-    num_topic = min(draw.randint(*TOPIC_WORDS), len(words) - num_answer)
-    start = draw.randint(0, len(words) - num_topic - num_answer)
-    topic = " ".join(words[start : start + num_topic])
-    answer = " ".join(words[start + num_topic : start + num_topic + num_answer])
-    return Probe(draw.choice(WORDINGS).format(topic=topic), answer)
+def _probe(sentence: str, draw: random.Random) -> Probe:
+    spans = _spans(sentence, SALIENT) or _spans(sentence, WORD) or list(WORD.finditer(sentence))
+    span = draw.choice(spans)
+    before, after = sentence[: span.start()].split(), sentence[span.end() :].split()
+    question = draw.choice(WORDINGS).format(
+        before=" ".join(before[-WORDS_BEFORE:]), after=" ".join(after[:WORDS_AFTER])
+    )
+    return Probe(question, span.group())

@@ -16,10 +16,10 @@ class KMeansConfig:
 
 
 class KMeans(Protocol):
-    """Spherical K-means over several heads at once."""
+    """K-means in Euclidean distance, over several heads at once."""
 
     def labels(self, points: Tensor, weights: Tensor, num_clusters: int) -> Tensor:
-        """Assign points to clusters by cosine similarity.
+        """Assign points to the clusters of the nearest means.
 
         Args:
             points: (heads, points, head_dim), any norms.

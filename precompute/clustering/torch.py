@@ -2,7 +2,6 @@
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from precompute.clustering.base import KMeansConfig, weighted_means
 
@@ -17,31 +16,34 @@ def build(config: KMeansConfig) -> "TorchKMeans":
 
 
 class TorchKMeans:
-    """Lloyd's algorithm on unit vectors; neighbours in the text are the initial centroids."""
+    """Lloyd's algorithm in Euclidean distance; neighbours in the text are the first centroids."""
 
     def __init__(self, config: KMeansConfig) -> None:
         self._config = config
 
     def labels(self, points: Tensor, weights: Tensor, num_clusters: int) -> Tensor:
         """See `KMeans.labels`."""
-        units = normalize(points.float(), dim=-1)
-        evenly = torch.linspace(0, units.shape[1] - 1, num_clusters, device=units.device)
-        centroids = units[:, evenly.round().long()]
-        labels = _nearest(units, centroids)
+        points = points.float()
+        evenly = torch.linspace(0, points.shape[1] - 1, num_clusters, device=points.device)
+        centroids = points[:, evenly.round().long()]
+        labels = _nearest(points, centroids)
         for _ in range(self._config.iterations):
-            means = weighted_means(units, weights, labels, num_clusters)
+            means = weighted_means(points, weights, labels, num_clusters)
             # An empty cluster keeps its centroid: later rounds may fill it.
             empty = means.abs().amax(dim=-1, keepdim=True) == 0
-            centroids = torch.where(empty, centroids, normalize(means, dim=-1))
-            labels = _nearest(units, centroids)
+            centroids = torch.where(empty, centroids, means)
+            labels = _nearest(points, centroids)
         return labels
 
 
-def _nearest(units: Tensor, centroids: Tensor) -> Tensor:
-    heads, points, _ = units.shape
-    block = max(1, MAX_SCORES[units.device.type] // (heads * centroids.shape[1]))
+def _nearest(points: Tensor, centroids: Tensor) -> Tensor:
+    """The centroid of least |x - c|^2, which is that of greatest x.c - |c|^2 / 2."""
+    heads, num_points, _ = points.shape
+    halves = centroids.square().sum(dim=-1)[:, None] / 2  # (heads, 1, clusters)
+    turned = centroids.transpose(1, 2)
+    block = max(1, MAX_SCORES[points.device.type] // (heads * centroids.shape[1]))
     parts = [
-        torch.matmul(units[:, at : at + block], centroids.transpose(1, 2)).argmax(dim=-1)
-        for at in range(0, points, block)
+        torch.baddbmm(halves, points[:, at : at + block], turned, beta=-1).argmax(dim=-1)
+        for at in range(0, num_points, block)
     ]
     return torch.cat(parts, dim=1)
