@@ -71,9 +71,8 @@ def sections(rng: Random) -> tuple[Section, ...]:
         Section("Watches and rest", (
             Fact(f"A watch lasts {rng.choice((5, 6, 7))} hours. Between two watches a deckhand rests "
                  f"for no fewer than {rng.choice((10, 11, 13))} hours."),
-            Fact("Crew who wish to swap a watch let the roster desk know no later than 36 hours "
-                 "before it begins.",
-                 "How long before it begins must a swapped watch be announced?", "36 hours"),
+            Fact("Swapping a watch requires 36 hours of notice at the roster desk.",
+                 "How many hours of notice does swapping a watch require?", "36 hours"),
             Fact(f"The roster desk is staffed by {people[2]} on weekdays and by {people[3]} at "
                  f"weekends."),
         ), ("the roster", "the watch below", "the bridge team", "the engine room")),
@@ -84,9 +83,8 @@ def sections(rng: Random) -> tuple[Section, ...]:
                  f"on, a doctor's note is wanted."),
         ), ("a day off", "the holiday calendar", "a swap between friends", "the first sailing")),
         Section("Lifesaving gear", (
-            Fact(f"A life jacket with a torn strap goes straight to {people[5]}, who keeps the "
-                 f"spares; on no account may it be hung back on its peg.",
-                 "Who should be given a life jacket with a torn strap?", people[5]),
+            Fact(f"Torn life jackets are mended by {people[5]}, in the loft above the slip.",
+                 "Who mends torn life jackets?", people[5]),
             Fact(f"Rafts are opened and repacked by an outside yard every {rng.choice((15, 21))} "
                  f"months. {people[6]} signs the raft log."),
             Fact(f"There are {rng.randrange(310, 390)} adult life jackets on the {VESSELS[1]} and "
@@ -124,9 +122,9 @@ def sections(rng: Random) -> tuple[Section, ...]:
         Section("Workshop and stores", (
             Fact(f"The winch cable on the {VESSELS[1]} is renewed after {rng.randrange(7, 10)}00 "
                  f"crossings, the one on the {VESSELS[4]} after {rng.randrange(11, 14)}00."),
-            Fact(f"Paint is stored in the iron shed, never below deck. The storekeeper, {people[10]}, "
-                 f"is the only one to hold a key.",
-                 "Which person holds the key to the iron shed?", people[10]),
+            Fact(f"The storekeeper, {people[10]}, locks the iron shed every evening. Paint is stored "
+                 f"there, never below deck.",
+                 "Who locks the iron shed?", people[10]),
             Fact(f"Tools that cost more than £{rng.randrange(60, 90)} carry a stamped number."),
         ), ("the iron shed", "a spanner", "the stores list", "the grinding wheel")),
         Section("Learning on the job", (
@@ -208,7 +206,9 @@ def write_handbook(seed: int = SEED) -> tuple[str, list[dict[str, str]]]:
             for fact in section.facts
             if fact.question
         ]
-    questions.append({"question": f"How fast can the {VESSELS[4]} go?", "answer": REFUSAL})
+    questions.append(
+        {"question": f"How many cabins are there on the {VESSELS[4]}?", "answer": REFUSAL}
+    )
     return "\n\n".join(parts) + "\n", questions
 
 

@@ -24,7 +24,7 @@ OTHERS: dict[str, Any] = {
     "reserve_tokens": 128,
     "dtype": "float32",
     "seed": 1,
-    "lookup": LookupConfig(levels=1),
+    "lookup": LookupConfig(levels=2),
 }
 
 
