@@ -48,8 +48,12 @@ def filled(bar: dict[str, Any]) -> dict[str, Any]:
     if not path.is_file():
         return bare
     result = json.loads(path.read_text())
-    found = reduce(lambda part, key: part[key], bar["field"].split("."), result)
-    return {**bare, "measured": found, "commit": result["commit"]}
+    found = reduce(_step, bar["field"].split("."), result)
+    return {**bare, "measured": found, "commit": result.get("about", result)["commit"]}
+
+
+def _step(part: Any, key: str) -> Any:
+    return part[int(key) if isinstance(part, list) else key]
 
 
 def is_met(bar: dict[str, Any]) -> bool:
