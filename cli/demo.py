@@ -66,6 +66,8 @@ def run(
     Raises: DemoFailed if fewer than six answers are right; CannotServe.
     """
     configure("ERROR")
+    # A shell's background job starts with SIGINT ignored; stopping must work there too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="demo-", dir=settings.data_dir) as data_dir:

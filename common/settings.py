@@ -40,6 +40,13 @@ class WorkerSettings(_Group):
     extract_memory_bytes: int = Field(default=1024 * MIB, gt=0)
 
 
+class LookupSettings(_Group):
+    """How clusters are found for a question."""
+
+    levels: Literal[1, 2] = 1
+    aggregation: Literal["max_group_mean", "mean", "max"] = "max_group_mean"
+
+
 class PrecomputeSettings(_Group):
     """How a document is read; every field is part of the artifact's fingerprint."""
 
@@ -54,6 +61,7 @@ class PrecomputeSettings(_Group):
     num_probes: int = Field(default=64, ge=8)
     dtype: Dtype = "bfloat16"
     seed: int = 0
+    lookup: LookupSettings = LookupSettings()
 
 
 class Settings(BaseSettings):

@@ -10,6 +10,7 @@ from engine.reach import Everything, Reached
 from engine.selection import Lookup, aggregate
 
 LOWEST, NUM_BINS = -24.0, 384  # log scores in nats; anything lower is read at budget 1 alone
+FLOOR_TOKENS = 256  # a head, on average: a question that gets fewer is not worth asking
 LOST_SHARE = 0.02  # of the tokens that level 2 would keep, level 1 may prune these
 
 
@@ -92,10 +93,21 @@ class ScoreHistogram:
             read = fixed + 2 * float(tokens[bin1, bin2])
             read += float(centroids[bin1]) if self._config.levels == 2 else 0.0
             share = min(1.0, read / full)
+            if share < self._floor(document):
+                continue
             if not shares or share > shares[-1] * 1.005:
                 shares.append(share)
                 thresholds.append(Thresholds(level1=_edge(bin1), level2=_edge(bin2)))
         return BudgetCurve(tuple(shares), tuple(thresholds))
+
+    def _floor(self, document: DocumentCache) -> float:
+        """The least share worth asking for: anchors, centroids and a few tokens a head."""
+        full, fixed = self._vectors(document)
+        clustered = (
+            layer.keys.shape[0] * min(FLOOR_TOKENS, layer.num_tokens - layer.num_anchors)
+            for layer in document.layers
+        )
+        return (fixed + 2 * sum(clustered)) / full
 
     def _vectors(self, document: DocumentCache) -> tuple[int, int]:
         """Vectors that full attention reads in a pass, and those that every lookup reads."""

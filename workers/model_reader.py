@@ -8,7 +8,7 @@ import torch
 
 from common.settings import PrecomputeSettings, Settings
 from engine.artifact import pack
-from engine.document import DocumentCache
+from engine.document import DocumentCache, LookupConfig
 from engine.model import LoadedModel
 from ingest.limits import Limits
 from ingest.sandbox import extract_limited
@@ -56,7 +56,7 @@ def read_settings(settings: PrecomputeSettings) -> ReadSettings:
     """The frozen settings of the reading side, field for field."""
     names = {field.name for field in fields(ReadSettings)}
     given = {name: value for name, value in settings.model_dump().items() if name in names}
-    return ReadSettings(**given)
+    return ReadSettings(**{**given, "lookup": LookupConfig(**given["lookup"])})
 
 
 def _stored_kv_bytes(cache: DocumentCache, dtype: str) -> int:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from typing import Any
-from uuid import uuid4
 
 import httpx
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from tests.flows.conftest import CONTEXT, MAX_UPLOAD_BYTES, LecternServer
 from tests.ingest import samples
 
+UNKNOWN_ID = "956a3bc6-7794-4c8c-995d-00d07b0d8684"
 Call = Callable[..., httpx.Response]
 
 
@@ -136,7 +136,7 @@ def ready_id(shared_server: LecternServer) -> str:
     return str(made["id"])
 
 
-@pytest.mark.parametrize("document_id", [str(uuid4()), "nonsense", "..%2f..%2fetc"])
+@pytest.mark.parametrize("document_id", [UNKNOWN_ID, "nonsense", "..%2f..%2fetc"])
 def test_an_unknown_id_is_not_found(document_id: str, call: Call) -> None:
     for method, path in (("GET", ""), ("GET", "/events"), ("DELETE", ""), ("POST", "/ask")):
         body = {"json": {"question": "Who?"}} if method == "POST" else {}
@@ -148,7 +148,7 @@ def test_an_unknown_id_is_not_found(document_id: str, call: Call) -> None:
 @pytest.mark.parametrize("key", [None, "lk_wrong_key", "Bearer"])
 def test_no_route_answers_without_a_key(key: str | None, shared_server: LecternServer) -> None:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    for path in ("/documents", f"/documents/{uuid4()}", "/openapi.json"):
+    for path in ("/documents", f"/documents/{UNKNOWN_ID}", "/openapi.json"):
         response = httpx.get(f"{shared_server.url}{path}", headers=headers, trust_env=False)
         assert response.status_code == 401
         assert error_of(response)["code"] == "invalid_api_key"

@@ -16,6 +16,7 @@ from engine.meter import Meter
 from engine.model import LoadedModel
 from engine.selection import AGGREGATIONS
 from precompute.calibrate import calibrate
+from precompute.histogram import FLOOR_TOKENS
 from precompute.probes import Probe, make_probes
 from precompute.settings import ReadSettings
 from tests.models import FAMILIES, SETTINGS, loaded, prose, read
@@ -47,10 +48,11 @@ def test_curves_rise_in_share_as_thresholds_fall(document: DocumentCache) -> Non
         assert all(math.isfinite(one.level1 + one.level2) for one in curve.thresholds)
 
 
-def test_the_floor_is_anchors_and_centroids(document: DocumentCache) -> None:
+def test_the_floor_is_anchors_centroids_and_a_few_tokens(document: DocumentCache) -> None:
     layer = document.layers[0]
     level = layer.level1 if document.lookup.levels == 2 else layer.level2
-    least = (2 * layer.num_anchors + level.centroids.shape[1]) / (2 * layer.num_tokens)
+    few = 2 * FLOOR_TOKENS + 2 * layer.num_anchors
+    least = (few + level.centroids.shape[1]) / (2 * layer.num_tokens)
     assert least - 1e-9 <= document.curves.floor < least + 0.1
 
 

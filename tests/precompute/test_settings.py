@@ -1,6 +1,6 @@
 """Settings of reading, and what an artifact depends on."""
 
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import pytest
@@ -62,4 +62,4 @@ def test_another_model_makes_another_artifact(model: LoadedModel) -> None:
 
 @pytest.mark.parametrize("name", PrecomputeSettings.model_fields)
 def test_what_can_be_set_from_outside_is_a_setting_of_reading(name: str) -> None:
-    assert getattr(PrecomputeSettings(), name) == getattr(ReadSettings(), name)
+    assert PrecomputeSettings().model_dump()[name] == asdict(ReadSettings())[name]
