@@ -1,0 +1,37 @@
+"""The head plan: which KV heads read the whole document, and what the others keep."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class HeadPlan:
+    """Retrieval heads keep every token; streaming heads keep sinks, a window and one mean token.
+
+    Attributes:
+        method: what chose the heads: "all", "duo", "razor", "zigzag", "file".
+        retrieval: per layer, per KV head: whether it is a retrieval head.
+        num_sinks: leading tokens that a streaming head keeps.
+        window: last tokens that a streaming head sees, its own included.
+        compensation: whether dropped tokens are stood for by their mean key and value with the
+            weight of their number (RazorAttention, eq. 4 and 5).
+        scores: per layer, per KV head: what the method measured; empty if it measured nothing.
+        settings: the method's settings, JSON-like.
+        model: fingerprint of the model's weights that the scores belong to; empty for any model.
+    """
+
+    method: str
+    retrieval: tuple[tuple[bool, ...], ...]
+    num_sinks: int = 64
+    window: int = 256
+    compensation: bool = True
+    scores: tuple[tuple[float, ...], ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    model: str = ""
+
+    @property
+    def ratio(self) -> float:
+        """Retrieval heads over all KV heads."""
+        heads = [head for layer in self.retrieval for head in layer]
+        return sum(heads) / len(heads)
