@@ -1,12 +1,15 @@
-"""Prepare what training and evaluation read: the tokenizer and the tokenized haystacks.
+"""Prepare what training reads: the tokenizer and the tokenized haystacks.
 
     python -m reader.prepare --data DIR --out DIR
 
-DIR holds `books/*.txt.gz`, `squad/train-v1.1.json.gz` and `fairytaleqa/train.json.gz`.
+DIR holds `books/*.txt.gz`, `squad/train-v1.1.json.gz` and `fairytaleqa/train.json.gz`. To go on
+from weights, --tokenizer keeps theirs.
 """
 
 import argparse
 import gzip
+import multiprocessing as mp
+import os
 import re
 from collections.abc import Iterator
 from itertools import islice
@@ -78,13 +81,26 @@ def wrapped(text: str, rng: Random) -> str:
     return "".join(lines)
 
 
-def prepare(data: Path, out: Path) -> None:
-    """Train the tokenizer on what is trained on, then tokenize all haystacks."""
+def make_genres() -> dict[str, str]:
+    """Text of every genre, each in a process of its own."""
+    with mp.get_context("fork").Pool(min(len(GENRES), os.cpu_count() or 1)) as pool:
+        return dict(zip(GENRES, pool.map(_make_genre, GENRES), strict=True))
+
+
+def _make_genre(name: str) -> str:
+    return make_genre(name, GENRE_CHARACTERS, Random(f"{name} {SEED}"))
+
+
+def prepare(data: Path, out: Path, tokenizer_file: Path | None) -> None:
+    """Train a tokenizer on what is trained on, unless one is given; tokenize all haystacks."""
+    genres = make_genres()
     books, rng = read_books(data), Random(SEED)
-    genres = {name: make_genre(name, GENRE_CHARACTERS, rng) for name in GENRES}
     training = {name: text for name, text in books.items() if name not in HELD_OUT_BOOKS}
-    articles = read_articles(data, held_out=False)
-    tokenizer = train_tokenizer(_sample(training, genres, articles, rng))
+    if tokenizer_file:
+        tokenizer = Tokenizer.from_file(str(tokenizer_file))
+    else:
+        articles = read_articles(data, held_out=False)
+        tokenizer = train_tokenizer(_sample(training, genres, articles, rng))
     save_tokenizer(tokenizer, out, READER.context_length)
     for name in list(training)[::8]:
         books[f"{name} (wrapped)"] = wrapped(training[name], rng)
@@ -122,8 +138,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--tokenizer", type=Path, help="tokenizer.json to keep")
     options = parser.parse_args()
-    prepare(options.data, options.out)
+    prepare(options.data, options.out, options.tokenizer)
 
 
 if __name__ == "__main__":
