@@ -1,0 +1,1 @@
+"""Head plans judged by the reader's answers: sweep, controls, ablation, every head alone."""
