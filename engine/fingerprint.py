@@ -26,8 +26,13 @@ def file_digest(path: Path) -> str:
     return state.hexdigest()
 
 
-def model_fingerprint(folder: Path, dtype: str) -> str:
-    """Identify a model folder: configuration, tokenizer, weights, and the dtype it runs in."""
+def weights_fingerprint(folder: Path) -> str:
+    """Identify a model folder: configuration, tokenizer and weights, in whatever dtype they run."""
     names = [name for name in FILES if (folder / name).is_file()]
     names += sorted(path.name for path in folder.glob("*.safetensors"))
-    return digest({"dtype": dtype, **{name: file_digest(folder / name) for name in names}})
+    return digest({name: file_digest(folder / name) for name in names})
+
+
+def model_fingerprint(weights: str, dtype: str) -> str:
+    """Identify a model as it runs: what `weights_fingerprint` says, and the dtype."""
+    return digest({"dtype": dtype, "weights": weights})

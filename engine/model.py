@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from common.errors import UnsupportedModel
 from engine.attention import NAME, register
-from engine.fingerprint import model_fingerprint
+from engine.fingerprint import model_fingerprint, weights_fingerprint
 from engine.prompt import PromptTemplate
 from engine.spec import ModelSpec, probe
 from engine.support import check_windows, refuse_unsupported
@@ -27,6 +27,7 @@ class LoadedModel:
         name: the folder's or repository's name, for people.
         eos_ids: tokens that end an answer.
         fingerprint: identifies configuration, tokenizer, weights and dtype.
+        weights: identifies the same but for the dtype: what a head plan belongs to.
     """
 
     name: str
@@ -39,6 +40,7 @@ class LoadedModel:
     fingerprint: str
     device: torch.device
     dtype: torch.dtype
+    weights: str = ""
 
 
 def load_model(path: str, *, device: str = "auto", dtype: str = "auto") -> LoadedModel:
@@ -54,12 +56,16 @@ def load_model(path: str, *, device: str = "auto", dtype: str = "auto") -> Loade
     folder = _local_folder(path)
     with _explained(path):
         model, tokenizer = _load_parts(folder, kind)
-    fingerprint = model_fingerprint(folder, str(kind).removeprefix("torch."))
+    weights = weights_fingerprint(folder)
+    fingerprint = model_fingerprint(weights, str(kind).removeprefix("torch."))
     model.train(False).to(device=where)
-    return assemble(model, tokenizer, name=Path(path).name, fingerprint=fingerprint)
+    name = Path(path).name
+    return assemble(model, tokenizer, name=name, fingerprint=fingerprint, weights=weights)
 
 
-def assemble(model: Any, tokenizer: Any, *, name: str, fingerprint: str) -> LoadedModel:
+def assemble(
+    model: Any, tokenizer: Any, *, name: str, fingerprint: str, weights: str = ""
+) -> LoadedModel:
     """Probe a model that is in memory already and bind it to its tokenizer.
 
     Raises: UnsupportedModel as `load_model`.
@@ -83,6 +89,7 @@ def assemble(model: Any, tokenizer: Any, *, name: str, fingerprint: str) -> Load
         fingerprint=fingerprint,
         device=weight.device,
         dtype=weight.dtype,
+        weights=weights,
     )
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.fingerprint import digest, file_digest, model_fingerprint
+from engine.fingerprint import digest, file_digest, model_fingerprint, weights_fingerprint
 
 
 def test_fields_in_another_order_are_the_same() -> None:
@@ -31,7 +31,11 @@ def test_a_files_digest_is_that_of_its_bytes(tmp_path: Path) -> None:
 )
 def test_a_model_is_what_changes_its_caches(tmp_path: Path, name: str, counts: bool) -> None:
     (tmp_path / "model-00001.safetensors").write_bytes(b"weights")
-    before = model_fingerprint(tmp_path, "float32")
-    assert model_fingerprint(tmp_path, "bfloat16") != before
+    before = weights_fingerprint(tmp_path)
     (tmp_path / name).write_bytes(b"new")
-    assert (model_fingerprint(tmp_path, "float32") != before) is counts
+    assert (weights_fingerprint(tmp_path) != before) is counts
+
+
+def test_a_model_in_another_dtype_is_another_one() -> None:
+    assert model_fingerprint("weights", "float32") != model_fingerprint("weights", "bfloat16")
+    assert model_fingerprint("weights", "float32") != model_fingerprint("others", "float32")
