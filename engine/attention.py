@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface
 
 from common.errors import UnsupportedModel
+from engine.alibi import Alibi
 
 NAME = "lectern"
 # Arguments that transformers passes along and that change no score.
@@ -33,6 +34,7 @@ class AttentionCall:
         scale: factor on the dot product.
         softcap: cap on scores, or None.
         window: a token sees itself and the `window - 1` tokens before it; None for all.
+        alibi: the heads' linear biases; None for a model without.
     """
 
     layer: int
@@ -42,6 +44,7 @@ class AttentionCall:
     scale: float
     softcap: float | None
     window: int | None
+    alibi: Alibi | None = None
 
 
 class AttentionState(Protocol):

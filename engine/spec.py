@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from common.errors import UnsupportedModel
+from engine.alibi import Alibi
 from engine.attention import AttentionCall, forward
 
 PROBED_TOKENS = 3
@@ -13,7 +14,12 @@ PROBED_TOKENS = 3
 
 @dataclass(frozen=True)
 class LayerSpec:
-    """Attention of one layer; `window` is its sliding window in tokens, None for full attention."""
+    """Attention of one layer.
+
+    Attributes:
+        window: its sliding window in tokens, None for full attention.
+        alibi: its heads' linear biases, None for a model without.
+    """
 
     num_heads: int
     num_kv_heads: int
@@ -21,6 +27,7 @@ class LayerSpec:
     scale: float
     softcap: float | None
     window: int | None
+    alibi: Alibi | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,8 @@ def probe(model: nn.Module, num_layers: int, context_length: int) -> ModelSpec:
             "some layers compute attention in another way."
         )
     spec = ModelSpec(tuple(_layer_spec(call) for call in calls), context_length)
+    if all(call.alibi is not None for call in calls):
+        return spec  # positions are in the biases, and so with the state
     if not _same_keys(calls, _calls(model, start=None)):
         raise UnsupportedModel("The model counts positions in a way of its own.")
     if _same_keys(calls, _calls(model, start=1)):
@@ -99,4 +108,5 @@ def _layer_spec(call: AttentionCall) -> LayerSpec:
         scale=call.scale,
         softcap=call.softcap,
         window=call.window,
+        alibi=call.alibi,
     )

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import (
+    BloomConfig,
     Cohere2Config,
     Gemma2Config,
     Gemma3Config,
@@ -17,6 +18,7 @@ from transformers import (
     LlamaConfig,
     MistralConfig,
     MixtralConfig,
+    MptConfig,
     Olmo2Config,
     Olmo3Config,
     OPTConfig,
@@ -151,6 +153,24 @@ FURTHER: dict[str, PretrainedConfig] = {
     ),
     "smollm3": SmolLM3Config(**sizes()),
     "starcoder2": Starcoder2Config(**sizes(sliding_window=96)),
+}  # fmt: skip
+
+# Linear biases in place of RoPE; for six heads, no power of two, slopes follow another rule.
+BLOOM = {"vocab_size": VOCABULARY, "n_layer": 2, "bos_token_id": 0, "eos_token_id": 3}
+MPT = {
+    "vocab_size": VOCABULARY, "n_layers": 2, "d_model": 64, "max_seq_len": 4096,
+    "bos_token_id": 0, "eos_token_id": 3, "use_cache": False,
+}  # fmt: skip
+ALIBI: dict[str, PretrainedConfig] = {
+    "bloom": BloomConfig(**BLOOM, hidden_size=64, n_head=4, seq_length=4096),
+    "bloom-6-heads": BloomConfig(**BLOOM, hidden_size=96, n_head=6, seq_length=4096),
+    "bloom-post-norm": BloomConfig(
+        **BLOOM, hidden_size=64, n_head=4, apply_residual_connection_post_layernorm=True,
+        seq_length=4096,
+    ),
+    "mpt": MptConfig(**MPT, n_heads=4),
+    "mpt-6-heads": MptConfig(**(MPT | {"d_model": 96}), n_heads=6),
+    "mpt-clipped": MptConfig(**MPT, n_heads=4, attn_config={"clip_qkv": 0.5, "softmax_scale": 0.3}),
 }  # fmt: skip
 
 SETTINGS = ReadSettings(

@@ -23,14 +23,14 @@ def attend_keys_reference(
     scale: float,
     softcap: float | None,
     mask: Tensor | None,
+    bias: Tensor | None,
 ) -> State:
     """See `attend_keys`."""
     heads, rows, _ = query.shape
     num_keys = keys.shape[1]
     if num_keys == 0 or rows == 0:
         return empty_state(query)
-    if mask is not None:
-        mask = mask.expand(heads, rows, num_keys)
+    mask, bias = (one if one is None else one.expand(heads, rows, num_keys) for one in (mask, bias))
     block = max(1, MAX_SCORES // (heads * num_keys))
     parts = [
         _attend_block(
@@ -40,6 +40,7 @@ def attend_keys_reference(
             scale=scale,
             softcap=softcap,
             mask=None if mask is None else mask[:, at : at + block],
+            bias=None if bias is None else bias[:, at : at + block],
         )
         for at in range(0, rows, block)
     ]
@@ -56,10 +57,13 @@ def _attend_block(
     scale: float,
     softcap: float | None,
     mask: Tensor | None,
+    bias: Tensor | None,
 ) -> State:
     scores = scores_reference(query, keys, scale=scale, softcap=softcap)
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
+    if bias is not None:
+        scores = scores + bias
     lse = torch.logsumexp(scores, dim=-1)
     seen = lse.masked_fill(torch.isneginf(lse), 0.0)  # else a row that sees no key turns to nan
     weights = (scores - seen[..., None]).exp()

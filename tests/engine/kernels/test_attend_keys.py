@@ -50,6 +50,23 @@ def test_masked_keys_take_no_part_even_where_they_are_large(dtype: torch.dtype) 
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
+def test_a_bias_is_added_to_the_scores_and_may_hide_keys(dtype: torch.dtype) -> None:
+    query, keys = normal(2, 9, 16, dtype=dtype, seed=1), normal(2, 31, 16, dtype=dtype, seed=2)
+    values = normal(2, 31, 16, dtype=dtype, seed=3)
+    bias = 3.0 * normal(2, 9, 31, seed=4)
+    hidden = normal(2, 9, 31, seed=5) > 0
+    state = attend_keys(query, keys, values, scale=0.25, bias=bias.masked_fill(hidden, -torch.inf))
+    wanted = (naive.scores(query, keys, 0.25) + bias).masked_fill(hidden, -torch.inf)
+    weights = wanted.softmax(dim=-1)
+    assert_close(state.out.double(), weights @ values.double(), **TOLERANCE[dtype])
+    assert_close(state.lse.double(), wanted.logsumexp(dim=-1), **TOLERANCE[dtype])
+    given = attention_weights(
+        query, keys, state.lse, scale=0.25, bias=bias.masked_fill(hidden, -torch.inf)
+    )
+    assert_close(given.double(), weights, **TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize(("rows", "num_keys"), [(5, 0), (0, 5)])
 def test_nothing_to_see_leaves_the_empty_state(
     rows: int, num_keys: int, dtype: torch.dtype
