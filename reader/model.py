@@ -4,6 +4,8 @@ Parameter names are those of transformers' LlamaForCausalLM, so weights need no 
 """
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -31,26 +33,29 @@ class Norm(nn.Module):
 
 
 class Attention(nn.Module):
-    """Grouped-query attention with rotary positions; how keys are attended is handed in."""
+    """Grouped-query attention with rotary positions, but for the attending itself."""
 
-    def __init__(self, shape: Shape, layer: int) -> None:
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self._layer, self._head_dim = layer, shape.head_dim
+        self._head_dim = shape.head_dim
         inner, inner_kv = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
         self.q_proj = nn.Linear(shape.width, inner, bias=False)
         self.k_proj = nn.Linear(shape.width, inner_kv, bias=False)
         self.v_proj = nn.Linear(shape.width, inner_kv, bias=False)
         self.o_proj = nn.Linear(inner, shape.width, bias=False)
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, attend: Attend) -> Tensor:
-        """Attend; x is (B, T, width), cos and sin are (B or 1, 1, T, d)."""
+    def project(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values (B, heads, T, d) of x (B, T, width)."""
         q, k, v = (
             project(x).unflatten(-1, (-1, self._head_dim)).transpose(1, 2)
             for project in (self.q_proj, self.k_proj, self.v_proj)
         )
-        out = attend(self._layer, rotate(q, cos, sin), rotate(k, cos, sin), v)
-        joined: Tensor = self.o_proj(out.transpose(1, 2).flatten(-2))
-        return joined
+        return rotate(q, cos, sin), rotate(k, cos, sin), v
+
+    def merge(self, out: Tensor) -> Tensor:
+        """What the heads found (B, heads, T, d), as (B, T, width)."""
+        merged: Tensor = self.o_proj(out.transpose(1, 2).flatten(-2))
+        return merged
 
 
 class Gate(nn.Module):
@@ -73,16 +78,25 @@ class Block(nn.Module):
 
     def __init__(self, shape: Shape, layer: int) -> None:
         super().__init__()
+        self._layer = layer
         self.input_layernorm = Norm(shape.width, shape.norm_epsilon)
-        self.self_attn = Attention(shape, layer)
+        self.self_attn = Attention(shape)
         self.post_attention_layernorm = Norm(shape.width, shape.norm_epsilon)
         self.mlp = Gate(shape)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor, attend: Attend) -> Tensor:
-        """One layer."""
-        x = x + self.self_attn(self.input_layernorm(x), cos, sin, attend)
-        out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
-        return out
+        """One layer; x is (B, T, width), cos and sin are (B or 1, 1, T, d)."""
+        return self.close(x, attend(self._layer, *self.open(x, cos, sin)))
+
+    def open(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The layer up to its attention."""
+        return self.self_attn.project(self.input_layernorm(x), cos, sin)
+
+    def close(self, x: Tensor, out: Tensor) -> Tensor:
+        """The layer from its attention on."""
+        x = x + self.self_attn.merge(out)
+        closed: Tensor = x + self.mlp(self.post_attention_layernorm(x))
+        return closed
 
 
 class Stack(nn.Module):
@@ -122,10 +136,28 @@ class Reader(nn.Module):
         return F.linear(hidden, self.model.embed_tokens.weight.to(hidden.dtype))
 
 
+def compile_blocks(reader: Reader) -> None:
+    """Compile what lies between the attentions: once for all layers, whatever is attended to."""
+    opened: Any = torch.compile(Block.open, dynamic=False)
+    closed: Any = torch.compile(Block.close, dynamic=False)
+    for block in reader.model.layers:
+        vars(block).update(open=partial(opened, block), close=partial(closed, block))
+
+
 def attend_causal(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Full causal attention over the given keys alone."""
     del layer
     return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+
+
+def attend_rows(length: int) -> Attend:
+    """Full causal attention within rows of `length` tokens that lie one after another, (1, ...)."""
+
+    def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        rows = (torch.unflatten(part[0], 1, (-1, length)).transpose(0, 1) for part in (q, k, v))
+        return attend_causal(layer, *rows).transpose(0, 1).flatten(1, 2)[None]
+
+    return attend
 
 
 def rotary(positions: Tensor, shape: Shape) -> tuple[Tensor, Tensor]:

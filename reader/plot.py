@@ -35,7 +35,7 @@ def read_log(file: Path) -> list[dict[str, Any]]:
     before, last_step, last_tokens = 0, 0, 0
     for text in file.read_text().splitlines():
         line = json.loads(text)
-        starts = line["step"] <= last_step
+        starts = line["step"] < last_step
         before += last_tokens if starts else 0
         last_step, last_tokens = line["step"], line["tokens"]
         lines.append(line | {"total_tokens": before + line["tokens"], "run_starts": starts})

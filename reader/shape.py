@@ -14,7 +14,7 @@ class Shape:
     head_dim: int
     inner: int
     vocabulary: int = 8192
-    context_length: int = 40_960
+    context_length: int = 132_096  # 131,072 and room for a question
     rope_theta: float = 1e6
     norm_epsilon: float = 1e-5
 

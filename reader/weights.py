@@ -1,6 +1,7 @@
 """The weights as a Hugging Face folder: bf16 safetensors in shards, config.json."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +63,6 @@ def shape_of(config: dict[str, Any]) -> Shape:
 def save_weights(reader: Reader, folder: Path) -> None:
     """Write config.json, generation_config.json and the shards with their index."""
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("model*.safetensors*"):
-        old.unlink()
     _write_json(folder / "config.json", config_of(reader.shape))
     _write_json(
         folder / "generation_config.json",
@@ -76,8 +75,12 @@ def save_weights(reader: Reader, folder: Path) -> None:
     index: dict[str, str] = {}
     for place, shard in enumerate(shards, 1):
         name = f"model-{place:05d}-of-{len(shards):05d}.safetensors"
-        save_file(shard, folder / name, metadata={"format": "pt"})
+        save_file(shard, folder / f"{name}.part", metadata={"format": "pt"})
         index |= dict.fromkeys(shard, name)
+    for old in folder.glob("model*.safetensors"):
+        old.unlink()
+    for part in folder.glob("model*.safetensors.part"):
+        part.rename(part.with_suffix(""))
     total = sum(tensor.nbytes for tensor in state.values())
     _write_json(
         folder / "model.safetensors.index.json",
@@ -85,9 +88,14 @@ def save_weights(reader: Reader, folder: Path) -> None:
     )
 
 
-def load_weights(folder: Path) -> Reader:
-    """Read a folder written by save_weights into an fp32 model on the CPU."""
-    reader = Reader(shape_of(json.loads((folder / "config.json").read_text())))
+def load_weights(folder: Path, **changes: Any) -> Reader:
+    """Read a folder written by save_weights into an fp32 model on the CPU.
+
+    Args:
+        changes: fields of its shape to be replaced, such as `rope_theta`.
+    """
+    shape = shape_of(json.loads((folder / "config.json").read_text()))
+    reader = Reader(replace(shape, **changes))
     state: dict[str, Tensor] = {}
     for file in sorted(folder.glob("model*.safetensors")):
         state |= load_file(file)

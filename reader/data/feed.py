@@ -1,8 +1,10 @@
-"""Feed training: worker processes make examples, a thread gathers batches."""
+"""Feed training: worker processes make examples by order, each batch of the length due."""
 
 import multiprocessing as mp
+import os
 import queue
-import threading
+import traceback
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.sharedctypes import Synchronized
@@ -13,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from reader.data.documents import Composer, Encoder, Sources
+from reader.data.documents import Composer, Encoder, Example, Sources
 from reader.data.haystack import BoundaryTable, Haystack, load_haystacks
 from reader.data.natural import Article
 from reader.data.prose import GENRES
@@ -21,6 +23,8 @@ from reader.data.speech import Voice
 from reader.data.split import HELD_OUT_BOOKS
 
 _TOKENS_A_PARCEL = 32_768
+_PARCELS_AHEAD = 12  # open orders a worker: short sequences are made while long ones are trained on
+_TRIES = 3
 _GENRE_SHARES = {
     "handbook": 0.1, "specification": 0.04, "minutes": 0.04, "log": 0.02, "source code": 0.02,
     "configuration": 0.01,
@@ -64,89 +68,126 @@ def _shares(haystacks: list[Haystack]) -> list[float]:
 
 
 class Feed:
-    """Batches of the current length, made by processes that are told when it changes."""
+    """Batches made in advance by processes; what is in them follows from the seed alone."""
 
     def __init__(
         self, tokenizer_file: Path, sources: Sources, voice: Voice, *, workers: int, seed: int
     ) -> None:
         context = mp.get_context("fork")  # the workers share the haystacks' memory
-        self._length = context.Value("i", 512)
-        self._parcels: mp.Queue[tuple[int, bytes, bytes]] = context.Queue(maxsize=6 * workers)
-        self._stopping = threading.Event()
+        self._seed, self._most_open = seed, _PARCELS_AHEAD * workers
+        self._run = context.Value("i", 0)
+        self._orders: mp.Queue[_Order] = context.Queue()
+        self._parcels: mp.Queue[_Parcel] = context.Queue()
+        arguments = (tokenizer_file, sources, voice, self._run, self._orders, self._parcels)
         self._processes = [
-            context.Process(
-                target=_work,
-                args=(tokenizer_file, sources, voice, seed + place, self._length, self._parcels),
-                daemon=True,
-            )
-            for place in range(workers)
+            context.Process(target=_work, args=arguments, daemon=True) for _ in range(workers)
         ]
         for process in self._processes:
             process.start()
 
-    def batches(self, length: int, rows: int) -> Iterator[Batch]:
-        """Batches of one length, without end; a later call changes the length."""
-        self._length.value = length
-        ready: queue.Queue[Batch] = queue.Queue(maxsize=4)
-        done = threading.Event()
-        threading.Thread(target=self._gather, args=(length, rows, ready, done), daemon=True).start()
-        try:
-            while True:
-                yield ready.get(timeout=120)
-        finally:
-            done.set()
+    def batches(self, lengths: Iterator[int], tokens: int) -> Iterator[Batch]:
+        """A batch of about `tokens` tokens for each of endless lengths.
 
-    def _gather(
-        self, length: int, rows: int, ready: "queue.Queue[Batch]", done: threading.Event
-    ) -> None:
-        ids = np.empty((0, length + 1), np.uint16)
-        weights = np.empty((0, length + 1), np.uint8)
-        while not done.is_set():
-            try:
-                size, raw_ids, raw_weights = self._parcels.get(timeout=1)
-            except queue.Empty:
-                continue
-            if size != length:
-                continue
-            ids = np.concatenate([ids, np.frombuffer(raw_ids, np.uint16).reshape(-1, length + 1)])
-            new = np.frombuffer(raw_weights, np.uint8).reshape(-1, length + 1)
-            weights = np.concatenate([weights, new])
-            while len(ids) >= rows and not done.is_set():
-                batch = Batch(ids[:rows], weights[:rows])
-                if _put(ready, batch, done):
-                    ids, weights = ids[rows:], weights[rows:]
+        A later call drops what is still open of an earlier one.
+        Raises: TimeoutError if nothing was made for two minutes.
+        """
+        self._run.value += 1
+        run, num_open = self._run.value, 0
+        ordered: deque[list[_Order]] = deque()
+        made: dict[tuple[int, int], _Parcel] = {}
+        for number, length in enumerate(lengths):
+            ordered.append(_split(run, number, length, max(1, tokens // length), self._seed))
+            for order in ordered[-1]:
+                self._orders.put(order)
+            num_open += len(ordered[-1])
+            while num_open >= self._most_open:
+                orders = ordered.popleft()
+                for order in orders:
+                    while (order.number, order.part) not in made:
+                        parcel = self._take()
+                        if parcel.order.run == run:
+                            made[parcel.order.number, parcel.order.part] = parcel
+                num_open -= len(orders)
+                yield _gather([made.pop((order.number, order.part)) for order in orders])
+
+    def _take(self) -> "_Parcel":
+        try:
+            return self._parcels.get(timeout=120)
+        except queue.Empty:
+            raise TimeoutError("no example was made for two minutes") from None
 
     def close(self) -> None:
         """End the worker processes."""
         for process in self._processes:
             process.terminate()
             process.join()
-        self._parcels.cancel_join_thread()
+        for channel in (self._orders, self._parcels):
+            channel.cancel_join_thread()
+            channel.close()
 
 
-def _put(ready: "queue.Queue[Batch]", batch: Batch, done: threading.Event) -> bool:
-    while not done.is_set():
-        try:
-            ready.put(batch, timeout=0.5)
-        except queue.Full:
-            continue
-        return True
-    return False
+@dataclass(frozen=True)
+class _Order:
+    """A part of a batch that is to be made."""
+
+    run: int
+    number: int
+    part: int
+    length: int
+    rows: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class _Parcel:
+    """A part of a batch: ids and weights as bytes."""
+
+    order: _Order
+    ids: bytes
+    weights: bytes
+
+
+def _split(run: int, number: int, length: int, rows: int, seed: int) -> list[_Order]:
+    most = max(1, _TOKENS_A_PARCEL // length)
+    sizes = [min(most, rows - start) for start in range(0, rows, most)]
+    return [_Order(run, number, part, length, size, seed) for part, size in enumerate(sizes)]
+
+
+def _gather(parcels: list[_Parcel]) -> Batch:
+    width = parcels[0].order.length + 1
+    ids = np.frombuffer(b"".join(parcel.ids for parcel in parcels), np.uint16)
+    weights = np.frombuffer(b"".join(parcel.weights for parcel in parcels), np.uint8)
+    return Batch(ids.reshape(-1, width), weights.reshape(-1, width))
 
 
 def _work(
     tokenizer_file: Path,
     sources: Sources,
     voice: Voice,
-    seed: int,
-    length: "Synchronized[int]",
-    parcels: "mp.Queue[tuple[int, bytes, bytes]]",
+    run: "Synchronized[int]",
+    orders: "mp.Queue[_Order]",
+    parcels: "mp.Queue[_Parcel]",
 ) -> None:
+    parent = os.getppid()
     composer = Composer(Encoder(Tokenizer.from_file(str(tokenizer_file))), sources, voice)
-    rng = Random(seed)
-    while True:
-        size = length.value
-        examples = [composer.example(size, rng) for _ in range(max(1, _TOKENS_A_PARCEL // size))]
-        ids = np.stack([one.ids for one in examples])
-        weights = np.stack([one.weights for one in examples])
-        parcels.put((size, ids.tobytes(), weights.tobytes()))
+    while os.getppid() == parent:  # an orphan ends
+        try:
+            order = orders.get(timeout=10)
+        except queue.Empty:
+            continue
+        if order.run == run.value:
+            rng = Random(f"{order.seed} {order.run} {order.number} {order.part}")
+            examples = [_compose(composer, order.length, rng) for _ in range(order.rows)]
+            ids = np.stack([one.ids for one in examples])
+            weights = np.stack([one.weights for one in examples])
+            parcels.put(_Parcel(order, ids.tobytes(), weights.tobytes()))
+
+
+def _compose(composer: Composer, length: int, rng: Random) -> Example:
+    """Make an example; one that fails is reported and the next one is taken."""
+    for _ in range(_TRIES):
+        try:
+            return composer.example(length, rng)
+        except Exception:  # one draw in a million must not end a training
+            traceback.print_exc()
+    return composer.example(length, rng)

@@ -1,7 +1,9 @@
-"""Training on a tiny shape: the loss falls, and a run goes on from its state or weights alone."""
+"""Training on a tiny shape: the loss falls, runs go on, ranks agree, lengths mix."""
 
-import io
 import json
+import time
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from random import Random
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer
+from torch.testing import assert_close
 
 import reader
 from reader.data.documents import Composer, Encoder, Sources
@@ -17,12 +20,16 @@ from reader.data.haystack import BoundaryTable
 from reader.data.prose import handbook
 from reader.data.speech import Voice
 from reader.model import Reader
+from reader.plot import read_log
 from reader.prepare import tokenize_all
+from reader.ranks import Rank, launch
+from reader.schedule import Progress, Schedule, Stage, parse_stages
 from reader.shape import TINY
-from reader.train import Progress, Schedule, Stage, Trainer, parse_stages, train
+from reader.train import Run, train
+from reader.trainer import Trainer
 
 TOKENIZER = Path(reader.__file__).parent / "weights" / "tokenizer.json"
-SCHEDULE = Schedule((Stage(128, 60.0),), peak=2e-3, decay_share=0.5)
+SCHEDULE = Schedule((Stage(((128, 1.0),), 60.0),), peak=2e-3, decay_share=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +49,12 @@ def batch(sources):
 
 def test_the_loss_falls_and_a_stored_state_goes_on_where_it_was(batch, tmp_path):
     torch.manual_seed(0)
-    trainer = Trainer(Reader(TINY), SCHEDULE, "cpu")
+    trainer = Trainer(Reader(TINY), SCHEDULE, Rank())
     trainer.progress.steps_here = 1000  # past the warm-up
     losses = [float(trainer.step(batch)[0]) for _ in range(12)]
     assert losses[-1] < losses[0] - 0.1
     trainer.save(tmp_path / "state.pt")
-    other = Trainer(Reader(TINY), SCHEDULE, "cpu")
+    other = Trainer(Reader(TINY), SCHEDULE, Rank())
     other.restore(tmp_path / "state.pt")
     assert other.progress == trainer.progress
     assert float(other.step(batch)[0]) == pytest.approx(float(trainer.step(batch)[0]), rel=1e-2)
@@ -65,17 +72,86 @@ def test_the_rate_decays_to_nothing_at_the_end():
     assert SCHEDULE.stage_at(61) is None
 
 
+def test_a_schedule_stretches_to_the_time_that_is_left():
+    longer = Schedule(parse_stages("512:30,2048:10"), 1e-3, 0.5).lasting(80)
+    assert [stage.seconds for stage in longer.stages] == [60, 20]
+
+
 def test_stages_are_read_from_text():
-    assert parse_stages("512:80,2048:1.5") == (Stage(512, 80.0), Stage(2048, 1.5))
+    first, second = parse_stages("512:80,2048*3+8192:1.5")
+    assert first == Stage(((512, 1.0),), 80.0)
+    assert second == Stage(((2048, 3.0), (8192, 1.0)), 1.5)
 
 
-def test_a_feed_of_processes_gives_batches_and_training_reports_them(sources, monkeypatch):
-    monkeypatch.setattr("reader.train.TOKENS_A_STEP", 512)
-    monkeypatch.setattr("reader.train._REPORT_EVERY", 1)
-    feed, log = Feed(TOKENIZER, sources, Voice(), workers=1, seed=1), io.StringIO()
-    try:
-        finished = train(Trainer(Reader(TINY), SCHEDULE, "cpu"), feed, 0.0, log)
-    finally:
-        feed.close()
+def test_lengths_come_in_their_shares_and_evenly():
+    drawn = list(islice(parse_stages("2*6+8*3+32*1:9")[0].lengths(), 100))
+    assert [drawn.count(length) for length in (2, 8, 32)] == [60, 30, 10]
+    assert all(drawn[start : start + 20].count(32) == 2 for start in range(0, 100, 20))
+
+
+def test_a_feed_gives_the_lengths_in_order_and_the_same_data_for_a_seed(sources):
+    lengths = parse_stages("64+256:9")[0].lengths
+    found = []
+    for workers in (1, 2):
+        feed = Feed(TOKENIZER, sources, Voice(), workers=workers, seed=5)
+        try:
+            found.append(list(islice(feed.batches(lengths(), 512), 6)))
+        finally:
+            feed.close()
+    one, two = found
+    assert [batch.ids.shape for batch in one] == [(8, 65), (2, 257)] * 3
+    assert all(np.array_equal(a.ids, b.ids) for a, b in zip(one, two, strict=True))
+
+
+def test_mixed_lengths_are_reported_apart(sources, tmp_path, monkeypatch):
+    monkeypatch.setattr("reader.train._REPORT_EVERY", 4)
+    schedule = Schedule(parse_stages("64+128:600"), 2e-3, 0.5)
+    feed, saved = Feed(TOKENIZER, sources, Voice(), workers=1, seed=1), []
+    trainer = Trainer(Reader(TINY), schedule, Rank())
+    with (tmp_path / "log").open("w") as log:
+        run = Run(feed, 256, time.perf_counter() + 4.0, log, lambda: saved.append(1))
+        finished = train(trainer, run)
+    feed.close()
     assert not finished
-    assert json.loads(log.getvalue().splitlines()[0])["length"] == 128
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert [line["length"] for line in lines[:2]] == [64, 128]
+    assert not any(line["run_starts"] for line in read_log(tmp_path / "log"))
+
+
+def test_two_ranks_step_as_one_would_on_both_batches(batch, tmp_path):
+    launch(_step, 2, "cpu", batch, tmp_path)
+    torch.manual_seed(0)
+    alone = Trainer(Reader(TINY), SCHEDULE, Rank())
+    alone.progress.steps_here = 1000
+    halves = [_half(batch, place) for place in (0, 1)]
+    gradients = []
+    for half in halves:
+        torch.autograd.backward(alone._report(half)[0])
+        gradients.append([p.grad.clone() for p in alone.reader.parameters()])
+        alone.reader.zero_grad()
+    means = torch.load(tmp_path / "0.pt")
+    for one, two, mean in zip(*gradients, means["gradients"], strict=True):
+        assert_close((one + two) / 2, mean, rtol=1e-4, atol=1e-6)
+    other = torch.load(tmp_path / "1.pt")
+    assert all(map(torch.equal, means["weights"], other["weights"]))
+
+
+def _half(batch, place):
+    return replace(batch, ids=batch.ids[2 * place :][:2], weights=batch.weights[2 * place :][:2])
+
+
+def _step(rank, batch, folder):
+    rank.join()
+    torch.manual_seed(0)
+    trainer = Trainer(Reader(TINY), SCHEDULE, rank)
+    trainer.progress.steps_here = 1000
+    torch.autograd.backward(trainer._report(_half(batch, rank.place))[0])
+    gradients = [p.grad for p in trainer.reader.parameters()]
+    rank.average(gradients)
+    gradients = [gradient.clone() for gradient in gradients]
+    trainer.reader.zero_grad()
+    trainer.step(_half(batch, rank.place))
+    weights = [p.detach().clone() for p in trainer.reader.parameters()]
+    torch.save({"gradients": gradients, "weights": weights}, folder / f"{rank.place}.pt")
+    assert rank.agree(float(rank.place)) == 0.0
+    rank.leave()
