@@ -1,6 +1,6 @@
 """Prepare what training reads: the tokenizer and the tokenized haystacks.
 
-    python -m reader.prepare --data DIR --out DIR
+    python -m reader.prepare --data DIR --out DIR [--tokenizer reader/weights/tokenizer.json]
 
 DIR holds `books/*.txt.gz`, `squad/train-v1.1.json.gz` and `fairytaleqa/train.json.gz`. To go on
 from weights, --tokenizer keeps theirs.

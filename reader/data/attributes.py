@@ -310,11 +310,32 @@ Q How many people does {E} hold?
 Q How many people fit into {E}?
 Q How many people are allowed in {E}?
 
-length, height, width, depth; measure; ST
+height; measure; ST
+S {E} is {V} high
+S {E} rises to {V}
+S {E} stands {V} tall
+Q How high is {E}?
+Q How tall is {E}?
+Q What height does {E} reach?
+
+width; measure; ST
+S {E} is {V} wide
+S {E} measures {V} across
+S from side to side {E} has {V}
+Q How wide is {E}?
+Q What does {E} measure across?
+
+depth; measure; ST
+S {E} is {V} deep
+S {E} goes down {V}
+Q How deep is {E}?
+Q How far down does {E} go?
+
+length, extent; measure; ST
 S {E} measures {V}
 S {E} is {V} long
 S {E} reaches {V}
-Q How [long|high|deep] is {E}?
+Q How long is {E}?
 Q How much does {E} measure?
 
 weight, mass, load; measure; T
@@ -367,7 +388,7 @@ Q Who owns {E}?
 Q Who does {E} belong to?
 Q To whom does {E} belong?
 
-maker, designer, builder, inventor; person; ST
+maker, builder; person; ST
 S {E} was [built|designed|invented|made] by {V}
 S {V} [built|designed|made] {E}
 S the plans for {E} came from {V}
@@ -388,7 +409,7 @@ Q Whom should [I|one|you] ask about {E}?
 Q Whose responsibility is {E}?
 Q Who should be asked if there is trouble with {E}?
 
-serial number, inventory number, registration, licence number; code; T
+serial number, registration; code; T
 S {E} is registered as {V}
 S {E} bears the number {V}
 S stamped on {E} is {V}
@@ -412,7 +433,7 @@ S {E} went to {V}
 Q Where is {E} [kept|stored]?
 Q Where do we keep {E}?
 
-speed, output, power; measure; T
+output, power; measure; T
 S {E} reaches {V} at full power
 S {E} manages {V}
 S at its best {E} delivers {V}
@@ -562,14 +583,14 @@ Q To what sum is {E} limited?
 Q What sum may {E} not exceed?
 Q How much may be spent on {E}?
 
-limit, maximum, quota; count; V
+quota, limit; count; V
 S {E} is limited to {V} a year
 S each person gets {V} of {E}
 S {E} may be used {V} times
 Q To how many is {E} limited?
 Q How many times may {E} be used?
 
-discount, share, rate, rebate; percent; VBJ
+discount, rebate; percent; VBJ
 S {E} brings a discount of {V}
 S {E} gets {V} off
 S {E} is covered at {V}
@@ -578,7 +599,7 @@ Q What discount does {E} bring?
 Q What share of the cost of {E} is paid back?
 Q At what rate is {E} covered?
 
-access code, door code, password, pin; pin; SVT
+access code, door code; pin; SVT
 S {E} opens with {V}
 S to enter {E}, type {V}
 S {E} is locked with {V}
@@ -717,6 +738,7 @@ _TYPED_NOUNS = {
     "percent": "rate share margin discount",
     "phone": "number extension line",
     "uuid": "token identifier key",
+    "digits12": "number account reference serial",
     "hash": "checksum hash key signature",
     "url": "page link address",
     "email": "address mailbox contact",
@@ -728,18 +750,37 @@ _TYPED_NOUNS = {
 }
 
 
-def made_attribute(rng: Random) -> Attribute:
-    """Compose an attribute from a modifier and a noun: "the spare combination"."""
-    value = rng.choice(tuple(_TYPED_NOUNS))
+def made_attribute(rng: Random, lexicon: tuple[str, ...] = ()) -> Attribute:
+    """Compose an attribute from a noun of its value's kind and other words: "spare combination"."""
+    return attribute_of(rng.choice(tuple(_TYPED_NOUNS)), rng, lexicon)
+
+
+def attribute_of(value: str, rng: Random, lexicon: tuple[str, ...] = ()) -> Attribute:
+    """Compose an attribute whose values are of one kind.
+
+    Raises: KeyError for a kind without nouns.
+    """
     noun = rng.choice(_TYPED_NOUNS[value].split())
+    return Attribute(
+        (_compose(noun, rng, lexicon or words.COMMON),),
+        value,
+        ("person", "body", "site", "thing", "project", "service"),
+    )
+
+
+def _compose(noun: str, rng: Random, lexicon: tuple[str, ...]) -> str:
     luck = rng.random()
-    if luck < 0.7:
-        name = f"{rng.choice(_MODIFIERS)} {noun}"
-    elif luck < 0.85:
-        name = f"{rng.choice(words.COMMON)} {noun}"
-    else:
-        name = noun
-    return Attribute((name,), value, ("person", "body", "site", "thing", "project", "service"))
+    if luck < 0.4:
+        return f"{rng.choice(_MODIFIERS)} {noun}"
+    if luck < 0.65:
+        return f"{rng.choice(lexicon)} {noun}"
+    if luck < 0.73:
+        return f"{rng.choice(lexicon)} {rng.choice(lexicon)}"
+    if luck < 0.8:
+        return f"{rng.choice(_MODIFIERS)} {rng.choice(lexicon)} {noun}"
+    if luck < 0.86:
+        return f"{noun} of the {rng.choice(lexicon)}"
+    return rng.choice(lexicon) if luck < 0.9 else noun
 
 
 ATTRIBUTES = _parse(_TABLE)

@@ -8,15 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from reader.data.cloze import plant_cloze
+from reader.data.facts import Chunk, Plant, Question
 from reader.data.haystack import Haystack, Ids, Slice, draw_slice
 from reader.data.natural import Article
-from reader.data.plants import Chunk, Plant, Question, plant_any
-from reader.data.speech import Voice
+from reader.data.plants import plant_any
+from reader.data.speech import Voice, say_question
 from reader.data.wordings import REFUSAL
 from reader.tokenizer import ANSWER_ID, DOCUMENT_ID, END_ID, QUESTION_ID, without_prefix
 
 _CHARACTERS_A_TOKEN = 3.0
 SCALE = 100  # weights are stored in hundredths
+_ALONE_SHARE = 0.06
+_STRANGE_SHARE = 0.3
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class Sources:
     haystacks: Sequence[Haystack]
     haystack_weights: Sequence[float]
     articles: Sequence[Article]
+    lexicon: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,7 @@ class Piece:
 
     ids: Ids
     is_block: bool
+    thread: int = 0
 
 
 class Encoder:
@@ -61,7 +67,7 @@ class Encoder:
         texts = [f"{c.text}\n" if c.is_block else f" {c.text}" for c in chunks]
         found = self._inner.encode_batch_fast(texts, add_special_tokens=False)
         return [
-            Piece(np.array(one.ids, np.uint16), chunk.is_block)
+            Piece(np.array(one.ids, np.uint16), chunk.is_block, chunk.thread)
             for one, chunk in zip(found, chunks, strict=True)
         ]
 
@@ -69,6 +75,10 @@ class Encoder:
         """Tokenize pieces that stand alone: document, question, answer."""
         found = self._whole.encode_batch_fast(list(texts), add_special_tokens=False)
         return [one.ids for one in found]
+
+    def text(self, ids: Ids) -> str:
+        """The text of tokens."""
+        return self._inner.decode(ids.tolist())
 
 
 class Composer:
@@ -79,16 +89,37 @@ class Composer:
 
     def example(self, length: int, rng: Random) -> Example:
         """Make one training sequence of exactly length + 1 tokens."""
-        if rng.random() < (0.05 if length <= 2048 else 0.01):
+        if rng.random() < (0.03 if length <= 2048 else 0.005):
             return repeated_tokens(length, rng)
-        chunks, questions = self._draw(length, rng)
-        pieces = self._encoder.chunks(chunks)
-        turns = self._turns(questions)
-        pieces, turns = _fit(pieces, turns, length)
+        if self._sources.articles and length >= 1024 and rng.random() < _ALONE_SHARE:
+            return self._paragraphs_alone(length, rng)
+        pieces, turns = self._parts(*self._draw(length, rng), length)
         rng.shuffle(turns)
         room = length - sum(map(len, turns)) - sum(len(piece.ids) for piece in pieces)
         document = weave(self.haystack(room, rng), pieces, rng)
-        return _join(document, turns, text_weight=25 if length <= 512 else 10)
+        return _join([(document, turns)], _text_weight(length))
+
+    def _parts(
+        self, chunks: Sequence[Chunk], questions: Sequence[Question], length: int
+    ) -> tuple[list[Piece], list[list[int]]]:
+        return _fit(self._encoder.chunks(chunks), self._turns(questions), length)
+
+    def _paragraphs_alone(self, length: int, rng: Random) -> Example:
+        """Paragraphs as documents of their own, one after another, the last one filled up."""
+        documents: list[tuple[Ids, list[list[int]]]] = []
+        room = length + 1
+        while True:
+            plant = self._natural(rng.choice((1, 900, 2000)), rng)
+            pieces, turns = self._parts(plant.chunks, plant.questions, length)
+            size = 1 + sum(len(piece.ids) for piece in pieces) + sum(map(len, turns))
+            if size > room:
+                break
+            rng.shuffle(turns)
+            documents.append((np.concatenate([piece.ids for piece in pieces]), turns))
+            room -= size
+        if room:
+            documents.append((self.haystack(room - 1, rng).ids, []))
+        return _join(documents, _text_weight(length))
 
     def haystack(self, num_tokens: int, rng: Random) -> Slice:
         """Draw filler: one stretch, or a few of different sources one after another."""
@@ -104,33 +135,57 @@ class Composer:
     def _draw(self, length: int, rng: Random) -> tuple[list[Chunk], list[Question]]:
         low, high = _fill(length)
         budget = rng.uniform(low, high) * length * _CHARACTERS_A_TOKEN
-        chunks: list[Chunk] = []
-        questions: list[Question] = []
+        plants: list[Plant] = []
         if self._sources.articles and rng.random() < 0.4:
-            plant = self._natural(rng.uniform(0.3, 0.9) * budget, rng)
-            budget -= _size(plant)
-            chunks.extend(plant.chunks)
-            questions.extend(plant.questions)
+            plants.append(self._natural(rng.uniform(0.3, 0.95) * budget, rng))
+            budget -= _size(plants[-1])
+        if length >= 1024 and rng.random() < 0.4:
+            for _ in range(rng.randint(1, 1 + length // 4096)):
+                plants.append(self._cloze(rng.randint(120, max(200, min(900, length // 5))), rng))
+                budget -= _size(plants[-1])
+        claimed: set[str] = set()
         while budget > 0:
             plant = plant_any(rng, self._voice, int(budget / _CHARACTERS_A_TOKEN))
             budget -= _size(plant)
-            chunks.extend(plant.chunks)
-            questions.extend(plant.questions)
-        return chunks, questions
+            if not claimed & plant.claims:  # else a question might have two answers
+                claimed |= plant.claims
+                plants.append(plant)
+        return (
+            [chunk for plant in plants for chunk in plant.chunks],
+            [question for plant in plants for question in plant.questions],
+        )
+
+    def _cloze(self, num_tokens: int, rng: Random) -> Plant:
+        return plant_cloze(self._encoder.text(self._stretch(num_tokens, rng).ids), rng, self._voice)
 
     def _natural(self, characters: float, rng: Random) -> Plant:
+        """Paragraphs of one article, as many as fit but one at least, and questions of another."""
         article = rng.choice(self._sources.articles)
         start = rng.randrange(len(article.passages))
         chunks: list[Chunk] = []
         questions: list[Question] = []
         for passage in article.passages[start:]:
-            size = len(passage.text) + sum(len(q) + len(a) for q, a in passage.questions)
-            if size > characters:
+            characters -= len(passage.text) + sum(len(q) + len(a) for q, a in passage.questions)
+            if characters < 0 and chunks:
                 break
-            characters -= size
             chunks.append(Chunk(passage.text, is_block=True))
-            questions.extend(Question(q, a, "natural") for q, a in passage.questions)
+            questions.extend(self._ask_naturally(q, a, rng) for q, a in passage.questions)
+        strangers = [one for one in self._strangers(article, rng) if rng.random() < _STRANGE_SHARE]
+        questions += strangers[: 1 + len(questions) // 8]
         return Plant(tuple(chunks), tuple(questions))
+
+    def _ask_naturally(self, text: str, answer: str, rng: Random) -> Question:
+        if rng.random() < 0.25:
+            text = say_question(text, rng, self._voice)
+        return Question(text, answer, "natural")
+
+    def _strangers(self, article: Article, rng: Random) -> list[Question]:
+        """Questions about another article: the document does not say."""
+        other = rng.choice(self._sources.articles)
+        if other is article:
+            return []
+        pairs = rng.choice(other.passages).questions
+        return [Question(text, REFUSAL, "unanswerable") for text, _ in pairs]
 
     def _turns(self, questions: Sequence[Question]) -> list[list[int]]:
         texts = [text for question in questions for text in (question.text, question.answer)]
@@ -142,14 +197,24 @@ class Composer:
 
 
 def weave(haystack: Slice, pieces: Iterable[Piece], rng: Random) -> Ids:
-    """Put pieces at random places of a haystack: sentences into paragraphs, blocks between."""
+    """Put pieces at random places of a haystack: sentences into paragraphs, blocks between.
+
+    Pieces of one thread keep their order.
+    """
     planted: list[tuple[int, float, Ids]] = []
+    threads: dict[int, list[int]] = {}
     for piece in pieces:
         places = haystack.outer if piece.is_block else haystack.inner
         if not len(places):
             places = haystack.inner if piece.is_block else haystack.outer
         place = int(places[int(rng.random() * len(places))]) if len(places) else 0
+        if piece.thread:
+            threads.setdefault(piece.thread, []).append(len(planted))
         planted.append((place, rng.random(), piece.ids))
+    for members in threads.values():
+        spots = sorted(planted[member][:2] for member in members)
+        for member, (place, tie) in zip(members, spots, strict=True):
+            planted[member] = (place, tie, planted[member][2])
     planted.sort(key=lambda item: item[:2])
     parts, last = [], 0
     for place, _, ids in planted:
@@ -171,11 +236,17 @@ def repeated_tokens(length: int, rng: Random) -> Example:
 
 
 def _fill(length: int) -> tuple[float, float]:
+    """Which share of a sequence facts and questions may take, from and to."""
     if length <= 512:
         return 0.55, 0.9
     if length <= 2048:
-        return 0.35, 0.85
-    return (0.12, 0.6) if length <= 16384 else (0.08, 0.4)
+        return 0.4, 0.85
+    return (0.15, 0.65) if length <= 16384 else (0.1, 0.4)
+
+
+def _text_weight(length: int) -> int:
+    """Weight of a token of the text: questions teach most, above all in long documents."""
+    return 25 if length <= 512 else 6
 
 
 def _size(plant: Plant) -> int:
@@ -211,17 +282,19 @@ def _chain(slices: list[Slice]) -> Slice:
     )
 
 
-def _join(document: Ids, turns: list[list[int]], text_weight: int) -> Example:
-    tail = np.array([token for turn in turns for token in turn], np.uint16)
-    ids = np.concatenate([np.array([DOCUMENT_ID], np.uint16), document, tail])
-    weights = np.full(len(ids), text_weight, np.uint8)
-    place = 1 + len(document)
-    for turn in turns:
-        split = turn.index(ANSWER_ID) + 1
-        weights[place : place + split] = text_weight // 2
-        weights[place + split : place + len(turn)] = SCALE
-        place += len(turn)
-    return Example(ids, weights)
+def _join(documents: Sequence[tuple[Ids, list[list[int]]]], text_weight: int) -> Example:
+    """Write documents, each followed by its turns, one after another."""
+    parts: list[NDArray[np.uint16]] = []
+    weights: list[NDArray[np.uint8]] = []
+    for document, turns in documents:
+        parts += [np.array([DOCUMENT_ID], np.uint16), document]
+        weights.append(np.full(1 + len(document), text_weight, np.uint8))
+        for turn in turns:
+            own = np.full(len(turn), text_weight // 2, np.uint8)
+            own[turn.index(ANSWER_ID) + 1 :] = SCALE
+            parts.append(np.array(turn, np.uint16))
+            weights.append(own)
+    return Example(np.concatenate(parts), np.concatenate(weights))
 
 
 __all__ = ["REFUSAL", "Composer", "Encoder", "Example", "Sources", "weave"]

@@ -1,5 +1,6 @@
 """Who or what a fact is about."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -23,22 +24,55 @@ def draw_entity(kind: str, rng: Random, *, held_out: bool) -> Entity:
     return Entity(kind, draw_name(lambda: _MAKERS[kind](rng), held_out=held_out))
 
 
+def draw_key(shape: str, rng: Random, *, held_out: bool) -> Entity:
+    """Draw a key of one of KEY_SHAPES.
+
+    Raises: KeyError for an unknown shape.
+    """
+    return Entity("key", draw_name(lambda: KEY_SHAPES[shape](rng), held_out=held_out))
+
+
 def draw_rival(entity: Entity, rng: Random, *, held_out: bool) -> Entity:
-    """Draw a subject whose name differs from another's in one word only, if that can be done."""
-    parts = entity.name.split(" ")
-    fresh = draw_entity(entity.kind, rng, held_out=held_out)
-    others = fresh.name.split(" ")
-    if len(parts) != len(others) or len(parts) < 2:
-        return fresh
+    """Draw a subject whose name differs from another's in one word or character only."""
     for _ in range(20):
-        place = rng.randrange(len(parts))
-        others = draw_entity(entity.kind, rng, held_out=held_out).name.split(" ")
-        if len(others) != len(parts):
-            continue
-        name = " ".join([*parts[:place], others[place], *parts[place + 1 :]])
+        name = _near(entity, rng)
         if name != entity.name and is_held_out(name) == held_out:
             return Entity(entity.kind, name)
-    return fresh
+    return draw_entity(entity.kind, rng, held_out=held_out)
+
+
+def _near(entity: Entity, rng: Random) -> str:
+    name = entity.name
+    mark = "-" if "-" in name and " " not in name else " "
+    if any(character.isdigit() for character in name) and rng.random() < 0.6:
+        return _other_character(name, rng)
+    if entity.kind == "key" and (_HEXADECIMAL.fullmatch(name) or mark not in name):
+        return _other_character(name, rng)
+    parts = name.split(mark)
+    place = rng.randrange(len(parts))
+    if entity.kind == "key":
+        return mark.join([*parts[:place], rng.choice(words.COMMON), *parts[place + 1 :]])
+    others = _MAKERS[entity.kind](rng).split(mark)
+    if len(others) != len(parts):
+        return name
+    return mark.join([*parts[:place], others[place], *parts[place + 1 :]])
+
+
+def _other_character(name: str, rng: Random) -> str:
+    """Exchange one letter or digit for another of its sort."""
+    places = [place for place, character in enumerate(name) if character.isalnum()]
+    place = rng.choice(places)
+    old = name[place]
+    if old.isdigit():
+        pool = "0123456789"
+    elif _HEXADECIMAL.fullmatch(name):
+        pool = "abcdef"
+    else:
+        pool = "abdefgiklmnoprstuvz" if old.islower() else "ABCDEFGHKLMNPRSTUVXZ"
+    return name[:place] + rng.choice(pool) + name[place + 1 :]
+
+
+_HEXADECIMAL = re.compile(r"[0-9a-f-]{32,}")
 
 
 def _described(rng: Random, pool: tuple[str, ...], bare: float = 0.1) -> str:
@@ -116,26 +150,27 @@ def _service(rng: Random) -> str:
 
 
 def _key(rng: Random) -> str:
-    return rng.choice(_KEY_SHAPES)(rng)
+    return rng.choice(tuple(KEY_SHAPES.values()))(rng)
 
 
-_KEY_SHAPES: tuple[Callable[[Random], str], ...] = (
-    values.word_pair,
-    values.word_pair,
-    values.hyphenated,
-    values.code,
-    values.code,
-    values.uuid,
-    lambda rng: rng.choice(words.COMMON),
-    lambda rng: str(values.number(rng, 8)),
-    lambda rng: f"{rng.choice(words.CODE_NOUNS)}_{rng.choice(words.CODE_TAILS)}",
-    lambda rng: f"{rng.choice(words.CODE_NOUNS)}-{values.number(rng, 3)}",
-    lambda rng: f"{rng.choice(words.THINGS)} {values.number(rng, 3)}",
-    lambda rng: f"{rng.choice(words.GREEK).title()} {values.number(rng, 2)}",
-    values.person,
-    values.place,
-    values.made_up,
-)
+KEY_SHAPES: dict[str, Callable[[Random], str]] = {
+    "word pair": values.word_pair,
+    "hyphenated": values.hyphenated,
+    "code": values.code,
+    "uuid": values.uuid,
+    "word": lambda rng: rng.choice(words.COMMON),
+    "number": lambda rng: str(values.number(rng, 8)),
+    "snake": lambda rng: f"{rng.choice(words.CODE_NOUNS)}_{rng.choice(words.CODE_TAILS)}",
+    "item": lambda rng: f"{rng.choice(words.CODE_NOUNS)}-{values.number(rng, 3)}",
+    "thing": lambda rng: f"{rng.choice(words.THINGS)} {values.number(rng, 3)}",
+    "letter": lambda rng: f"{rng.choice(words.GREEK).title()} {values.number(rng, 2)}",
+    "three words": lambda rng: " ".join(rng.sample(words.COMMON, 3)),
+    "hash": lambda rng: values.draw("hash", rng),
+    "email": values.email,
+    "person": values.person,
+    "place": values.place,
+    "brand": values.made_up,
+}
 _MAKERS: dict[str, Callable[[Random], str]] = {
     "person": values.person,
     "body": _body,

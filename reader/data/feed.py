@@ -3,10 +3,11 @@
 import multiprocessing as mp
 import os
 import queue
+import re
 import traceback
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from random import Random
@@ -30,6 +31,7 @@ _GENRE_SHARES = {
     "configuration": 0.01,
 }  # fmt: skip
 _WRAPPED_SHARE = 0.07
+_WORD = re.compile(r"(?<![A-Za-z-])[a-z]{4,11}(?![A-Za-z-])")
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,27 @@ def load_sources(prepared: Path, tokenizer: Tokenizer, articles: list[Article]) 
     """Training's haystacks with their shares: books mostly, then wrapped books and genres."""
     table = BoundaryTable(vocabulary_of(tokenizer))
     kept = [one for one in load_haystacks(prepared, table) if one.name not in HELD_OUT_BOOKS]
-    return Sources(kept, _shares(kept), articles)
+    return make_sources(kept, articles)
+
+
+def make_sources(haystacks: list[Haystack], articles: list[Article]) -> Sources:
+    """Haystacks with their shares, articles, and the words of these for invented attributes."""
+    return Sources(haystacks, _shares(haystacks), articles, _lexicon(articles))
+
+
+def training_voice(voice: Voice, sources: Sources) -> Voice:
+    """A voice as training wants it: more refusals, joint questions, carelessness and words."""
+    return replace(voice, refusals=0.35, extras=0.3, own=0.4, noise=0.06, lexicon=sources.lexicon)
+
+
+def _lexicon(articles: list[Article]) -> tuple[str, ...]:
+    """Lower-case words that stand in some articles, neither rare nor in all of them."""
+    counts = Counter(
+        word
+        for article in articles
+        for word in set(_WORD.findall(" ".join(passage.text for passage in article.passages)))
+    )
+    return tuple(sorted(word for word, count in counts.items() if 3 <= count <= 150))
 
 
 def _shares(haystacks: list[Haystack]) -> list[float]:
@@ -169,7 +191,8 @@ def _work(
     parcels: "mp.Queue[_Parcel]",
 ) -> None:
     parent = os.getppid()
-    composer = Composer(Encoder(Tokenizer.from_file(str(tokenizer_file))), sources, voice)
+    encoder = Encoder(Tokenizer.from_file(str(tokenizer_file)))
+    composer = Composer(encoder, sources, training_voice(voice, sources))
     while os.getppid() == parent:  # an orphan ends
         try:
             order = orders.get(timeout=10)

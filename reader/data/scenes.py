@@ -51,8 +51,8 @@ Q Who signs requests for {obj} above {m}?=p
 Q Above what sum do requests for {obj} need a signature?=m
 Q Whose signature is needed for {obj} above a certain sum?=p
 
-S {who:role}s [receive|get|are paid] {m:money} for {ev:event}
-S for {ev:event}, every {who:role} is paid {m:money}
+S {who:rolename}s [receive|get|are paid] {m:money} for {ev:event}
+S for {ev:event}, every {who:rolename} is paid {m:money}
 Q How much does every {who} receive for {ev}?=m
 Q What are {who}s paid for {ev}?=m
 
@@ -291,9 +291,9 @@ S those who work in {site:site} do {t:duration} at a stretch and then rest for {
 Q How long is a shift in {site}?=t
 Q How long do people from {site} rest [after|between] shifts?=u
 
-S {who:role}s have {n:count} days of leave a year, {who2:role}s only {m:count}
-S there are {n:count} free days a year for a {who:role} and {m:count} for a {who2:role}
-Q How many [free days|days of leave|days off] [does|has] a {who} [get|have]?=n
+S {who:rolename}s have {n:count} days of leave a year, {who2:rolename}s only {m:count}
+S there are {n:count} free days a year for a {who:rolename} and {m:count} for a {who2:rolename}
+Q How many [free days|days of leave|days off] does a {who} [get|have]?=n
 Q How many days of leave do {who2}s have?=m
 
 S a [note|slip|certificate] is wanted from day {n:unitless} of [an illness|an absence] on, and {p:person} files it

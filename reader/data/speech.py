@@ -1,22 +1,18 @@
 """Say a fact, ask for it: choose a wording and what surrounds it."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
+from reader.data import frames, wordings
 from reader.data.attributes import Attribute
 from reader.data.entities import Entity
+from reader.data.noise import disturb
 from reader.data.split import patterns_for
 from reader.data.template import capitalise, expand, lower_first
-from reader.data.wordings import (
-    INNER_TAILS,
-    QUESTION_HEADS,
-    QUESTION_TAILS,
-    QUESTIONS,
-    STATEMENT_HEADS,
-    STATEMENT_TAILS,
-    STATEMENTS,
-)
+
+_VOWEL = re.compile(r"\ba (?=[aeio])")
 
 
 @dataclass(frozen=True)
@@ -27,8 +23,10 @@ class Voice:
         wordings: `train`, `held_out` or `all` patterns.
         held_out: names from the side of the split that is never trained on.
         refusals: how often a plant brings a question without an answer.
-        extras: how often a crowd brings a question for two keys.
+        extras: how often questions for several keys or for a whole sentence are added.
         own: how often an attribute's own wordings are preferred to the generic ones.
+        noise: how often a question is typed carelessly.
+        lexicon: words of which invented attributes are made, besides those of the pools.
     """
 
     wordings: str = "train"
@@ -36,48 +34,80 @@ class Voice:
     refusals: float = 0.25
     extras: float = 0.15
     own: float = 0.6
+    noise: float = 0.0
+    lexicon: tuple[str, ...] = ()
 
 
 def speak_statement(
     entity: Entity, attribute: Attribute, value: str, rng: Random, voice: Voice
 ) -> str:
     """State that the entity's attribute has this value: one sentence or note."""
-    pattern = _pattern(attribute.statements, STATEMENTS, rng, voice)
-    slots = {"E": entity.name, "A": rng.choice(attribute.names), "V": value}
-    text = expand(pattern, rng, slots)
+    name = rng.choice(attribute.names)
+    pattern = own_pattern(attribute.statements, rng, voice) or _statement(attribute, rng, voice)
+    text = expand(pattern, rng, {"E": entity.name, "A": name, "V": value})
     if entity.kind == "person":
         text = text.replace(" its ", " the ")
     return say_sentence(text, rng, voice)
 
 
+def _statement(attribute: Attribute, rng: Random, voice: Voice) -> str:
+    luck = rng.random()
+    if luck < 0.4:
+        return choose(wordings.STATEMENTS, rng, voice)
+    if luck < 0.6:
+        return choose(frames.SUBJECT_STATEMENTS, rng, voice)
+    typed = frames.TYPED_PREDICATES.get(frames.WORD_FOR.get(attribute.value, ""), ())
+    pool = typed if typed and luck < 0.68 else frames.PREDICATES
+    return frames.compose(choose(pool, rng, voice), choose(frames.NOUN_PHRASES, rng, voice))
+
+
 def speak_question(entity: Entity, attribute: Attribute, rng: Random, voice: Voice) -> str:
     """Ask for the entity's attribute."""
-    pattern = _pattern(attribute.questions, QUESTIONS, rng, voice)
     slots = {"E": entity.name, "A": rng.choice(attribute.names)}
-    return say_question(expand(pattern, rng, slots), rng, voice)
+    pattern = own_pattern(attribute.questions, rng, voice) or _question(attribute, rng, voice)
+    return say_question(_article(expand(pattern, rng, slots)), rng, voice)
+
+
+def _question(attribute: Attribute, rng: Random, voice: Voice) -> str:
+    luck = rng.random()
+    if luck < 0.3:
+        return choose(wordings.QUESTIONS, rng, voice)
+    if luck < 0.45:
+        return choose(frames.SUBJECT_QUESTIONS, rng, voice)
+    typed = frames.TYPED_QUESTIONS.get(frames.WORD_FOR.get(attribute.value, ""), ())
+    if luck > 0.75:
+        typed = ()
+    return frame_question(choose(frames.NOUN_PHRASES, rng, voice), rng, voice, typed)
+
+
+def frame_question(phrase: str, rng: Random, voice: Voice, typed: tuple[str, ...] = ()) -> str:
+    """A question pattern that asks for what a noun phrase names."""
+    return frames.compose(choose(typed or frames.QUESTION_FRAMES, rng, voice), phrase)
 
 
 def say_sentence(text: str, rng: Random, voice: Voice) -> str:
     """Put a preamble or a tail around a statement now and then."""
+    text = _article(text)
     if rng.random() < 0.2:
-        text = expand(_choose(STATEMENT_HEADS, rng, voice), rng, {}) + text
+        text = expand(choose(wordings.STATEMENT_HEADS, rng, voice), rng, {}) + text
     if rng.random() < 0.18:
-        text += expand(_choose(STATEMENT_TAILS, rng, voice), rng, {})
+        text += expand(choose(wordings.STATEMENT_TAILS, rng, voice), rng, {})
     return capitalise(text) + ("" if text.endswith(".") else ".")
 
 
 def say_question(text: str, rng: Random, voice: Voice) -> str:
     """Put a preamble, a tail or politeness around a question now and then."""
     text, luck = capitalise(text), rng.random()
-    if rng.random() < 0.08 and text[-1] in "?.":
-        text = text[:-1] + expand(_choose(INNER_TAILS, rng, voice), rng, {}) + text[-1]
-    if luck < 0.12:
-        text = capitalise(expand(_choose(QUESTION_HEADS, rng, voice), rng, {}) + lower_first(text))
-    elif luck < 0.22:
-        text += expand(_choose(QUESTION_TAILS, rng, voice), rng, {})
-    elif luck < 0.26:
+    if rng.random() < 0.1 and text[-1] in "?.":
+        text = text[:-1] + expand(choose(wordings.INNER_TAILS, rng, voice), rng, {}) + text[-1]
+    if luck < 0.15:
+        head = expand(choose(wordings.QUESTION_HEADS, rng, voice), rng, {})
+        text = capitalise(head + lower_first(text))
+    elif luck < 0.29:
+        text += expand(choose(wordings.QUESTION_TAILS, rng, voice), rng, {})
+    elif luck < 0.33:
         text = lower_first(text).rstrip("?.")
-    return text
+    return disturb(text, rng) if rng.random() < voice.noise else text
 
 
 def join_words(items: Sequence[str]) -> str:
@@ -85,13 +115,17 @@ def join_words(items: Sequence[str]) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
-def _pattern(own: tuple[str, ...], generic: tuple[str, ...], rng: Random, voice: Voice) -> str:
+def own_pattern(own: tuple[str, ...], rng: Random, voice: Voice) -> str | None:
+    """One of an attribute's own wordings, or nothing: then a generic one is to be taken."""
     mine = patterns_for(own, voice.wordings)
-    if mine and rng.random() < voice.own:
-        return mine[int(rng.random() * len(mine))]
-    return _choose(generic, rng, voice)
+    return choose(mine, rng, voice) if mine and rng.random() < voice.own else None
 
 
-def _choose(patterns: tuple[str, ...], rng: Random, voice: Voice) -> str:
+def choose(patterns: tuple[str, ...], rng: Random, voice: Voice) -> str:
+    """A pattern of the voice's side of the split; any, where that side is empty."""
     fitting = patterns_for(patterns, voice.wordings) or patterns
     return fitting[int(rng.random() * len(fitting))]
+
+
+def _article(text: str) -> str:
+    return _VOWEL.sub("an ", text)

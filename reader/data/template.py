@@ -35,6 +35,10 @@ def slots_of(template: str) -> frozenset[str]:
     return frozenset(_SLOT.findall(template))
 
 
+def _words_of(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 def capitalise(text: str) -> str:
     """Raise the first letter; leave the rest as it is."""
     return text[:1].upper() + text[1:]
@@ -47,60 +51,14 @@ def lower_first(text: str) -> str:
     return text[:1].lower() + text[1:] if is_plain else text
 
 
-_SENTENCE_WORDS = frozenset(
-    [
-        "the",
-        "a",
-        "an",
-        "what",
-        "who",
-        "whom",
-        "whose",
-        "when",
-        "where",
-        "which",
-        "how",
-        "at",
-        "in",
-        "on",
-        "by",
-        "for",
-        "from",
-        "to",
-        "of",
-        "under",
-        "with",
-        "is",
-        "are",
-        "was",
-        "were",
-        "does",
-        "do",
-        "did",
-        "can",
-        "could",
-        "give",
-        "tell",
-        "state",
-        "name",
-        "find",
-        "please",
-        "within",
-        "until",
-        "after",
-        "as",
-        "it",
-        "its",
-        "there",
-        "this",
-        "each",
-        "every",
-        "all",
-        "one",
-        "no",
-        "anyone",
-        "staff",
-        "up",
-        "look",
-    ]
+_SENTENCE_WORDS = _words_of(
+    """
+    the a an what who whom whose when where which how at in on by for from to of under with is
+    are was were does do did can could give tell state name find please within until after as it
+    its there this each every all one no anyone staff up look about regarding concerning remind
+    let help just copy we my someone show say spell type put write report return extract quote
+    recall provide retrieve repeat read explain will would may has have what's might if think
+    take i'd identify fill complete answer somewhere you and so now list enumerate print resolve
+    value collect go without first starting count
+    """
 )

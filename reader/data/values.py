@@ -283,6 +283,7 @@ _MAKERS: dict[str, Callable[[Random], str]] = {
     "hyphen": hyphenated, "title": title, "version": version,
     "hash": lambda rng: _letters(rng, rng.choice((12, 16, 32, 40)), _HEX),
     "pin": lambda rng: _letters(rng, rng.randint(3, 12), _DIGITS),
+    "digits12": lambda rng: _letters(rng, 12, _DIGITS),
     "year": lambda rng: str(rng.randint(1500, 2060)),
     "weekday": _pick(words.WEEKDAYS), "month": _pick(words.MONTHS), "colour": _pick(words.COLOURS),
     "material": _pick(words.MATERIALS), "animal": _pick(words.ANIMALS), "food": _pick(words.FOODS),

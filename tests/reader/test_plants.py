@@ -14,7 +14,8 @@ from reader.data.template import expand, slots_of
 from reader.data.values import VALUE_KINDS, draw
 from reader.data.wordings import QUESTIONS, STATEMENTS
 
-_JOINED = {"two keys", "chain"}  # answers put together from several places
+# answers put together from several places
+_JOINED = {"list", "two keys", "three keys", "four keys", "sentence"}
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -1,0 +1,168 @@
+"""Facts: what is stated, asked and refused; chunks, questions and plants."""
+
+from dataclasses import dataclass
+from random import Random
+
+from reader.data import values
+from reader.data.attributes import ATTRIBUTES, Attribute, made_attribute
+from reader.data.entities import KINDS, Entity, draw_entity, draw_rival
+from reader.data.speech import (
+    Voice,
+    speak_question,
+    speak_statement,
+)
+from reader.data.template import capitalise, expand
+from reader.data.wordings import INTRODUCTIONS, PRONOUN_STATEMENTS, REFUSAL
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Text to be planted: within a paragraph, or as lines of its own.
+
+    Attributes:
+        thread: chunks of one thread stand in the document in the order in which they were made;
+            0 is no thread.
+    """
+
+    text: str
+    is_block: bool = False
+    thread: int = 0
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, the answer that the document gives, and the kind it is counted under."""
+
+    text: str
+    answer: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Plant:
+    """Chunks of text and the questions about them.
+
+    Attributes:
+        claims: what no other plant of the document may speak of, lest a question have two answers.
+    """
+
+    chunks: tuple[Chunk, ...]
+    questions: tuple[Question, ...]
+    claims: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A subject's attribute and its value."""
+
+    entity: Entity
+    attribute: Attribute
+    value: str
+
+
+def draw_attribute(kind: str, rng: Random, voice: Voice) -> Attribute:
+    """Draw an attribute that fits a kind of entity; keys have composed ones only."""
+    if kind == "key" or rng.random() < 0.35:
+        return made_attribute(rng, voice.lexicon)
+    while True:
+        attribute = ATTRIBUTES[int(rng.random() * len(ATTRIBUTES))]
+        if kind in attribute.subjects:
+            return attribute
+
+
+def draw_kind(rng: Random) -> str:
+    """Draw a kind of entity."""
+    return "key" if rng.random() < 0.16 else KINDS[int(rng.random() * len(KINDS))]
+
+
+def draw_fact(rng: Random, voice: Voice) -> Fact:
+    """Draw a subject, one of its attributes and a value."""
+    entity = draw_entity(draw_kind(rng), rng, held_out=voice.held_out)
+    attribute = draw_attribute(entity.kind, rng, voice)
+    return Fact(entity, attribute, values.draw(attribute.value, rng, held_out=voice.held_out))
+
+
+def ask(fact: Fact, rng: Random, voice: Voice, kind: str) -> Question:
+    """Ask for the fact's value."""
+    return Question(speak_question(fact.entity, fact.attribute, rng, voice), fact.value, kind)
+
+
+def claim(*names: str) -> frozenset[str]:
+    """Claims on names, whatever their case."""
+    return frozenset(name.lower() for name in names)
+
+
+def refuse(entity: Entity, attribute: Attribute, rng: Random, voice: Voice) -> Question:
+    """Ask what the document does not say."""
+    return Question(speak_question(entity, attribute, rng, voice), REFUSAL, "unanswerable")
+
+
+def state(fact: Fact, rng: Random, voice: Voice) -> Chunk:
+    """State the fact in a sentence, a line or a short paragraph."""
+    text, luck = speak_statement(fact.entity, fact.attribute, fact.value, rng, voice), rng.random()
+    if luck < 0.75:
+        return Chunk(text)
+    if luck < 0.85:
+        return Chunk(rng.choice(("- ", "* ", "", "1. ", "NOTE: ")) + text, is_block=True)
+    return Chunk(f"{introduce(fact.entity, rng)} {pronounce(fact, rng)}")
+
+
+def introduce(entity: Entity, rng: Random) -> str:
+    """Turn to a subject without saying anything of it."""
+    return capitalise(expand(rng.choice(INTRODUCTIONS), rng, {"E": entity.name}))
+
+
+def pronounce(fact: Fact, rng: Random) -> str:
+    """State a fact whose subject was named before."""
+    own = fact.attribute.statements
+    if own and rng.random() < 0.5:
+        subject = (
+            rng.choice(("this person", "our friend")) if fact.entity.kind == "person" else "it"
+        )
+        text = expand(rng.choice(own), rng, {"E": subject, "V": fact.value})
+    else:
+        slots = {"A": rng.choice(fact.attribute.names), "V": fact.value}
+        text = expand(rng.choice(PRONOUN_STATEMENTS), rng, slots)
+    return capitalise(text) + "."
+
+
+def clash(one: Attribute, other: Attribute) -> bool:
+    """Whether a question for one might be taken as one for the other."""
+    if set(one.names) & set(other.names):
+        return True
+    return any(one.names[0] in group and other.names[0] in group for group in _CONFUSABLE)
+
+
+_CONFUSABLE = (
+    {"price", "fee", "limit", "quota", "annual budget", "turnover", "salary"},
+    {"office", "seat", "storage place", "venue", "destination", "neighbour", "birthplace"},
+    {"keeper", "responsible role", "approver", "head", "owner", "mayor"},
+    {"access code", "internal code", "form", "badge number", "serial number"},
+    {"notice period", "processing time", "duration", "lifetime", "service interval"},
+    {"number of members", "number of participants", "capacity", "limit", "quota"},
+    {"deadline", "start date", "date of birth", "founding year"},
+    {"length", "height", "width", "depth", "weight", "output", "distance"},
+    {"phone number", "email address", "web page"},
+    {"main product", "cargo"},
+    {"profession", "field of study", "employer"},
+)
+
+
+def near_miss(
+    fact: Fact, taken: list[Attribute], names: list[str], rng: Random, voice: Voice
+) -> tuple[Question, str]:
+    """Ask for another attribute of the fact's subject, or for the same of a near namesake.
+
+    Returns: the question, and the name that it asks about.
+    """
+    for _ in range(50):
+        if rng.random() < 0.5:
+            attribute = draw_attribute(fact.entity.kind, rng, voice)
+            if not any(clash(attribute, other) for other in taken):
+                return refuse(fact.entity, attribute, rng, voice), fact.entity.name
+        else:
+            rival = draw_rival(fact.entity, rng, held_out=voice.held_out)
+            if rival.name not in names:
+                return refuse(rival, fact.attribute, rng, voice), rival.name
+    stranger = draw_entity("person", rng, held_out=voice.held_out)
+    return refuse(stranger, fact.attribute, rng, voice), stranger.name
