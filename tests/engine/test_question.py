@@ -11,10 +11,10 @@ from engine.attention import forward
 from engine.budget import EXACT
 from engine.curve import Thresholds
 from engine.document import DocumentCache, LookupConfig
+from engine.kernels.score_clusters import AGGREGATIONS
 from engine.model import LoadedModel
 from engine.question import QuestionState, visible
 from engine.reach import Everything, LookedUp
-from engine.selection import AGGREGATIONS
 from tests.models import FAMILIES, loaded, prose, read
 
 TEXT = prose(400)

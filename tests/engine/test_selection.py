@@ -12,9 +12,9 @@ from torch.testing import assert_close
 from common.errors import InvalidInput
 from engine.curve import Thresholds
 from engine.document import Clusters, LayerCache, LookupConfig
-from engine.kernels.score_clusters import log_cluster_scores
+from engine.kernels.score_clusters import AGGREGATIONS, aggregate, log_cluster_scores
 from engine.reach import Everything, LookedUp, attend_selected
-from engine.selection import AGGREGATIONS, Lookup, Selection, aggregate, select
+from engine.selection import Lookup, Selection, select
 from precompute.clustering.base import KMeansConfig
 from precompute.clustering.torch import TorchKMeans
 from precompute.layout import lay_out_clusters

@@ -12,9 +12,9 @@ from engine.answer import open_question
 from engine.attention import forward
 from engine.curve import EVERYTHING, BudgetCurve
 from engine.document import DocumentCache, LookupConfig
+from engine.kernels.score_clusters import AGGREGATIONS
 from engine.meter import Meter
 from engine.model import LoadedModel
-from engine.selection import AGGREGATIONS
 from precompute.calibrate import calibrate
 from precompute.histogram import FLOOR_TOKENS
 from precompute.probes import Probe, make_probes
