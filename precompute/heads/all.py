@@ -1,0 +1,22 @@
+"""Every head is a retrieval head."""
+
+from engine.model import LoadedModel
+from precompute.heads.base import Heads, Measure, Progress
+
+
+def build(_config: None = None) -> "AllHeads":
+    """Build the method; it has no settings."""
+    return AllHeads()
+
+
+class AllHeads:
+    """Keeps the whole document in every head, whatever the ratio."""
+
+    def measure(self, model: LoadedModel, progress: Progress) -> Measure:
+        """Nothing is measured: every head scores 1."""
+        progress(1, 1)
+        return Measure(tuple((1.0,) * layer.num_kv_heads for layer in model.spec.layers))
+
+    def choose(self, measure: Measure, _ratio: float) -> Heads:
+        """All heads."""
+        return tuple(tuple(True for _ in layer) for layer in measure.scores)

@@ -1,0 +1,111 @@
+"""What a method of choosing heads does, and how its scores become a head plan.
+
+A method only measures and, where it has rules of its own, chooses; counts, ties and the plan itself
+are settled here, once for all.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from common.errors import InvalidInput
+from engine.model import LoadedModel
+from engine.plan import HeadPlan
+
+Scores = tuple[tuple[float, ...], ...]  # per layer, per KV head
+Heads = tuple[tuple[bool, ...], ...]  # per layer, per KV head: whether it is a retrieval head
+
+# Told steps done and their total; may raise to stop the work.
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """What a streaming head keeps, one for all methods; see `HeadPlan`."""
+
+    num_sinks: int = 64
+    window: int = 256
+    compensation: bool = True
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What a method found out about a model's KV heads.
+
+    Attributes:
+        scores: the higher, the more a head needs the whole document.
+        settings: with what they were measured, JSON-like.
+        others: further scores by name, of the same shape.
+    """
+
+    scores: Scores
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    others: Mapping[str, Scores] = field(default_factory=dict)
+
+
+class HeadMethod(Protocol):
+    """A way to tell retrieval heads from streaming heads."""
+
+    def measure(self, model: LoadedModel, progress: Progress) -> Measure:
+        """Score every KV head of a model."""
+        ...
+
+    def choose(self, measure: Measure, ratio: float) -> Heads:
+        """Make a share of the heads, rounded up, retrieval heads."""
+        ...
+
+
+def make_plan(
+    name: str,
+    method: HeadMethod,
+    measure: Measure,
+    ratio: float,
+    *,
+    model: LoadedModel,
+    streaming: Streaming = Streaming(),
+) -> HeadPlan:
+    """Choose heads by what was measured, and write down how.
+
+    Args:
+        name: the method's file name.
+        ratio: retrieval heads over all KV heads, in [0, 1].
+    Raises: InvalidInput if the ratio is no share.
+    """
+    if not 0 <= ratio <= 1:
+        raise InvalidInput(f"A ratio of retrieval heads lies between 0 and 1, not at {ratio}.")
+    return HeadPlan(
+        method=name,
+        retrieval=method.choose(measure, ratio),
+        num_sinks=streaming.num_sinks,
+        window=streaming.window,
+        compensation=streaming.compensation,
+        scores=measure.scores,
+        settings={**measure.settings, **measure.others, "ratio": ratio},
+        model=model.weights,
+    )
+
+
+def num_chosen(total: int, ratio: float) -> int:
+    """A share of a number, rounded up; 0.07 of 100 is 7 whatever floating point makes of it."""
+    return math.ceil(round(ratio * total, 9))
+
+
+def top_heads(scores: Scores, ratio: float) -> Heads:
+    """A share of the heads, rounded up: the highest, and of equal ones the first in layer order."""
+    flat = [score for layer in scores for score in layer]
+    return chosen_heads(scores, ranked(flat)[: num_chosen(len(flat), ratio)])
+
+
+def ranked(values: Sequence[float]) -> list[int]:
+    """Indices from the highest value down; of equal ones the first comes first."""
+    return sorted(range(len(values)), key=lambda index: (-values[index], index))
+
+
+def chosen_heads(like: Scores, indices: Sequence[int]) -> Heads:
+    """Heads of the shape of `like`, of which those at layer-major `indices` are retrieval heads."""
+    chosen, first, heads = set(indices), 0, []
+    for layer in like:
+        heads.append(tuple(first + head in chosen for head in range(len(layer))))
+        first += len(layer)
+    return tuple(heads)

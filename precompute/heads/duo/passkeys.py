@@ -1,0 +1,120 @@
+"""Documents with passkeys at random depths, and the questions that ask for them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from random import Random
+
+import torch
+from torch import Tensor
+
+from common.errors import InvalidInput
+from engine.model import LoadedModel
+from precompute.heads.duo.config import DuoConfig
+from precompute.heads.duo.haystack import Haystack
+from precompute.heads.duo.words import NOUNS, SYLLABLES
+
+DEPTHS = (0.05, 0.95)  # of the text, first and last place of a passkey
+SAMPLE_CHARS = 20_000
+
+
+@dataclass(frozen=True)
+class PasskeyDocument:
+    """A prompt that ends with every passkey asked for and answered.
+
+    Attributes:
+        ids: (tokens,) int64.
+        answers: (answer tokens,) int64: where the model foretells the answers' tokens, the places
+            right before theirs.
+    """
+
+    ids: Tensor
+    answers: Tensor
+
+
+@dataclass(frozen=True)
+class Passkeys:
+    """Makes the documents of a training, each from its step alone.
+
+    Attributes:
+        chars_per_token: of the haystack in the model's tokens.
+    """
+
+    model: LoadedModel
+    config: DuoConfig
+    haystack: Haystack
+    chars_per_token: float
+
+    @classmethod
+    def of(cls, model: LoadedModel, config: DuoConfig, haystack: Haystack) -> "Passkeys":
+        """Measure the haystack's tokens.
+
+        Raises: InvalidInput if the model's context does not hold the shortest document.
+        """
+        if config.min_tokens > min(config.max_tokens, model.spec.context_length):
+            raise InvalidInput(
+                f"Documents of {config.min_tokens} tokens and more do not fit: at most "
+                f"{min(config.max_tokens, model.spec.context_length)} are allowed."
+            )
+        sample = haystack.draw(SAMPLE_CHARS, Random(config.seed))
+        tokens = len(model.prompt.encode_document(sample).ids)
+        return cls(model, config, haystack, len(sample) / tokens)
+
+    def document(self, step: int) -> PasskeyDocument:
+        """The document of a step, from 0 on."""
+        config, rng = self.config, Random(f"{self.config.seed} {step}")
+        keys = {_name(rng): _words(rng, config.max_words) for _ in range(config.num_passkeys)}
+        facts = [f"The pass phrase of {name} is: {words}." for name, words in keys.items()]
+        turns = [self._turn(name, words) for name, words in keys.items()]
+        rng.shuffle(turns)
+        room = self._length(rng) - sum(len(part) for turn in turns for part in turn)
+        num_chars = int(room * self.chars_per_token) - sum(map(len, facts))
+        text = hide(facts, self.haystack.draw(max(1, num_chars), rng), rng)
+        return _join(self.model.prompt.encode_document(text).ids, turns)
+
+    def _length(self, rng: Random) -> int:
+        config = self.config
+        most = min(config.max_tokens, self.model.spec.context_length)
+        part = rng.randrange(config.num_lengths) / max(1, config.num_lengths - 1)
+        return round(config.min_tokens + part * (most - config.min_tokens))
+
+    def _turn(self, name: str, words: str) -> tuple[Tensor, Tensor]:
+        """A question and its answer, with the token that ends it unless the next turn brings it."""
+        prompt, ends = self.model.prompt, self.model.eos_ids
+        end = () if prompt.middle and prompt.middle[0] in ends else ends[:1]
+        question = prompt.encode_question(f"What is the pass phrase of {name}?")
+        return question, torch.cat((prompt.encode_answer(words), torch.tensor(end).long()))
+
+
+def hide(facts: Sequence[str], text: str, rng: Random) -> str:
+    """Put facts between sentences of a text, at depths drawn one by one; no two trade places."""
+    places = sorted(_gap(text, int(rng.uniform(*DEPTHS) * len(text))) for _ in facts)
+    cuts = zip([0, *places], [*places, len(text)], strict=True)
+    pieces = [text[start:end].strip() for start, end in cuts]
+    return " ".join(piece for pair in zip_longest(pieces, facts, fillvalue="") for piece in pair)
+
+
+def _gap(text: str, place: int) -> int:
+    """The end of the sentence that `place` stands in, or of its word if no sentence ends."""
+    found = re.compile(r"[.!?]\s").search(text, place) or re.compile(r"\s").search(text, place)
+    return found.end() if found else place
+
+
+def _name(rng: Random) -> str:
+    made = "".join(rng.choice(SYLLABLES) for _ in range(3)).title()
+    return f"{made} {rng.choice(NOUNS).title()}"
+
+
+def _words(rng: Random, most: int) -> str:
+    return " ".join(rng.choice(NOUNS) for _ in range(rng.randint(1, most)))
+
+
+def _join(document: Tensor, turns: Sequence[tuple[Tensor, Tensor]]) -> PasskeyDocument:
+    parts, answers, length = [document], [], len(document)
+    for question, answer in turns:
+        first = length + len(question) - 1
+        answers.append(torch.arange(first, first + len(answer)))
+        parts += [question, answer]
+        length += len(question) + len(answer)
+    return PasskeyDocument(torch.cat(parts), torch.cat(answers))

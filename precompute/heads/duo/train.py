@@ -1,0 +1,133 @@
+"""Training of gates by distillation: the model stays as it is, and so should its answers."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import mse_loss
+
+from common.errors import UnsupportedModel
+from engine.attention import AttentionState
+from engine.model import LoadedModel
+from precompute.heads.base import Progress
+from precompute.heads.duo.config import DuoConfig
+from precompute.heads.duo.gates import GatedState
+from precompute.heads.duo.haystack import open_haystack
+from precompute.heads.duo.passkeys import PasskeyDocument, Passkeys
+from precompute.heads.duo.recompute import recomputed
+from precompute.heads.duo.schedule import learning_rate
+from precompute.heads.duo.state import load_state, save_state
+
+MOMENTS = ("exp_avg", "exp_avg_sq", "step")  # AdamW's memory of a parameter
+
+
+def train_gates(
+    model: LoadedModel, config: DuoConfig, progress: Progress, initial: Tensor | None = None
+) -> Tensor:
+    """Train gates until answers to passkey questions stay close to full attention's.
+
+    Args:
+        progress: told steps done and their total after each step; may raise to stop, and a later
+            call resumes from the last saved state.
+        initial: gates to begin with, (layers, kv_heads), or (layers, 1) for a gate a layer; ones
+            for every KV head if None.
+    Returns: gates in [0, 1], fp32, of the shape of `initial`, on the CPU.
+    Raises: InvalidInput if the state on disk is of another training or documents do not fit;
+        UnsupportedModel if heads have no common number a layer.
+    Source: DuoAttention, section 2.2, equations 1 to 3.
+    """
+    begin = _ones(model) if initial is None else initial
+    training = _Training(model, config, begin)
+    progress(training.step, config.steps)
+    with recomputed(model.model):
+        while training.step < config.steps:
+            training.take_step()
+            if config.state and training.step % config.save_steps in (0, config.steps):
+                training.save()
+            progress(training.step, config.steps)
+    if config.state:
+        training.save()
+    return training.gates.detach().cpu()
+
+
+class _Training:
+    """Gates on their way, and the optimiser that moves them."""
+
+    def __init__(self, model: LoadedModel, config: DuoConfig, begin: Tensor) -> None:
+        self.step = 0
+        self.gates = begin.to(model.device, torch.float32).clone().requires_grad_()
+        self._model = model
+        self._config = config
+        self._passkeys = Passkeys.of(model, config, open_haystack(config.haystack))
+        self._optimiser = torch.optim.AdamW([self.gates], weight_decay=0.0)
+        self._about = {**config.described(), "model": model.weights, "initial": begin.tolist()}
+        if config.state:
+            self._resume(load_state(Path(config.state), self._about))
+
+    def take_step(self) -> None:
+        """One document: distillation and sparsity, a step, gates back into [0, 1]."""
+        config = self._config
+        for group in self._optimiser.param_groups:
+            group["lr"] = learning_rate(self.step, config.steps, config.learning_rate)
+        document = self._passkeys.document(self.step)
+        loss = distillation_loss(self._model, document, self.gates, config)
+        (loss + config.regularisation * self.gates.abs().mean()).backward()
+        self._optimiser.step()
+        self._optimiser.zero_grad()
+        with torch.no_grad():
+            self.gates.clamp_(0.0, 1.0)
+        self.step += 1
+
+    def save(self) -> None:
+        """Write gates, moments and settings."""
+        moments: Mapping[str, Any] = self._optimiser.state[self.gates]
+        tensors = {"gates": self.gates, **{name: moments[name] for name in MOMENTS}}
+        save_state(Path(self._config.state), tensors, self._about)
+
+    def _resume(self, saved: dict[str, Tensor] | None) -> None:
+        if saved is None:
+            return
+        self.step = int(saved["step"])
+        with torch.no_grad():
+            self.gates.copy_(saved["gates"])
+        at = {"step": torch.device("cpu")}  # where AdamW keeps it
+        self._optimiser.state[self.gates] = {
+            name: saved[name].to(at.get(name, self.gates.device)) for name in MOMENTS
+        }
+
+
+def distillation_loss(
+    model: LoadedModel, document: PasskeyDocument, gates: Tensor, config: DuoConfig
+) -> Tensor:
+    """Mean squared error of the last hidden states where answers are foretold, fp32.
+
+    Args:
+        gates: as for `GatedState`; the loss has a gradient for them.
+    Source: DuoAttention, equation 1 (its sum over the width is a mean here, as in the authors'
+        code).
+    """
+    ids, answers = document.ids.to(model.device), document.answers.to(model.device)
+    sizes = {"num_sinks": config.num_sinks, "window": config.window}
+    with torch.no_grad():
+        wanted = last_hidden(model, ids, GatedState(None, len(ids), **sizes))[answers]
+    given = last_hidden(model, ids, GatedState(gates, len(ids), **sizes))[answers]
+    return mse_loss(given.float(), wanted.float())
+
+
+def last_hidden(model: LoadedModel, ids: Tensor, state: AttentionState) -> Tensor:
+    """The model's last hidden states (tokens, width), after its last norm."""
+    positions = torch.arange(len(ids), device=ids.device)
+    output = model.model.base_model(
+        input_ids=ids[None], position_ids=positions[None], use_cache=False, lectern=state
+    )
+    hidden: Tensor = output.last_hidden_state[0]
+    return hidden
+
+
+def _ones(model: LoadedModel) -> Tensor:
+    heads = {layer.num_kv_heads for layer in model.spec.layers}
+    if len(heads) > 1:
+        raise UnsupportedModel("The model's layers differ in their number of KV heads.")
+    return torch.ones(model.spec.num_layers, heads.pop())

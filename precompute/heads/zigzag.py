@@ -1,0 +1,113 @@
+"""ZigZagAttention: layers of retrieval heads alone, and layers of streaming heads alone.
+
+The paper moves DuoAttention's heads into such layers at the least cost, and tries every combination
+of layers. The cost (its eq. 5) is a sum over layers of one amount for each kind of layer, so the
+best combination is the layers that gain most from being retrieval layers: no enumeration is needed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from engine.model import LoadedModel
+from precompute.heads.base import Heads, Measure, Progress, Scores, num_chosen, ranked, top_heads
+from precompute.heads.duo import as_scores
+from precompute.heads.duo.config import DuoConfig
+from precompute.heads.duo.train import train_gates
+
+LAYER_GATES = "layer_gates"
+
+
+@dataclass(frozen=True)
+class ZigzagConfig:
+    """Settings of the method.
+
+    Attributes:
+        gates: DuoAttention's gates, where they are known already; else they are trained.
+        omega: in [0, 1], how much a streaming head's gate speaks for a retrieval layer.
+        tuning_steps: of layer-wise fine-tuning (section 2.3); 0 for none.
+        tuning_ratio: share of retrieval layers that fine-tuning begins with.
+        duo: how gates are trained, heads' and layers' alike.
+    """
+
+    gates: Scores | None = None
+    omega: float = 0.1
+    tuning_steps: int = 0
+    tuning_ratio: float = 0.5
+    duo: DuoConfig = field(default_factory=DuoConfig)
+
+
+def build(config: ZigzagConfig | None = None) -> "Zigzag":
+    """Build the method."""
+    return Zigzag(config or ZigzagConfig())
+
+
+class Zigzag:
+    """Whole layers, chosen by their heads' gates, or by gates of their own if these were tuned."""
+
+    def __init__(self, config: ZigzagConfig) -> None:
+        self._config = config
+
+    def measure(self, model: LoadedModel, progress: Progress) -> Measure:
+        """Train gates unless they were given, and tune gates of layers if that was asked for."""
+        config = self._config
+        gates = config.gates
+        if gates is None:
+            gates = as_scores(train_gates(model, config.duo, progress))
+        others = {}
+        if config.tuning_steps:
+            others[LAYER_GATES] = self._tune(model, gates, progress)
+        settings = asdict(config) | {"duo": config.duo.described()}
+        del settings["gates"]
+        return Measure(gates, settings, others)
+
+    def choose(self, measure: Measure, ratio: float) -> Heads:
+        """A share of the layers, rounded up."""
+        if LAYER_GATES in measure.others:
+            gains = [layer[0] for layer in measure.others[LAYER_GATES]]
+        else:
+            gains = layer_gains(measure.scores, ratio, self._config.omega)
+        chosen = set(ranked(gains)[: num_chosen(len(gains), ratio)])
+        return tuple((at in chosen,) * len(layer) for at, layer in enumerate(measure.scores))
+
+    def _tune(self, model: LoadedModel, gates: Scores, progress: Progress) -> Scores:
+        """Gates of layers, trained from the best combination on; saved beside the heads' gates."""
+        config = self._config
+        plain = Zigzag(replace(config, tuning_steps=0))
+        begin = plain.choose(Measure(gates), config.tuning_ratio)
+        duo = replace(config.duo, steps=config.tuning_steps)
+        duo = replace(duo, state=f"{duo.state}.layers") if duo.state else duo
+        return as_scores(train_gates(model, duo, progress, _layer_gates(begin)))
+
+
+def layer_gains(gates: Scores, ratio: float, omega: float) -> list[float]:
+    """How much less a layer costs as a retrieval layer than as a streaming layer.
+
+    DuoAttention's heads at the same ratio are the starting point. A streaming layer costs its
+    retrieval heads' gates; a retrieval layer earns `omega` times its streaming heads' gates.
+
+    Source: ZigZagAttention, equation 5.
+    """
+    gains = []
+    for layer, heads in zip(gates, top_heads(gates, ratio), strict=True):
+        kept = sum(gate for gate, is_kept in zip(layer, heads, strict=True) if is_kept)
+        gains.append(kept + omega * (sum(layer) - kept))
+    return gains
+
+
+def transport_cost(gates: Scores, ratio: float, omega: float, layers: Sequence[int]) -> float:
+    """The paper's objective for a set of retrieval layers: what choosing minimises (eq. 5)."""
+    cost, retrieval = 0.0, set(layers)
+    for at, (layer, heads) in enumerate(zip(gates, top_heads(gates, ratio), strict=True)):
+        for gate, is_kept in zip(layer, heads, strict=True):
+            if is_kept and at not in retrieval:
+                cost += gate
+            elif not is_kept and at in retrieval:
+                cost -= omega * gate
+    return cost
+
+
+def _layer_gates(heads: Heads) -> Tensor:
+    return torch.tensor([[float(layer[0])] for layer in heads])
