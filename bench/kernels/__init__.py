@@ -1,0 +1,1 @@
+"""Kernels against a library's attention and against the machine, on one GPU."""
