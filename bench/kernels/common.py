@@ -211,8 +211,8 @@ def library_attention(
         folded: whether the GQA group and the questions become rows of one KV head, so that keys
             are read once; else heads and batch are the library's own.
     """
-    questions, num_heads, head_dim = query.shape
-    kv_heads, num_keys, _ = keys.shape
+    questions, _, head_dim = query.shape
+    kv_heads = len(keys)
     if folded:
         rows = query.reshape(questions, kv_heads, -1, head_dim).transpose(0, 1)
         q = rows.reshape(1, kv_heads, -1, head_dim)
