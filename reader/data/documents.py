@@ -11,7 +11,8 @@ from tokenizers import Tokenizer
 from reader.data.cloze import plant_cloze
 from reader.data.facts import Chunk, Plant, Question
 from reader.data.haystack import Haystack, Ids, Slice, draw_slice
-from reader.data.natural import Article
+from reader.data.natural import Article, disguise
+from reader.data.noise import disturb
 from reader.data.plants import plant_any
 from reader.data.speech import Voice, say_question
 from reader.data.wordings import REFUSAL
@@ -19,8 +20,10 @@ from reader.tokenizer import ANSWER_ID, DOCUMENT_ID, END_ID, QUESTION_ID, withou
 
 _CHARACTERS_A_TOKEN = 3.0
 SCALE = 100  # weights are stored in hundredths
-_ALONE_SHARE = 0.06
-_STRANGE_SHARE = 0.3
+_ALONE_SHARE = 0.1  # of the sequences: paragraphs without a haystack
+_NATURAL_SHARE = 0.5  # of the other sequences: paragraphs in a haystack
+_DISGUISED_SHARE = 0.5  # of the paragraphs
+_STRANGE_SHARE = 0.3  # of the questions of another paragraph
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,7 @@ class Composer:
         low, high = _fill(length)
         budget = rng.uniform(low, high) * length * _CHARACTERS_A_TOKEN
         plants: list[Plant] = []
-        if self._sources.articles and rng.random() < 0.4:
+        if self._sources.articles and rng.random() < _NATURAL_SHARE:
             plants.append(self._natural(rng.uniform(0.3, 0.95) * budget, rng))
             budget -= _size(plants[-1])
         if length >= 1024 and rng.random() < 0.4:
@@ -168,15 +171,19 @@ class Composer:
             characters -= len(passage.text) + sum(len(q) + len(a) for q, a in passage.questions)
             if characters < 0 and chunks:
                 break
-            chunks.append(Chunk(passage.text, is_block=True))
-            questions.extend(self._ask_naturally(q, a, rng) for q, a in passage.questions)
+            told = disguise(passage, rng) if rng.random() < _DISGUISED_SHARE else passage
+            chunks.append(Chunk(told.text, is_block=True))
+            questions.extend(self._ask_naturally(q, a, rng) for q, a in told.questions if q)
         strangers = [one for one in self._strangers(article, rng) if rng.random() < _STRANGE_SHARE]
         questions += strangers[: 1 + len(questions) // 8]
         return Plant(tuple(chunks), tuple(questions))
 
     def _ask_naturally(self, text: str, answer: str, rng: Random) -> Question:
-        if rng.random() < 0.25:
+        luck = rng.random()
+        if luck < 0.2:
             text = say_question(text, rng, self._voice)
+        elif luck < 0.35:
+            text = disturb(text, rng)
         return Question(text, answer, "natural")
 
     def _strangers(self, article: Article, rng: Random) -> list[Question]:

@@ -100,7 +100,7 @@ def plant_crowd(rng: Random, voice: Voice, size: int, first: Fact | None = None)
             questions.append(missing)
             claims.add(name)
     if rng.random() < voice.extras:
-        for _ in range(1 + size // 8):
+        for _ in range(1 + size // 4):
             questions.append(ask_for_several(facts, min(size, rng.randint(2, 4)), rng, voice))
     return Plant(tuple(chunks), tuple(questions), claim(*claims))
 

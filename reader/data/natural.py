@@ -2,11 +2,16 @@
 
 import gzip
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 
+from reader.data import values
 from reader.data.split import is_held_out
+
+_NAMES = re.compile(r"[A-Z][a-z]{2,}(?: [A-Z][a-z]{2,})*")
 
 
 @dataclass(frozen=True)
@@ -23,6 +28,40 @@ class Article:
 
     title: str
     passages: tuple[Passage, ...]
+
+
+def disguise(passage: Passage, rng: Random) -> Passage:
+    """Give a passage other numbers, and other names where names are answers.
+
+    What was learned by heart no longer answers its questions: they have to be read.
+    """
+    words = {
+        word
+        for _, answer in passage.questions
+        if _NAMES.fullmatch(answer)
+        for word in answer.split(" ")
+    }
+    names = {word: values.surname(rng) for word in sorted(words)}
+    numbers: dict[str, str] = {}
+    pattern = re.compile("|".join([r"\d+", *(rf"\b{word}\b" for word in names)]))
+
+    def exchange(match: re.Match[str]) -> str:
+        found = match.group()
+        return names.get(found) or numbers.setdefault(found, _other_number(found, rng))
+
+    return Passage(
+        pattern.sub(exchange, passage.text),
+        tuple(
+            (pattern.sub(exchange, question), pattern.sub(exchange, answer))
+            for question, answer in passage.questions
+        ),
+    )
+
+
+def _other_number(digits: str, rng: Random) -> str:
+    """As many digits; a year stays in its millennium."""
+    first = digits[0] if len(digits) == 4 and digits[0] in "12" else rng.choice("123456789")
+    return first + "".join(rng.choices("0123456789", k=len(digits) - 1))
 
 
 def load_squad(file: Path, *, held_out: bool) -> list[Article]:

@@ -1,6 +1,7 @@
 """The mix of plants: what is put into a document together with the questions that it answers."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 from reader.data.chains import plant_chain, plant_config
@@ -41,6 +42,11 @@ def _crowd(rng: Random, voice: Voice, room: int) -> Plant:
     return plant_crowd(rng, voice, crowd_size(rng, min(64, room // 60)))
 
 
+def _several(rng: Random, voice: Voice, room: int) -> Plant:
+    size = rng.randint(3, 8 if room > 500 else 4)
+    return plant_crowd(rng, replace(voice, extras=1.0), size)
+
+
 def _portrait(rng: Random, voice: Voice, room: int) -> Plant:
     return plant_portrait(rng, voice, rng.randint(2, min(8, 2 + room // 120)))
 
@@ -62,6 +68,7 @@ def _two_hop(rng: Random, voice: Voice, room: int) -> Plant:
 _MIX: tuple[tuple[_Maker, float], ...] = (
     (lambda rng, voice, _: plant_single(rng, voice), 0.22),
     (_crowd, 0.12),
+    (_several, 0.04),
     (_portrait, 0.11),
     (_shaped, 0.08),
     (lambda rng, voice, _: plant_near_misses(rng, voice), 0.08),
