@@ -10,9 +10,10 @@ from app.desk import Ticket
 from app.library import open_document
 from app.resident import Resident
 from app.services import Services
-from common.errors import LecternError
+from common.errors import GpuBusy, LecternError
 from engine.answer import Answer, Piece
 from engine.document import DocumentCache
+from engine.memory import memory_watched
 from engine.sampling import Sampling
 from storage.records import DocumentRecord
 
@@ -41,14 +42,7 @@ def answering(services: Services, document: DocumentRecord, question: AskedQuest
 
     def work(ticket: Ticket[Piece | AnswerBody]) -> Iterator[Piece | AnswerBody]:
         opened = open_document(services, document)
-        for item in services.answer(
-            services.model,
-            opened.cache,
-            question.text,
-            budget=question.budget,
-            sampling=question.sampling,
-            cancelled=ticket.cancelled,
-        ):
+        for item in _answer(services, opened.cache, question, ticket.cancelled):
             if isinstance(item, Piece):
                 yield item
                 continue
@@ -57,6 +51,28 @@ def answering(services: Services, document: DocumentRecord, question: AskedQuest
             yield AnswerBody(_body(document, item, opened, timings_ms))
 
     return work
+
+
+def _answer(
+    services: Services,
+    cache: DocumentCache,
+    question: AskedQuestion,
+    cancelled: Callable[[], bool],
+) -> Iterator[Piece | Answer]:
+    """Answer; where the GPU is full, let the next question find it empty."""
+    try:
+        with memory_watched():
+            yield from services.answer(
+                services.model,
+                cache,
+                question.text,
+                budget=question.budget,
+                sampling=question.sampling,
+                cancelled=cancelled,
+            )
+    except GpuBusy:
+        services.resident.clear()
+        raise
 
 
 def _record(

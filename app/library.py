@@ -1,5 +1,6 @@
 """Opening a ready document: only from an artifact that is whole and of this model."""
 
+from contextlib import suppress
 from uuid import UUID
 
 import structlog
@@ -14,11 +15,15 @@ from common.errors import (
     DocumentFailed,
     DocumentNotFound,
     DocumentNotReady,
+    DocumentTooLargeForGpu,
+    GpuBusy,
 )
 from engine.document import DocumentCache
+from engine.memory import memory_watched, room_bytes
 from storage.records import ArtifactRecord, DocumentRecord
 
 REBUILDING = "The stored cache of this document was damaged and is being rebuilt; ask again later."
+TOO_LARGE = "This document's cache is larger than the memory that the model leaves on the GPU."
 STALE = "This document was read by another model or settings; it is being read again, ask later."
 
 
@@ -40,7 +45,8 @@ def check_ready(document: DocumentRecord) -> None:
 def open_document(services: Services, document: DocumentRecord) -> Resident[DocumentCache]:
     """Return the document's cache, from memory or from storage.
 
-    Raises: CacheStale or CacheRebuilding, after having it read again; DocumentDeleted.
+    Raises: CacheStale or CacheRebuilding, after having it read again; DocumentDeleted; GpuBusy, or
+        DocumentTooLargeForGpu where waiting cannot help.
     """
     try:
         return _open(services, document)
@@ -57,17 +63,34 @@ def _open(services: Services, document: DocumentRecord) -> Resident[DocumentCach
         _read_again(services, document.id)
         raise CacheStale(STALE)
     try:
-        return services.resident.get(artifact.id, lambda: _load(services, artifact))
+        return _get(services, artifact)
     except CorruptArtifact as error:
         services.storage.artifacts.quarantine(artifact)  # queues the document, too
         services.storage.bell.ring()
         raise CacheRebuilding(REBUILDING) from error
 
 
+def _get(services: Services, artifact: ArtifactRecord) -> Resident[DocumentCache]:
+    """Get the document; where the GPU is full, once more after all others have left it."""
+    with suppress(GpuBusy):
+        return services.resident.get(artifact.id, lambda: _load(services, artifact))
+    services.resident.clear()
+    try:
+        return services.resident.get(artifact.id, lambda: _load(services, artifact))
+    except GpuBusy as error:
+        room = room_bytes(services.model)
+        if room is not None and artifact.num_bytes > room:
+            raise DocumentTooLargeForGpu(TOO_LARGE) from error
+        raise
+
+
 def _load(services: Services, artifact: ArtifactRecord) -> DocumentCache:
     stored = services.storage.artifacts.load(artifact)
     model = services.model
-    return services.unpack(stored.manifest, stored.files, device=model.device, dtype=model.dtype)
+    with memory_watched():
+        return services.unpack(
+            stored.manifest, stored.files, device=model.device, dtype=model.dtype
+        )
 
 
 def _read_again(services: Services, document_id: UUID) -> None:

@@ -80,6 +80,12 @@ class ResidentDocuments(Generic[Cache]):
             if (cache := self._kept.pop(key, None)) is not None:
                 self._num_bytes -= cache.num_bytes
 
+    def clear(self) -> None:
+        """Forget every document that is loaded."""
+        with self._lock:
+            self._kept.clear()
+            self._num_bytes = 0
+
     def occupancy(self) -> Occupancy:
         """Count what is in memory."""
         with self._lock:

@@ -73,6 +73,12 @@ class UnknownPlugin(InvalidInput):
     code = "unknown_plugin"
 
 
+class HeadPlanRejected(InvalidInput):
+    """A head plan cannot be read, or is for another model."""
+
+    code = "head_plan_rejected"
+
+
 class Unauthorized(InvalidInput):
     """No API key, or one that is unknown, expired or revoked."""
 
@@ -154,6 +160,12 @@ class DocumentTooLong(DocumentRejected):
     code = "document_too_long"
 
 
+class DocumentTooLargeForGpu(InvalidInput):
+    """The GPU's memory can never hold this document beside the model."""
+
+    code = "document_too_large_for_gpu"
+
+
 class OriginalMissing(Permanent):
     """The stored original of a document is gone; only a new upload helps."""
 
@@ -200,6 +212,12 @@ class QuestionTimeout(Transient):
     """The answer took longer than the server waits for one."""
 
     code = "question_timeout"
+
+
+class GpuBusy(Transient):
+    """The GPU has no memory left at the moment."""
+
+    code = "gpu_busy"
 
 
 class StorageFull(Transient):

@@ -9,6 +9,7 @@ import torch
 from common.settings import PrecomputeSettings, Settings
 from engine.artifact import pack
 from engine.document import DocumentCache, LookupConfig
+from engine.memory import memory_watched
 from engine.model import LoadedModel
 from ingest.limits import Limits
 from ingest.sandbox import extract_limited
@@ -41,7 +42,8 @@ class ModelReader:
         """See `Reader.read`."""
         document = extract_limited(path, kind, self._limits)
         pages = [(page.number, page.start, page.end) for page in document.pages]
-        cache = read_document(self._model(), document.text, pages, self._settings, progress)
+        with memory_watched():
+            cache = read_document(self._model(), document.text, pages, self._settings, progress)
         manifest, files = pack(cache, self._settings.dtype)
         return Reading(
             manifest=manifest,

@@ -10,6 +10,8 @@ import structlog
 
 from common.errors import (
     DocumentNotFound,
+    DocumentTooLargeForGpu,
+    GpuBusy,
     InvalidInput,
     LecternError,
     Permanent,
@@ -27,6 +29,10 @@ from workers.sweeper import Sweeper
 UNEXPECTED = (
     "Reading this document failed for a reason that is not the document's own. The operator "
     "finds the details in the worker's log; upload it again for another try."
+)
+TOO_LARGE = (
+    "Reading this document took more memory than the GPU had, however often it was tried. Use a "
+    "GPU with more memory, smaller chunks or a smaller model; upload it again for another try."
 )
 LONGEST_DELAY_S = 15.0
 SETTLE_S = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -92,15 +98,17 @@ class Worker:
             log.info("stopped reading", reason=error.code)
         except ShuttingDown:
             self._settle(job, lambda: self._storage.jobs.release(job))
+        except GpuBusy as error:  # who else uses the GPU may leave it, but not for ever
+            log.warning("no memory left", reason=error.code)
+            self._retry_or_fail(job, DocumentTooLargeForGpu.code, TOO_LARGE)
         except Transient as error:
             log.warning("will try again", reason=error.code)
-            delay_s = min(LONGEST_DELAY_S, 2.0 ** min(job.attempt, 10))
-            self._settle(job, lambda: self._storage.jobs.release(job, delay_s=delay_s))
+            self._settle(job, lambda: self._storage.jobs.release(job, delay_s=_delay_s(job)))
         except (InvalidInput, Permanent) as error:
             self._fail(job, error.code, error.message)
         except Exception as error:
             log.error("reading failed", **_described(error))
-            self._retry_or_fail(job)
+            self._retry_or_fail(job, LecternError.code, UNEXPECTED)
 
     def _read(self, job: JobRecord, fingerprint: str, heartbeat: Heartbeat) -> None:
         storage = self._storage
@@ -131,11 +139,12 @@ class Worker:
     def _beat(self, job: JobRecord) -> None:
         self._storage.jobs.heartbeat(job, self._settings.lease_s)
 
-    def _retry_or_fail(self, job: JobRecord) -> None:
+    def _retry_or_fail(self, job: JobRecord, code: str, message: str) -> None:
         if job.crashes + 1 >= self._settings.max_attempts:
-            self._fail(job, LecternError.code, UNEXPECTED)
+            self._fail(job, code, message)
             return
-        self._settle(job, lambda: self._storage.jobs.release(job, delay_s=1.0, crashed=True))
+        delay_s = _delay_s(job)
+        self._settle(job, lambda: self._storage.jobs.release(job, delay_s=delay_s, crashed=True))
 
     def _fail(self, job: JobRecord, code: str, message: str) -> None:
         self._log(job).info("failed", code=code)
@@ -165,6 +174,11 @@ class Worker:
         return log.bind(
             job_id=str(job.id), document_id=str(job.document_id), attempt=job.attempt
         )  # fmt: skip
+
+
+def _delay_s(job: JobRecord) -> float:
+    """Seconds until the next try: two, four, eight, …"""
+    return min(LONGEST_DELAY_S, 2.0 ** min(job.attempt, 10))
 
 
 def _described(error: BaseException) -> dict[str, str]:

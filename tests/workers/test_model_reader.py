@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from common.errors import GpuBusy
 from common.settings import PrecomputeSettings, Settings
 from engine.artifact import unpack
 from engine.document import DocumentCache
@@ -96,6 +97,19 @@ def test_settings_reach_the_fingerprint(model: LoadedModel, settings: Settings) 
 
 
 def test_every_setting_of_reading_is_handed_on() -> None:
-    given = PRECOMPUTE.model_dump()
+    given = PRECOMPUTE.model_dump(exclude={"heads"})  # which is a setting of the model
     kept = asdict(read_settings(PRECOMPUTE))
     assert {name: kept[name] for name in given} == given
+
+
+def test_a_gpu_that_runs_out_of_memory_is_busy(
+    model: LoadedModel, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_out(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    path = tmp_path / "a.txt"
+    path.write_text("A text.")
+    monkeypatch.setattr(model.model, "forward", run_out)
+    with pytest.raises(GpuBusy):
+        ModelReader(lambda: model, settings).read(path, "txt", lambda *_: None)

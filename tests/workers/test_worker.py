@@ -23,6 +23,7 @@ from common.errors import (
     DocumentTooLong,
     EmptyDocument,
     EncryptedPdf,
+    GpuBusy,
     LeaseLost,
     StorageFull,
     UnknownEncoding,
@@ -306,6 +307,24 @@ def test_an_outcome_is_written_once_the_database_is_back(
     monkeypatch.setattr("workers.worker.SETTLE_S", (0.0, 0.0))
     worker.run_once()
     assert storage.documents.find(document.id).error_code == "empty_document"
+
+
+def test_a_full_gpu_is_tried_again_and_not_for_ever(
+    storage: Storage, worker: Worker, reader: WordReader, upload: Upload
+) -> None:
+    def run_out(word: int) -> None:
+        raise GpuBusy("Full.")
+
+    document = upload()
+    reader.during = run_out
+    for _ in range(3):
+        assert storage.documents.find(document.id).status == "queued"
+        worker.run_once()
+        assert not worker.run_once(), "it waits before it tries again"
+        hurry(storage)
+    failed = storage.documents.find(document.id)
+    assert (failed.status, failed.error_code) == ("failed", "document_too_large_for_gpu")
+    assert "more memory" in str(failed.error_message)
 
 
 # -- surprises ---------------------------------------------------------------------------------

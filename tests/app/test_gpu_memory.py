@@ -1,0 +1,119 @@
+"""A GPU without memory left: others make room, the caller is told, nothing stays behind."""
+
+import gc
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from starlette.testclient import TestClient
+
+from app.factory import create_app
+from app.services import Services
+from common.errors import GpuBusy
+from engine.answer import Piece
+from engine.artifact import unpack
+from engine.memory import memory_watched
+from tests.app.library import TEXT, Library
+from tests.app.routes.test_documents import events
+
+QUESTION = {"question": "When does the gate close?", "max_tokens": 4}
+
+
+class FullGpu:
+    """An allocator that fails `times` times; ours to fill, since this machine has no GPU."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        if self.times > 0:
+            self.times -= 1
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9.00 GiB.")
+        return unpack(*given, **named)
+
+
+@contextmanager
+def client_of(services: Services, library: Library) -> Iterator[TestClient]:
+    with TestClient(create_app(services), headers=library.headers()) as client:
+        yield client
+
+
+def test_other_documents_make_room_for_the_one_that_is_asked(
+    services: Services, library: Library
+) -> None:
+    full = FullGpu(times=0)
+    with client_of(replace(services, unpack=full), library) as client:
+        first = library.ready(client)
+        second = library.ready(client, text=TEXT + " Another.")
+        assert client.post(f"/documents/{first}/ask", json=QUESTION).status_code == 200
+        full.times = 1
+        assert client.post(f"/documents/{second}/ask", json=QUESTION).status_code == 200
+        assert services.resident.occupancy().documents == 1
+        assert not client.post(f"/documents/{first}/ask", json=QUESTION).json()["cache_hit"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_gpu_that_stays_full_is_a_503_that_passes(
+    services: Services, library: Library, stream: bool
+) -> None:
+    full = FullGpu(times=2)
+    with client_of(replace(services, unpack=full), library) as client:
+        path = f"/documents/{library.ready(client)}/ask"
+        response = client.post(path, json={**QUESTION, "stream": stream})
+        assert (response.status_code, response.json()["error"]["code"]) == (503, "gpu_busy")
+        assert int(response.headers["retry-after"]) > 0
+        assert "CUDA" not in response.text
+        occupancy = services.resident.occupancy()
+        assert (occupancy.documents, occupancy.num_bytes) == (0, 0)
+        assert client.post(path, json=QUESTION).status_code == 200
+
+
+def test_a_document_that_can_never_fit_is_told_apart(
+    services: Services, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.library.room_bytes", lambda model: 1000)
+    with client_of(replace(services, unpack=FullGpu(times=99)), library) as client:
+        path = f"/documents/{library.ready(client)}/ask"
+        response = client.post(path, json=QUESTION)
+        assert response.status_code == 422
+        assert response.json()["error"]["code"] == "document_too_large_for_gpu"
+
+
+def test_running_out_while_answering_frees_what_is_held(
+    services: Services, library: Library
+) -> None:
+    def runs_out(*_: object, **__: object) -> Iterator[Piece]:
+        yield Piece("The ga")
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    with client_of(replace(services, answer=runs_out), library) as client:
+        path = f"/documents/{library.ready(client)}/ask"
+        assert client.post(path, json=QUESTION).json()["error"]["code"] == "gpu_busy"
+        *_, (name, body) = events(client.post(path, json={**QUESTION, "stream": True}).text)
+        assert (name, body["error"]["code"]) == ("error", "gpu_busy")  # type: ignore[index]
+        assert services.resident.occupancy().num_bytes == 0
+
+
+def test_a_failed_attempt_keeps_no_tensor_alive() -> None:
+    held: list[weakref.ref[torch.Tensor]] = []
+
+    def attempt(deeper: Callable[[], None]) -> None:
+        tensor = torch.zeros(10)
+        held.append(weakref.ref(tensor))
+        deeper()
+
+    def fails() -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    gc.disable()
+    try:
+        with pytest.raises(GpuBusy) as caught, memory_watched():
+            attempt(fails)
+        assert isinstance(caught.value.__cause__, torch.OutOfMemoryError)
+        assert held[0]() is None
+    finally:
+        gc.enable()
