@@ -1,24 +1,29 @@
 """Options and arguments that several commands share."""
 
+import os
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+from rich.console import Console
 
 from common.errors import InvalidInput
 from common.settings import Settings
 
 DEFAULT_URL = "http://127.0.0.1:8080"
+PREFIX, URL_VARIABLE, KEY_VARIABLE = "LECTERN_", "LECTERN_URL", "LECTERN_API_KEY"
 
 Url = Annotated[
-    str, typer.Option("--url", envvar="LECTERN_URL", help="The server's address.", metavar="URL")
+    str, typer.Option("--url", envvar=URL_VARIABLE, help="The server's address.", metavar="URL")
 ]
 Key = Annotated[
     str | None,
     typer.Option(
         "--key",
-        envvar="LECTERN_API_KEY",
+        envvar=KEY_VARIABLE,
         help="An API key; the server prints the first one when it is first started.",
         show_envvar=True,
         metavar="KEY",
@@ -48,13 +53,51 @@ class InvalidSetting(InvalidInput):
 
 
 def read_settings(**values: Any) -> Settings:
-    """Settings from the environment, with `values` on top.
+    """Settings from the environment, with `values` on top; unknown variables are warned of.
 
     Raises: InvalidSetting with the variable's name.
     """
     try:
-        return Settings(**values)
+        settings = Settings(**values)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        name = "LECTERN_" + "__".join(str(part).upper() for part in first["loc"])
+        name = PREFIX + "__".join(str(part).upper() for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            raise InvalidSetting(_unknown(name)) from error
         raise InvalidSetting(f"The setting {name} is wrong: {first['msg']}.") from error
+    for name in unknown_variables(os.environ):
+        _warn(_unknown(name))
+    return settings
+
+
+def variables(group: type[BaseModel] = Settings, prefix: str = PREFIX) -> Iterator[str]:
+    """The names of all environment variables that are settings, one by one."""
+    for name, field in group.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from variables(kind, f"{prefix}{name.upper()}__")
+        else:
+            yield prefix + name.upper()
+
+
+def unknown_variables(environment: Iterable[str]) -> tuple[str, ...]:
+    """Variables that look like settings and are none.
+
+    They are no error: clusters set variables of their own for a service called `lectern`.
+    """
+    known = {*variables(), URL_VARIABLE, KEY_VARIABLE}
+    groups = {name.rpartition("__")[0] for name in known}  # may be given whole, as JSON
+    ours = (name for name in environment if name.upper().startswith(PREFIX))
+    others = (name for name in ours if not name.upper().startswith(f"{PREFIX}TEST_"))
+    return tuple(sorted(name for name in others if name.upper() not in known | groups))
+
+
+def _unknown(name: str) -> str:
+    nearest = get_close_matches(name.upper(), list(variables()), n=1, cutoff=0.7)
+    hint = f" Did you mean {nearest[0]}?" if nearest else ""
+    return f"There is no setting {name}.{hint}"
+
+
+def _warn(sentence: str) -> None:
+    console = Console(stderr=True, highlight=False)
+    console.print(f"Warning: {sentence} It is ignored.", markup=False, soft_wrap=True)
