@@ -3,20 +3,19 @@
     python -m reader.handbook
 
 Its names, figures and wordings are its own: nothing here is drawn from the pools or the wordings
-that the reader is trained on (tests/reader/test_handbook.py compares them).
+that the reader is trained on (tests/reader/test_invented.py compares them).
 """
 
 # ruff: noqa: E501  (one wording a line, however long)
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from reader.invented import Fact, Filler, Section, compose, save
+
 SEED = 1911
 FOLDER = Path(__file__).parent / "handbook"
-REFUSAL = "The document does not say."
-_PARAGRAPHS_A_SECTION = 4
 
 PEOPLE = (
     "Maren Vestergaard", "Idris Pemberton", "Saoirse Hallorann", "Callum MacAskill",
@@ -29,132 +28,196 @@ PIERS = ("Gannet Rock", "Skerrow Pier", "Lowgate Quay", "Inverkell Slip", "Mossd
 
 
 @dataclass(frozen=True)
-class Fact:
-    """Sentences of a section, and the question that they answer, if it is asked."""
+class Cast:
+    """People, times and extensions, drawn once for the whole handbook."""
 
-    text: str
-    question: str = ""
-    answer: str = ""
+    people: list[str]
+    sailings: list[str]
+    extensions: list[int]
 
 
-@dataclass(frozen=True)
-class Section:
-    """A heading, what it states, and the things that its ordinary sentences speak of."""
+def draw_cast(rng: Random) -> Cast:
+    """Draw who does what, when boats sail and which numbers are called."""
+    return Cast(
+        people=rng.sample(PEOPLE, len(PEOPLE)),
+        sailings=[f"{hour:02d}:{rng.randrange(2, 58):02d}" for hour in (6, 11, 16, 22)],
+        extensions=rng.sample(range(7102, 7990), 8),
+    )
 
-    heading: str
-    facts: tuple[Fact, ...]
-    things: tuple[str, ...]
+
+def _welcome_aboard(crew: Cast, rng: Random) -> Section:
+    return Section("Welcome aboard", (
+        Fact(f"Kittiwake Sound Ferries is a cooperative of {rng.randrange(130, 190)} members. "
+             f"It was set afloat in the spring of 1958 by two lighthouse families and a retired "
+             f"pilot, and its first boat, the {VESSELS[0]}, is now a museum."),
+        Fact(f"Our chair, {crew.people[0]}, greets every newcomer in person; the day-to-day business "
+             f"is steered by {crew.people[1]}, the general manager."),
+    ), ("the cooperative", "the founding story", "this booklet", "the old charter"))  # fmt: skip
+
+
+def _sailings(crew: Cast, rng: Random) -> Section:
+    del rng
+    return Section("Sailings", (
+        Fact(f"The early boat to {PIERS[1]} sails at {crew.sailings[0]}, the noon boat to "
+             f"{PIERS[2]} at {crew.sailings[1]}, and the mail boat to {PIERS[3]} at {crew.sailings[2]}."),
+        Fact(f"The night ferry to {PIERS[0]} casts off at {crew.sailings[3]} sharp and does not wait "
+             f"for late lorries.",
+             f"When does the night ferry to {PIERS[0]} leave?", crew.sailings[3]),
+        Fact(f"Between October and March the {VESSELS[2]} stays in dock, and the {VESSELS[3]} "
+             f"takes over her run."),
+    ), ("the timetable", "the gangway", "a late passenger", "the mooring rope"))  # fmt: skip
+
+
+def _watches_and_rest(crew: Cast, rng: Random) -> Section:
+    return Section("Watches and rest", (
+        Fact(f"A watch lasts {rng.choice((5, 6, 7))} hours. Between two watches a deckhand rests "
+             f"for no fewer than {rng.choice((10, 11, 13))} hours."),
+        Fact("Swapping a watch requires 36 hours of notice at the roster desk.",
+             "How many hours of notice does swapping a watch require?", "36 hours"),
+        Fact(f"The roster desk is staffed by {crew.people[2]} on weekdays and by {crew.people[3]} at "
+             f"weekends."),
+    ), ("the roster", "the watch below", "the bridge team", "the engine room"))  # fmt: skip
+
+
+def _holidays_and_sick_days(crew: Cast, rng: Random) -> Section:
+    return Section("Holidays and sick days", (
+        Fact(f"Full-time crew are entitled to {rng.randrange(27, 34)} days off each year, and "
+             f"part-time crew to {rng.randrange(14, 19)}."),
+        Fact(f"A sick crew member rings {crew.people[4]} before the first sailing. From the fourth day "
+             f"on, a doctor's note is wanted."),
+    ), ("a day off", "the holiday calendar", "a swap between friends", "the first sailing"))  # fmt: skip
+
+
+def _lifesaving_gear(crew: Cast, rng: Random) -> Section:
+    return Section("Lifesaving gear", (
+        Fact(f"Torn life jackets are mended by {crew.people[5]}, in the loft above the slip.",
+             "Who mends torn life jackets?", crew.people[5]),
+        Fact(f"Rafts are opened and repacked by an outside yard every {rng.choice((15, 21))} "
+             f"months. {crew.people[6]} signs the raft log."),
+        Fact(f"There are {rng.randrange(310, 390)} adult life jackets on the {VESSELS[1]} and "
+             f"{rng.randrange(41, 79)} for children."),
+    ), ("the life raft", "a flare", "the muster drill", "the lifeboat davit"))  # fmt: skip
+
+
+def _fog_ice_and_heavy_seas(crew: Cast, rng: Random) -> Section:
+    del crew
+    return Section("Fog, ice and heavy seas", (
+        Fact(f"Above wind force {rng.choice((8, 9))} nothing leaves {PIERS[4]}. The decision is "
+             f"the master's and nobody else's."),
+        Fact(f"When ice forms on deck, salt is taken from the grey bin at the stern; "
+             f"{rng.randrange(12, 29)} sacks are held in reserve."),
+    ), ("the radar", "the fog signal", "a following sea", "the lookout"))  # fmt: skip
+
+
+def _spills_fires_and_other_alarms(crew: Cast, rng: Random) -> Section:
+    return Section("Spills, fires and other alarms", (
+        Fact(f"Oil spills of any size are phoned through to extension {crew.extensions[0]}, day or night. "
+             f"Fires are phoned through to extension {crew.extensions[1]}, and injuries to extension "
+             f"{crew.extensions[2]}.",
+             "Which extension takes reports of oil spills?", str(crew.extensions[0])),
+        Fact(f"After an alarm {crew.people[7]} writes the report, and the insurers get it within "
+             f"{rng.choice((4, 9))} days."),
+    ), ("the alarm bell", "a hose", "the fire door", "the muster list"))  # fmt: skip
+
+
+def _money_and_receipts(crew: Cast, rng: Random) -> Section:
+    return Section("Money and receipts", (
+        Fact("Meals ashore are refunded up to £27.50 a day, and a bed for the night up to £94, "
+             "in both cases against a receipt.",
+             "Up to what amount are meals ashore refunded each day?", "£27.50"),
+        Fact(f"Receipts go into the blue folder by the last Thursday of the month; {crew.people[8]} "
+             f"in the purser's office pays them out."),
+        Fact(f"Purchases over £{rng.randrange(11, 19)}00 need two signatures."),
+    ), ("a receipt", "the petty cash", "the blue folder", "a purchase"))  # fmt: skip
+
+
+def _lost_property(crew: Cast, rng: Random) -> Section:
+    del rng
+    return Section("Lost property", (
+        Fact(f"Whatever passengers leave behind is held at the {PIERS[2]} ticket hatch for six "
+             f"weeks and afterwards given to the seamen's mission.",
+             "For how long is property that passengers leave behind held?", "six weeks"),
+        Fact(f"Passports and medicine are an exception: they go to the police the same evening. "
+             f"{crew.people[9]} keeps the lost-property book."),
+    ), ("an umbrella", "the ticket hatch", "a forgotten bag", "the lost-property book"))  # fmt: skip
+
+
+def _workshop_and_stores(crew: Cast, rng: Random) -> Section:
+    return Section("Workshop and stores", (
+        Fact(f"The winch cable on the {VESSELS[1]} is renewed after {rng.randrange(7, 10)}00 "
+             f"crossings, the one on the {VESSELS[4]} after {rng.randrange(11, 14)}00."),
+        Fact(f"The storekeeper, {crew.people[10]}, locks the iron shed every evening. Paint is stored "
+             f"there, never below deck.",
+             "Who locks the iron shed?", crew.people[10]),
+        Fact(f"Tools that cost more than £{rng.randrange(60, 90)} carry a stamped number."),
+    ), ("the iron shed", "a spanner", "the stores list", "the grinding wheel"))  # fmt: skip
+
+
+def _learning_on_the_job(crew: Cast, rng: Random) -> Section:
+    return Section("Learning on the job", (
+        Fact(f"First-aid certificates have to be renewed after {rng.choice((26, 30))} months and "
+             f"radio licences after {rng.choice((50, 56))}."),
+        Fact(f"{crew.people[11]} runs the rope-work evenings, which are open to all crew and cost "
+             f"nothing."),
+    ), ("an apprentice", "the rope-work evening", "a certificate", "the classroom"))  # fmt: skip
+
+
+def _passengers_with_special_needs(crew: Cast, rng: Random) -> Section:
+    return Section("Passengers with special needs", (
+        Fact(f"Wheelchair users board first and are met by {crew.people[12]}. The ramp bears "
+             f"{rng.randrange(310, 460)} kilos."),
+        Fact(f"Dogs travel free of charge, horses for £{rng.randrange(31, 48)}."),
+    ), ("the ramp", "an elderly passenger", "a guide dog", "the quiet saloon"))  # fmt: skip
+
+
+def _galley_and_cabins(crew: Cast, rng: Random) -> Section:
+    return Section("Galley and cabins", (
+        Fact(f"Supper on the {VESSELS[3]} is served until {rng.choice(('20:50', '21:10'))}. The "
+             f"cook, {crew.people[13]}, wants to hear of allergies before casting off."),
+        Fact(f"A cabin on the long run costs £{rng.randrange(52, 69)} for members and "
+             f"£{rng.randrange(81, 99)} for guests."),
+    ), ("the galley", "a bunk", "the coffee urn", "the crew mess"))  # fmt: skip
+
+
+def _computers_radio_and_paper(crew: Cast, rng: Random) -> Section:
+    return Section("Computers, radio and paper", (
+        Fact(f"The ship's network is called {rng.choice(('Halyard', 'Bowsprit'))} and is run by "
+             f"{crew.people[14]}. Forgotten passwords are reset at the roster desk."),
+        Fact(f"Logbooks are kept for {rng.choice((12, 17))} years in the loft above the "
+             f"sailmaker's."),
+    ), ("the logbook", "a chart", "the radio", "the printer"))  # fmt: skip
+
+
+def _leaving_us(crew: Cast, rng: Random) -> Section:
+    return Section("Leaving us", (
+        Fact(f"Whoever leaves gives {rng.choice(('five', 'seven'))} weeks' warning in writing and "
+             f"hands oilskins and whistle to {crew.people[15]}."),
+    ), ("a farewell", "the oilskin coat", "the last watch", "a reference"))  # fmt: skip
+
+
+_SECTIONS = (
+    _welcome_aboard,
+    _sailings,
+    _watches_and_rest,
+    _holidays_and_sick_days,
+    _lifesaving_gear,
+    _fog_ice_and_heavy_seas,
+    _spills_fires_and_other_alarms,
+    _money_and_receipts,
+    _lost_property,
+    _workshop_and_stores,
+    _learning_on_the_job,
+    _passengers_with_special_needs,
+    _galley_and_cabins,
+    _computers_radio_and_paper,
+    _leaving_us,
+)
 
 
 def sections(rng: Random) -> tuple[Section, ...]:
     """All sections, with people and figures drawn once."""
-    people = rng.sample(PEOPLE, len(PEOPLE))
-    sailings = [f"{hour:02d}:{rng.randrange(2, 58):02d}" for hour in (6, 11, 16, 22)]
-    numbers = rng.sample(range(7102, 7990), 8)
-    return (
-        Section("Welcome aboard", (
-            Fact(f"Kittiwake Sound Ferries is a cooperative of {rng.randrange(130, 190)} members. "
-                 f"It was set afloat in the spring of 1958 by two lighthouse families and a retired "
-                 f"pilot, and its first boat, the {VESSELS[0]}, is now a museum."),
-            Fact(f"Our chair, {people[0]}, greets every newcomer in person; the day-to-day business "
-                 f"is steered by {people[1]}, the general manager."),
-        ), ("the cooperative", "the founding story", "this booklet", "the old charter")),
-        Section("Sailings", (
-            Fact(f"The early boat to {PIERS[1]} sails at {sailings[0]}, the noon boat to "
-                 f"{PIERS[2]} at {sailings[1]}, and the mail boat to {PIERS[3]} at {sailings[2]}."),
-            Fact(f"The night ferry to {PIERS[0]} casts off at {sailings[3]} sharp and does not wait "
-                 f"for late lorries.",
-                 f"When does the night ferry to {PIERS[0]} leave?", sailings[3]),
-            Fact(f"Between October and March the {VESSELS[2]} stays in dock, and the {VESSELS[3]} "
-                 f"takes over her run."),
-        ), ("the timetable", "the gangway", "a late passenger", "the mooring rope")),
-        Section("Watches and rest", (
-            Fact(f"A watch lasts {rng.choice((5, 6, 7))} hours. Between two watches a deckhand rests "
-                 f"for no fewer than {rng.choice((10, 11, 13))} hours."),
-            Fact("Swapping a watch requires 36 hours of notice at the roster desk.",
-                 "How many hours of notice does swapping a watch require?", "36 hours"),
-            Fact(f"The roster desk is staffed by {people[2]} on weekdays and by {people[3]} at "
-                 f"weekends."),
-        ), ("the roster", "the watch below", "the bridge team", "the engine room")),
-        Section("Holidays and sick days", (
-            Fact(f"Full-time crew are entitled to {rng.randrange(27, 34)} days off each year, and "
-                 f"part-time crew to {rng.randrange(14, 19)}."),
-            Fact(f"A sick crew member rings {people[4]} before the first sailing. From the fourth day "
-                 f"on, a doctor's note is wanted."),
-        ), ("a day off", "the holiday calendar", "a swap between friends", "the first sailing")),
-        Section("Lifesaving gear", (
-            Fact(f"Torn life jackets are mended by {people[5]}, in the loft above the slip.",
-                 "Who mends torn life jackets?", people[5]),
-            Fact(f"Rafts are opened and repacked by an outside yard every {rng.choice((15, 21))} "
-                 f"months. {people[6]} signs the raft log."),
-            Fact(f"There are {rng.randrange(310, 390)} adult life jackets on the {VESSELS[1]} and "
-                 f"{rng.randrange(41, 79)} for children."),
-        ), ("the life raft", "a flare", "the muster drill", "the lifeboat davit")),
-        Section("Fog, ice and heavy seas", (
-            Fact(f"Above wind force {rng.choice((8, 9))} nothing leaves {PIERS[4]}. The decision is "
-                 f"the master's and nobody else's."),
-            Fact(f"When ice forms on deck, salt is taken from the grey bin at the stern; "
-                 f"{rng.randrange(12, 29)} sacks are held in reserve."),
-        ), ("the radar", "the fog signal", "a following sea", "the lookout")),
-        Section("Spills, fires and other alarms", (
-            Fact(f"Oil spills of any size are phoned through to extension {numbers[0]}, day or night. "
-                 f"Fires are phoned through to extension {numbers[1]}, and injuries to extension "
-                 f"{numbers[2]}.",
-                 "Which extension takes reports of oil spills?", str(numbers[0])),
-            Fact(f"After an alarm {people[7]} writes the report, and the insurers get it within "
-                 f"{rng.choice((4, 9))} days."),
-        ), ("the alarm bell", "a hose", "the fire door", "the muster list")),
-        Section("Money and receipts", (
-            Fact("Meals ashore are refunded up to £27.50 a day, and a bed for the night up to £94, "
-                 "in both cases against a receipt.",
-                 "Up to what amount are meals ashore refunded each day?", "£27.50"),
-            Fact(f"Receipts go into the blue folder by the last Thursday of the month; {people[8]} "
-                 f"in the purser's office pays them out."),
-            Fact(f"Purchases over £{rng.randrange(11, 19)}00 need two signatures."),
-        ), ("a receipt", "the petty cash", "the blue folder", "a purchase")),
-        Section("Lost property", (
-            Fact(f"Whatever passengers leave behind is held at the {PIERS[2]} ticket hatch for six "
-                 f"weeks and afterwards given to the seamen's mission.",
-                 "For how long is property that passengers leave behind held?", "six weeks"),
-            Fact(f"Passports and medicine are an exception: they go to the police the same evening. "
-                 f"{people[9]} keeps the lost-property book."),
-        ), ("an umbrella", "the ticket hatch", "a forgotten bag", "the lost-property book")),
-        Section("Workshop and stores", (
-            Fact(f"The winch cable on the {VESSELS[1]} is renewed after {rng.randrange(7, 10)}00 "
-                 f"crossings, the one on the {VESSELS[4]} after {rng.randrange(11, 14)}00."),
-            Fact(f"The storekeeper, {people[10]}, locks the iron shed every evening. Paint is stored "
-                 f"there, never below deck.",
-                 "Who locks the iron shed?", people[10]),
-            Fact(f"Tools that cost more than £{rng.randrange(60, 90)} carry a stamped number."),
-        ), ("the iron shed", "a spanner", "the stores list", "the grinding wheel")),
-        Section("Learning on the job", (
-            Fact(f"First-aid certificates have to be renewed after {rng.choice((26, 30))} months and "
-                 f"radio licences after {rng.choice((50, 56))}."),
-            Fact(f"{people[11]} runs the rope-work evenings, which are open to all crew and cost "
-                 f"nothing."),
-        ), ("an apprentice", "the rope-work evening", "a certificate", "the classroom")),
-        Section("Passengers with special needs", (
-            Fact(f"Wheelchair users board first and are met by {people[12]}. The ramp bears "
-                 f"{rng.randrange(310, 460)} kilos."),
-            Fact(f"Dogs travel free of charge, horses for £{rng.randrange(31, 48)}."),
-        ), ("the ramp", "an elderly passenger", "a guide dog", "the quiet saloon")),
-        Section("Galley and cabins", (
-            Fact(f"Supper on the {VESSELS[3]} is served until {rng.choice(('20:50', '21:10'))}. The "
-                 f"cook, {people[13]}, wants to hear of allergies before casting off."),
-            Fact(f"A cabin on the long run costs £{rng.randrange(52, 69)} for members and "
-                 f"£{rng.randrange(81, 99)} for guests."),
-        ), ("the galley", "a bunk", "the coffee urn", "the crew mess")),
-        Section("Computers, radio and paper", (
-            Fact(f"The ship's network is called {rng.choice(('Halyard', 'Bowsprit'))} and is run by "
-                 f"{people[14]}. Forgotten passwords are reset at the roster desk."),
-            Fact(f"Logbooks are kept for {rng.choice((12, 17))} years in the loft above the "
-                 f"sailmaker's."),
-        ), ("the logbook", "a chart", "the radio", "the printer")),
-        Section("Leaving us", (
-            Fact(f"Whoever leaves gives {rng.choice(('five', 'seven'))} weeks' warning in writing and "
-                 f"hands oilskins and whistle to {people[15]}."),
-        ), ("a farewell", "the oilskin coat", "the last watch", "a reference")),
-    )  # fmt: skip
+    crew = draw_cast(rng)
+    return tuple(write(crew, rng) for write in _SECTIONS)
 
 
 _SENTENCES = (
@@ -196,57 +259,14 @@ _OPENERS = ("", "", "", "As ever, ", "To be fair, ", "Now and then somebody asks
 def write_handbook(seed: int = SEED) -> tuple[str, list[dict[str, str]]]:
     """The handbook's text and its questions with answers; the last one has none in the text."""
     rng = Random(seed)
-    parts = ["# Kittiwake Sound Ferries: Handbook for Crew and Shore Staff"]
-    questions: list[dict[str, str]] = []
-    for number, section in enumerate(sections(rng), 1):
-        parts.append(f"## {number}. {section.heading}")
-        parts.extend(_paragraphs(section, rng))
-        questions += [
-            {"question": fact.question, "answer": fact.answer}
-            for fact in section.facts
-            if fact.question
-        ]
-    questions.append(
-        {"question": f"How many cabins are there on the {VESSELS[4]}?", "answer": REFUSAL}
-    )
-    return "\n\n".join(parts) + "\n", questions
-
-
-def _paragraphs(section: Section, rng: Random) -> list[str]:
-    """Each fact inside a paragraph of its own, and paragraphs that state nothing between them."""
-    paragraphs = [
-        f"{_talk(section, rng, rng.randint(1, 3))} {fact.text} {_talk(section, rng, rng.randint(1, 3))}"
-        for fact in section.facts
-    ]
-    for _ in range(_PARAGRAPHS_A_SECTION):
-        place = rng.randint(0, len(paragraphs))
-        paragraphs.insert(place, _talk(section, rng, rng.randint(4, 7)))
-    return paragraphs
-
-
-def _talk(section: Section, rng: Random, num_sentences: int) -> str:
-    return " ".join(
-        _sentence(template, section, rng) for template in rng.sample(_SENTENCES, num_sentences)
-    )
-
-
-def _sentence(template: str, section: Section, rng: Random) -> str:
-    text = template.format(*rng.sample(section.things, 2))
-    opener = rng.choice(_OPENERS)
-    if not opener or opener.endswith(". "):
-        return opener + text[0].upper() + text[1:]
-    return opener + (text[0].lower() + text[1:])
-
-
-def main() -> None:
-    """Write the handbook and its questions into the tree."""
-    text, questions = write_handbook()
-    FOLDER.mkdir(exist_ok=True)
-    (FOLDER / "handbook.md").write_text(text)
-    (FOLDER / "questions.json").write_text(
-        json.dumps(questions, indent=2, ensure_ascii=False) + "\n"
+    return compose(
+        "# Kittiwake Sound Ferries: Handbook for Crew and Shore Staff",
+        sections(rng),
+        Filler(_SENTENCES, _OPENERS, paragraphs=4),
+        f"How many cabins are there on the {VESSELS[4]}?",
+        rng,
     )
 
 
 if __name__ == "__main__":
-    main()
+    save(FOLDER, "handbook.md", *write_handbook())

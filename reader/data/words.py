@@ -1,4 +1,4 @@
-"""Word pools. The handbook of the demo draws from pools of its own (reader/handbook.py)."""
+"""Word pools. The invented documents draw from pools of their own (reader/handbook.py, manual.py)."""
 
 # ruff: noqa: E501  (one wording a line, however long)
 

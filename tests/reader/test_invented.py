@@ -1,22 +1,50 @@
-"""The demo's handbook: long enough, honest, and foreign to the training data."""
+"""The invented documents: long enough, honest, and foreign to the training data."""
 
 import json
 import re
+from functools import cache
+from itertools import product
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 from tokenizers import Tokenizer
 
-from reader import handbook
-from reader.data import wordings, words
+from reader import handbook, manual
+from reader.data import frames, wordings, words
 from reader.data.attributes import ATTRIBUTES
 from reader.data.lines import LINE_QUESTIONS
 from reader.data.scenes import scenes
+from reader.data.wordings import REFUSAL
 
 WEIGHTS = Path(handbook.__file__).parent / "weights"
-TEXT, QUESTIONS = handbook.write_handbook()
 _GENERIC_WORDS = 3  # a pattern with fewer words of its own fits nearly every sentence
+
+
+def document(module, file, written, sections):
+    text, questions = written
+    return SimpleNamespace(
+        file=module.FOLDER / file,
+        asked=json.loads((module.FOLDER / "questions.json").read_text()),
+        text=text,
+        questions=questions,
+        facts=[fact for section in sections for fact in section.facts],
+    )
+
+
+DOCUMENTS = {
+    "handbook": document(
+        handbook,
+        "handbook.md",
+        handbook.write_handbook(),
+        handbook.sections(Random(handbook.SEED)),
+    ),
+    "manual": document(
+        manual, "manual.md", manual.write_manual(), manual.sections(Random(manual.SEED))
+    ),
+}
+QUESTIONS = [one["question"] for each in DOCUMENTS.values() for one in each.questions]
 
 
 def as_regex(pattern: str) -> re.Pattern[str]:
@@ -33,69 +61,95 @@ def own_words(pattern: str) -> int:
     )
 
 
-def training_patterns() -> list[str]:
-    found = [*wordings.STATEMENTS, *wordings.QUESTIONS, *LINE_QUESTIONS]
+@cache
+def training_patterns() -> list[tuple[str, re.Pattern[str]]]:
+    found = [
+        *wordings.STATEMENTS, *wordings.QUESTIONS, *wordings.TWO_HOP_QUESTIONS,
+        *wordings.LIST_QUESTIONS, *wordings.LIST_STATEMENTS, *wordings.SAME_AS_STATEMENTS,
+        *wordings.SEVERAL_KEYS_QUESTIONS, *wordings.SEVERAL_ATTRIBUTES_QUESTIONS,
+        *wordings.FIRST_OF_MANY, *wordings.NEXT_OF_MANY, *frames.SUBJECT_QUESTIONS,
+        *frames.SUBJECT_STATEMENTS, *LINE_QUESTIONS,
+    ]  # fmt: skip
+    found += composed(frames.QUESTION_FRAMES, frames.NOUN_PHRASES)
+    found += composed(frames.PREDICATES, frames.NOUN_PHRASES)
+    found += composed(wordings.LIST_FRAMES, wordings.LIST_PHRASES)
+    for typed in (*frames.TYPED_QUESTIONS.values(), *frames.TYPED_PREDICATES.values()):
+        found += composed(typed, frames.NOUN_PHRASES)
     for attribute in ATTRIBUTES:
         found += [*attribute.statements, *attribute.questions]
     for scene in scenes():
         found += [*scene.statements, *(text for text, _ in scene.questions)]
-    return [pattern for pattern in found if own_words(pattern) >= _GENERIC_WORDS]
+    return [
+        (pattern, as_regex(pattern))
+        for pattern in sorted(set(found))
+        if own_words(pattern) >= _GENERIC_WORDS
+    ]
+
+
+def composed(pool: tuple[str, ...], phrases: tuple[str, ...]) -> list[str]:
+    return [frames.compose(frame, phrase) for frame, phrase in product(pool, phrases)]
+
+
+def fitting(text: str) -> list[str]:
+    return [pattern for pattern, regex in training_patterns() if regex.fullmatch(text)]
 
 
 def asked_sentences() -> list[str]:
     """The sentences that hold the answers."""
-    facts = [fact for section in handbook.sections(Random(handbook.SEED)) for fact in section.facts]
     parts = [
         (part.rstrip(".;"), fact.answer)
-        for fact in facts
+        for each in DOCUMENTS.values()
+        for fact in each.facts
         if fact.question
         for part in re.split(r"(?<=[.;])\s+", fact.text)
     ]
     return [part for part, answer in parts if answer in part]
 
 
-def test_the_files_in_the_tree_are_what_the_generator_writes():
-    assert (handbook.FOLDER / "handbook.md").read_text() == TEXT
-    assert json.loads((handbook.FOLDER / "questions.json").read_text()) == QUESTIONS
+@pytest.fixture(params=DOCUMENTS.values(), ids=DOCUMENTS)
+def invented(request):
+    return request.param
 
 
-def test_it_is_longer_than_ten_thousand_tokens():
+def test_the_files_in_the_tree_are_what_the_generator_writes(invented):
+    assert invented.file.read_text() == invented.text
+    assert invented.asked == invented.questions
+
+
+def test_it_is_longer_than_ten_thousand_tokens(invented):
     tokenizer = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
-    assert len(tokenizer.encode(TEXT, add_special_tokens=False).ids) >= 10_000
+    assert len(tokenizer.encode(invented.text, add_special_tokens=False).ids) >= 10_000
 
 
-def test_seven_of_eight_answers_stand_in_the_text_once_and_one_is_missing():
-    answers = [question["answer"] for question in QUESTIONS]
+def test_seven_of_eight_answers_stand_in_the_text_once_and_one_is_missing(invented):
+    answers = [question["answer"] for question in invented.questions]
     assert len(answers) == 8
-    assert answers.count(handbook.REFUSAL) == 1
-    for answer in set(answers) - {handbook.REFUSAL}:
-        assert answer in TEXT
+    assert answers.count(REFUSAL) == 1
+    for answer in set(answers) - {REFUSAL}:
+        assert invented.text.count(answer) == 1
 
 
-@pytest.mark.parametrize("question", [one["question"] for one in QUESTIONS])
+@pytest.mark.parametrize("question", QUESTIONS)
 def test_no_training_wording_asks_one_of_its_questions(question):
-    fitting = [pattern for pattern in training_patterns() if as_regex(pattern).fullmatch(question)]
-    assert fitting == []
+    assert fitting(question) == []
 
 
-def test_no_training_wording_states_one_of_its_facts():
-    patterns = [(pattern, as_regex(pattern)) for pattern in training_patterns()]
-    fitting = [
-        (pattern, sentence)
-        for sentence in asked_sentences()
-        for pattern, regex in patterns
-        if regex.fullmatch(sentence)
-    ]
-    assert fitting == []
+@pytest.mark.parametrize("sentence", asked_sentences())
+def test_no_training_wording_states_one_of_its_facts(sentence):
+    assert fitting(sentence) == []
 
 
-def test_the_disjointness_check_can_fail():
-    sentence = "The Lorbach Foundation is led by Otto Kelmer"
-    assert any(as_regex(pattern).fullmatch(sentence) for pattern in training_patterns())
+@pytest.mark.parametrize(
+    "text",
+    ["The Lorbach Foundation is led by Otto Kelmer", "I forgot the fee listed for the old mill."],
+)
+def test_the_disjointness_check_can_fail(text):
+    assert fitting(text)
 
 
 def test_its_names_are_not_in_the_training_pools():
-    first_names, surnames = zip(*(name.split(" ", 1) for name in handbook.PEOPLE), strict=True)
+    people = (*handbook.PEOPLE, *manual.PEOPLE)
+    first_names, surnames = zip(*(name.split(" ", 1) for name in people), strict=True)
     assert not set(first_names) & set(words.FIRST_NAMES)
     made = re.compile(
         f"(?:{'|'.join(words.STARTS)})(?:{'|'.join(words.MIDDLES)})?(?:{'|'.join(words.ENDS)})"
