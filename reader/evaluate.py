@@ -1,20 +1,23 @@
-"""Measure the reader: greedy free-running answers, exact match with 95 % Wilson intervals.
+"""Measure the reader: greedy free-running answers with 95 % intervals.
 
-    python -m reader.evaluate --weights reader/weights --data DIR --out bench/results/reader.json
+    python -m reader.evaluate --data DIR --out bench/results/reader.json
 
 Documents are made of the four books that neither the tokenizer nor the model has seen; names of
-persons, places and things come from the side of the split that training never draws. DIR holds
-`books/` and, for the natural questions, `squad/`.
+persons, places and things come from the side of the split that training never draws; SQuAD's
+articles too. The documents that are shipped with the reader come last. DIR holds `books/` and
+`squad/`. Documents are examined in parallel, on all GPUs; the result is written after each cell.
 """
 
 import argparse
 import json
+import multiprocessing as mp
+import os
 import platform
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from math import sqrt
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,244 +27,225 @@ import tokenizers
 import torch
 from tokenizers import Tokenizer
 
-from reader.data import plants
-from reader.data.documents import Composer, Encoder, Sources, weave
-from reader.data.feed import vocabulary_of
-from reader.data.haystack import BoundaryTable
-from reader.data.natural import load_squad
-from reader.data.plants import Chunk, Plant, Question
-from reader.data.speech import Voice
+from reader.cells import cells
 from reader.data.split import HELD_OUT_BOOKS
 from reader.data.wordings import REFUSAL
-from reader.decode import answer, read
-from reader.model import Reader
-from reader.prepare import read_books, tokenize_all
-from reader.tokenizer import DOCUMENT_ID
+from reader.examiner import (
+    QUESTIONS_A_DOCUMENT,
+    QUESTIONS_A_PARAGRAPH,
+    Examiner,
+    Natural,
+    Sheet,
+    held_out_sources,
+    shipped,
+)
+from reader.scoring import Mark, row_of
 from reader.weights import load_weights
 
-QUESTIONS_A_DOCUMENT = 20
-_MAX_TOKENS = 90
-# Wordings as in training, names that training never drew; and wordings that it never used either.
-_SEEN = Voice(wordings="train", held_out=True, refusals=0.0, extras=0.0)
-_HELD_OUT = replace(_SEEN, wordings="held_out")
-PlantMaker = Callable[[Random], Plant]
+FOLDER = Path(__file__).parent
+PARAGRAPH, ARTICLE = "SQuAD, paragraph alone", "SQuAD, whole article"
+OWN = 0  # the length of documents that are as long as they are
+_BAR_LENGTH = 16_384
+_WORKERS_A_GPU = 4
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One row of the table: what is planted and which of its questions count."""
+@dataclass(frozen=True, order=True)
+class Task:
+    """One document to be examined: the how-manieth of a cell at a length."""
 
-    name: str
-    make: PlantMaker
-    kinds: tuple[str, ...]
-    lengths: tuple[int, ...] = (16_384,)
-
-
-@dataclass(frozen=True)
-class Score:
-    """How often the answer was right, and how often it was a false refusal."""
-
-    cell: str
     length: int
-    num_questions: int
-    num_right: int
-    num_refused: int
-
-    def row(self) -> dict[str, Any]:
-        """As a JSON object."""
-        low, high = wilson(self.num_right, self.num_questions)
-        return {
-            "cell": self.cell,
-            "document_tokens": self.length,
-            "questions": self.num_questions,
-            "exact_match": round(self.num_right / max(1, self.num_questions), 4),
-            "interval_95": [round(low, 4), round(high, 4)],
-            "refused": round(self.num_refused / max(1, self.num_questions), 4),
-        }
+    cell: str
+    number: int
 
 
-def wilson(right: int, total: int, z: float = 1.96) -> tuple[float, float]:
-    """Wilson's interval for a share; (0, 1) without questions."""
-    if total == 0:
-        return 0.0, 1.0
-    share = right / total
-    middle = (share + z * z / (2 * total)) / (1 + z * z / total)
-    spread = z * sqrt(share * (1 - share) / total + z * z / (4 * total * total))
-    spread /= 1 + z * z / total
-    return max(0.0, middle - spread), min(1.0, middle + spread)
+@dataclass(frozen=True)
+class Plan:
+    """What is to be measured.
 
+    Attributes:
+        cells: names, or none for all.
+        lengths: in tokens, or none for all.
+        questions: at least, in each cell.
+        theta: rotary base, if not the weights' own.
+        workers: processes, spread over the GPUs.
+    """
 
-def normalise(text: str) -> str:
-    """Case, runs of whitespace and a final full stop do not count."""
-    return " ".join(text.lower().split()).rstrip(".").rstrip()
+    weights: Path
+    data: Path
+    device: str
+    cells: tuple[str, ...] = ()
+    lengths: tuple[int, ...] = ()
+    questions: int = 200
+    seed: int = 1
+    theta: float | None = None
+    workers: int = 1
 
-
-def single_plants(voice: Voice) -> PlantMaker:
-    """Facts of their own."""
-    return lambda rng: plants.plant_single(rng, voice)
-
-
-def cells() -> tuple[Cell, ...]:
-    """The table's rows: the bars first, then what shows the limits."""
-    bars, missing = (4096, 16_384, 32_768), replace(_SEEN, refusals=1.0)
-
-    def near_misses(rng: Random) -> Plant:
-        makers: tuple[PlantMaker, ...] = (
-            lambda rng: plants.plant_single(rng, missing),
-            lambda rng: plants.plant_crowd(rng, missing, rng.randint(2, 8)),
-            lambda rng: plants.plant_portrait(rng, missing, rng.randint(2, 6)),
-            lambda rng: plants.plant_scene(rng, missing),
+    def tasks(self) -> list[Task]:
+        """All documents, the longest first."""
+        planted = [(cell.name, length, QUESTIONS_A_DOCUMENT) for cell in cells()
+                   for length in cell.lengths]  # fmt: skip
+        natural = [(PARAGRAPH, OWN, QUESTIONS_A_PARAGRAPH), (ARTICLE, OWN, QUESTIONS_A_DOCUMENT)]
+        own = [(folder.name, OWN, self.questions) for folder in shipped_folders()]
+        return sorted(
+            (
+                Task(length, name, number)
+                for name, length, most in (*planted, *natural, *own)
+                if name in (self.cells or (name,)) and length in (self.lengths or (length,))
+                for number in range(-(-self.questions // most))
+            ),
+            key=lambda task: (-task.length, task.cell, task.number),
         )
-        return rng.choice(makers)(rng)
-
-    def crowd(least: int, most: int, voice: Voice = _SEEN) -> PlantMaker:
-        return lambda rng: plants.plant_crowd(rng, voice, rng.randint(least, most))
-
-    return (
-        Cell("single", single_plants(_SEEN), ("single",), bars),
-        Cell("same attribute", crowd(2, 8), ("same attribute",), bars),
-        Cell("same entity", lambda rng: plants.plant_portrait(rng, _SEEN, rng.randint(2, 8)),
-             ("same entity",), bars),
-        Cell("unanswerable", near_misses, ("unanswerable",), bars),
-        Cell("single, held-out wordings", single_plants(_HELD_OUT), ("single",)),
-        Cell("same attribute, held-out wordings", crowd(2, 8, _HELD_OUT), ("same attribute",)),
-        Cell("same entity, held-out wordings",
-             lambda rng: plants.plant_portrait(rng, _HELD_OUT, rng.randint(2, 8)),
-             ("same entity",)),
-        Cell("rules and events", lambda rng: plants.plant_scene(rng, _SEEN), ("scene",)),
-        Cell("crowd of 32", crowd(32, 32), ("crowd",)),
-        Cell("two hop", lambda rng: plants.plant_two_hop(rng, _SEEN), ("two hop",)),
-        Cell("pass phrase, 1 to 8 words",
-             lambda rng: plants.plant_pass_phrase(rng, _SEEN, rng.randint(1, 8)), ("pass phrase",)),
-        Cell("pass phrase, 32 words", lambda rng: plants.plant_pass_phrase(rng, _SEEN, 32),
-             ("pass phrase",)),
-        Cell("list", lambda rng: plants.plant_list(rng, _SEEN), ("list",)),
-        Cell("table", lambda rng: plants.plant_table(rng, _SEEN), ("table",)),
-        Cell("assignment", lambda rng: plants.plant_config(rng, _SEEN), ("assignment",)),
-        Cell("chain of two", lambda rng: plants.plant_config(rng, _SEEN), ("chain",)),
-        Cell("two keys",
-             lambda rng: plants.plant_crowd(rng, replace(_SEEN, extras=1.0), rng.randint(2, 8)),
-             ("two keys",)),
-    )  # fmt: skip
 
 
-class Examiner:
-    """Makes documents of an exact length and scores the reader's answers."""
-
-    def __init__(self, reader: Reader, tokenizer: Tokenizer, sources: Sources) -> None:
-        self._reader, self._tokenizer = reader, tokenizer
-        self._encoder = Encoder(tokenizer)
-        self._composer = Composer(self._encoder, sources, _SEEN)
-
-    def score(self, cell: Cell, length: int, num_questions: int, seed: int) -> Score:
-        """Ask at least num_questions of one cell; every question comes first after its document."""
-        rng, asked, right, refused = Random(f"{cell.name} {length} {seed}"), 0, 0, 0
-        while asked < num_questions:
-            document, questions = self.document(cell, length, rng)
-            given = self.answers(document, [question.text for question in questions])
-            for question, text in zip(questions, given, strict=True):
-                asked += 1
-                right += normalise(text) == normalise(question.answer)
-                refused += normalise(text) == normalise(REFUSAL)
-        return Score(cell.name, length, asked, right, refused)
-
-    def document(self, cell: Cell, length: int, rng: Random) -> tuple[str, list[Question]]:
-        """A document of about `length` tokens and the questions that count."""
-        chunks: list[Chunk] = []
-        questions: list[Question] = []
-        while len(questions) < QUESTIONS_A_DOCUMENT:
-            plant = cell.make(rng)
-            chunks.extend(plant.chunks)
-            questions.extend(one for one in plant.questions if one.kind in cell.kinds)
-        rng.shuffle(questions)
-        pieces = self._encoder.chunks(chunks)
-        room = length - 1 - sum(len(piece.ids) for piece in pieces)
-        ids = weave(self._composer.haystack(max(room, 200), rng), pieces, rng)
-        return self._tokenizer.decode(ids.tolist()), questions[:QUESTIONS_A_DOCUMENT]
-
-    def answers(self, document: str, questions: list[str]) -> list[str]:
-        """Greedy answers; the text is tokenized as in serving."""
-        ids = [DOCUMENT_ID, *self._encoder.texts([document])[0]]
-        found = answer(
-            self._reader, read(self._reader, ids), self._encoder.texts(questions), _MAX_TOKENS
-        )
-        return [self._tokenizer.decode(one) for one in found]
-
-    def natural(self, data: Path, num_questions: int, seed: int) -> Iterator[Score]:
-        """SQuAD articles never trained on: the paragraph alone, and its whole article."""
-        articles = load_squad(data / "squad" / "train-v1.1.json.gz", held_out=True)
-        for name, is_alone in (("SQuAD, paragraph alone", True), ("SQuAD, whole article", False)):
-            rng, asked, right, refused = Random(f"{name} {seed}"), 0, 0, 0
-            while asked < num_questions:
-                article = rng.choice(articles)
-                passage = rng.choice(article.passages)
-                texts = [passage.text] if is_alone else [one.text for one in article.passages]
-                pairs = passage.questions[:5]
-                given = self.answers("\n".join(texts)[:120_000], [text for text, _ in pairs])
-                asked += len(pairs)
-                right += sum(
-                    normalise(text) == normalise(pair[1])
-                    for text, pair in zip(given, pairs, strict=True)
-                )
-                refused += sum(normalise(text) == normalise(REFUSAL) for text in given)
-            yield Score(name, 0, asked, right, refused)
+def shipped_folders() -> list[Path]:
+    """Folders of the documents with questions that are shipped with the reader."""
+    return sorted(file.parent for file in FOLDER.glob("*/questions.json"))
 
 
-def held_out_sources(data: Path, tokenizer: Tokenizer) -> Sources:
-    """The books that are kept for evaluation."""
-    books = {name: text for name, text in read_books(data).items() if name in HELD_OUT_BOOKS}
-    table = BoundaryTable(vocabulary_of(tokenizer))
-    ids = tokenize_all(tokenizer, books)
-    return Sources([table.haystack(name, ids[name]) for name in books], [1.0] * len(books), [])
+def evaluate(plan: Plan, out: Path) -> Iterator[tuple[int, int]]:
+    """Measure and write the table as it grows; gives documents done and in all as it goes."""
+    tasks, result = plan.tasks(), {"about": _about(plan), "cells": {}}
+    open_tasks, marks = defaultdict(set), defaultdict(list)
+    for task in tasks:
+        open_tasks[task.cell, task.length].add(task)
+    for done, (task, found) in enumerate(examine(plan, tasks), 1):
+        place = task.cell, task.length
+        open_tasks[place].remove(task)
+        marks[place].append(found)
+        if not open_tasks[place]:
+            row = row_of([one for sheet in marks[place] for one in sheet], len(marks[place]))
+            result["cells"].setdefault(task.cell, {})[_length_name(task.length)] = row
+            result["false_refusals"] = _false_refusals(marks)
+            write_result(result, out)  # a run that is cut off keeps what it has
+            print(_line(task, row), flush=True)
+        yield done, len(tasks)
 
 
-def evaluate(options: argparse.Namespace) -> dict[str, Any]:
-    """Score all cells; print and write the table as it grows."""
-    device = options.device
-    reader = load_weights(options.weights).to(device)
-    reader = reader.bfloat16() if device == "cuda" else reader
-    tokenizer = Tokenizer.from_file(str(options.weights / "tokenizer.json"))
-    examiner = Examiner(reader, tokenizer, held_out_sources(options.data, tokenizer))
-    result: dict[str, Any] = {"about": _about(options), "rows": []}
-    for score in _scores(examiner, options):
-        result["rows"].append(score.row())
-        print(_line(result["rows"][-1]), flush=True)
-        write_result(result, options.out)  # a run that is cut off keeps what it has
-    return result
+def examine(plan: Plan, tasks: Sequence[Task]) -> Iterator[tuple[Task, list[Mark]]]:
+    """Examine documents, in parallel processes if the plan has several workers."""
+    if plan.workers == 1:
+        board = Board(plan, plan.device)
+        for task in tasks:
+            yield task, board.examine(task)
+        return
+    context = mp.get_context("spawn")
+    waiting: mp.Queue[Task | None] = context.Queue()
+    found: mp.Queue[tuple[Task, list[Mark]]] = context.Queue()
+    for item in (*tasks, *[None] * plan.workers):
+        waiting.put(item)
+    processes = [
+        context.Process(target=_work, args=(plan, _device(plan, place), waiting, found))
+        for place in range(plan.workers)
+    ]
+    for process in processes:
+        process.start()
+    try:
+        for _ in tasks:
+            yield _next(found, processes)
+    finally:
+        for process in processes:
+            process.terminate()
 
 
-def _scores(examiner: Examiner, options: argparse.Namespace) -> Iterator[Score]:
-    for cell in cells():
-        for length in cell.lengths:
-            if length <= options.longest and not (options.bars and len(cell.lengths) == 1):
-                yield examiner.score(cell, length, options.questions, options.seed)
-    if not options.bars:
-        yield from examiner.natural(options.data, options.questions, options.seed)
+class Board:
+    """Everything that a process needs to examine documents."""
+
+    def __init__(self, plan: Plan, device: str) -> None:
+        changes = {"rope_theta": plan.theta} if plan.theta else {}
+        reader = load_weights(plan.weights, **changes).to(device)
+        reader = reader.bfloat16() if device.startswith("cuda") else reader
+        tokenizer = Tokenizer.from_file(str(plan.weights / "tokenizer.json"))
+        self._examiner = Examiner(reader, tokenizer, held_out_sources(plan.data, tokenizer))
+        self._natural = Natural(plan.data / "squad" / "train-v1.1.json.gz")
+        self._cells = {cell.name: cell for cell in cells()}
+        self._seed = plan.seed
+
+    def examine(self, task: Task) -> list[Mark]:
+        """Make a document with its questions, and mark the answers."""
+        rng = Random(f"{task.cell} {task.length} {task.number} {self._seed}")
+        return self._examiner.mark(self._sheet(task, rng))
+
+    def _sheet(self, task: Task, rng: Random) -> Sheet:
+        if task.cell in self._cells:
+            return self._examiner.planted(self._cells[task.cell], task.length, rng)
+        if task.cell == PARAGRAPH:
+            return self._natural.paragraph(rng)
+        return self._natural.article(rng) if task.cell == ARTICLE else shipped(FOLDER / task.cell)
+
+
+def _work(
+    plan: Plan,
+    device: str,
+    waiting: "mp.Queue[Task | None]",
+    found: "mp.Queue[tuple[Task, list[Mark]]]",
+) -> None:
+    torch.set_num_threads(1)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    board = Board(plan, device)
+    while (task := waiting.get()) is not None:
+        found.put((task, board.examine(task)))
+
+
+def _next(
+    found: "mp.Queue[tuple[Task, list[Mark]]]", processes: Sequence[mp.process.BaseProcess]
+) -> tuple[Task, list[Mark]]:
+    while found.empty():
+        if any(process.exitcode for process in processes):
+            raise RuntimeError("a process of the examination failed; see its message above")
+        time.sleep(0.02)
+    return found.get()
+
+
+def _device(plan: Plan, place: int) -> str:
+    return plan.device if plan.device == "cpu" else f"cuda:{place % torch.cuda.device_count()}"
+
+
+def _false_refusals(marks: dict[tuple[str, int], list[list[Mark]]]) -> dict[str, Any]:
+    """How often a question that the document answers was refused, over all cells at 16K tokens."""
+    refused = [
+        one.refused
+        for (cell, length), sheets in marks.items()
+        for sheet in sheets
+        for one in sheet
+        if length == _BAR_LENGTH and cell != "unanswerable"
+    ]
+    return {"questions": len(refused), "share": round(sum(refused) / max(1, len(refused)), 4)}
 
 
 def write_result(result: dict[str, Any], file: Path) -> None:
-    """Write the table as JSON."""
+    """Write the table as JSON, at once or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(result, indent=1) + "\n")
+    part = file.with_suffix(".part")
+    part.write_text(json.dumps(result, indent=1) + "\n")
+    part.replace(file)
 
 
-def _line(row: dict[str, Any]) -> str:
+def _length_name(length: int) -> str:
+    return str(length) if length else "own"
+
+
+def _line(task: Task, row: dict[str, Any]) -> str:
     low, high = row["interval_95"]
     return (
-        f"{row['cell']:36} {row['document_tokens']:6} n={row['questions']:4} "
-        f"{row['exact_match']:.3f} [{low:.3f}, {high:.3f}] refused {row['refused']:.3f}"
+        f"{task.cell:34} {_length_name(task.length):>6} n={row['questions']:4} "
+        f"{row['exact_match']:.3f} [{low:.3f}, {high:.3f}] refused {row['refused']:.3f} "
+        f"F1 {row['f1']:.3f}"
     )
 
 
-def _about(options: argparse.Namespace) -> dict[str, Any]:
+def _about(plan: Plan) -> dict[str, Any]:
     return {
         "program": "python -m reader.evaluate",
         "decoding": "greedy, free-running; one question directly after the document",
-        "measure": "exact match after case, whitespace and a final full stop",
+        "measure": "exact match after case, whitespace and a final full stop; lists: every value "
+        "named and no other; F1 of words as in SQuAD",
+        "refusal": REFUSAL,
         "books": list(HELD_OUT_BOOKS),
-        "seed": options.seed,
+        "seed": plan.seed,
         "questions_a_document": QUESTIONS_A_DOCUMENT,
-        "device": torch.cuda.get_device_name() if options.device == "cuda" else "cpu",
+        "rope_theta": plan.theta
+        or json.loads((plan.weights / "config.json").read_text())["rope_theta"],
+        "device": torch.cuda.get_device_name() if plan.device == "cuda" else "cpu",
         "machine": platform.machine(),
         "commit": _commit(),
         "versions": {
@@ -270,34 +254,55 @@ def _about(options: argparse.Namespace) -> dict[str, Any]:
             "tokenizers": tokenizers.__version__,
             "numpy": np.__version__,
         },
-        "dtype": "bfloat16" if options.device == "cuda" else "float32",
+        "dtype": "bfloat16" if plan.device == "cuda" else "float32",
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
     }
 
 
 def _commit() -> str:
+    """The commit that ran; BENCH_COMMIT where the program runs without its history."""
     try:
         found = subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True
-        )
+            ["git", "-C", str(FOLDER), "rev-parse", "--short=12", "HEAD"],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
     except (OSError, subprocess.CalledProcessError):
-        return "unknown"
+        return os.environ.get("BENCH_COMMIT", "unknown")
     return found.stdout.strip()
+
+
+def default_workers(device: str) -> int:
+    """Processes that keep the GPUs busy; one on a CPU, where each takes every core."""
+    return 1 if device == "cpu" else _WORKERS_A_GPU * torch.cuda.device_count()
 
 
 def main() -> None:
     """Parse the command line, evaluate, write the result."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--weights", type=Path, default=Path(__file__).parent / "weights")
+    parser.add_argument("--weights", type=Path, default=FOLDER / "weights")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--workers", type=int, help="processes, spread over the GPUs")
+    parser.add_argument("--cells", default="", help="names with ; between them; all if none")
+    parser.add_argument("--lengths", default="", help="tokens with , between them; all if none")
     parser.add_argument("--questions", type=int, default=200, help="at least, in each cell")
-    parser.add_argument("--longest", type=int, default=32_768, help="leave out longer documents")
-    parser.add_argument("--bars", action="store_true", help="only the rows that have a bar")
+    parser.add_argument("--theta", type=float, help="rotary base, if not the weights' own")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    evaluate(options)
+    plan = Plan(
+        weights=options.weights,
+        data=options.data,
+        device=options.device,
+        cells=tuple(name.strip() for name in options.cells.split(";") if name.strip()),
+        lengths=tuple(int(length) for length in options.lengths.split(",") if length),
+        questions=options.questions,
+        seed=options.seed,
+        theta=options.theta,
+        workers=options.workers or default_workers(options.device),
+    )
+    for _ in evaluate(plan, options.out):
+        pass
 
 
 if __name__ == "__main__":

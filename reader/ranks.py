@@ -30,7 +30,9 @@ class Rank:
         return self.place == 0
 
     def join(self) -> None:
-        """Meet the others; call it after everything that forks."""
+        """Take the device and meet the others; call it after everything that forks."""
+        if _has_gpu(self.device):
+            torch.cuda.set_device(self.device)
         if self.size > 1:
             dist.init_process_group("cpu:gloo,cuda:nccl" if _has_gpu(self.device) else "gloo")
 
@@ -93,10 +95,7 @@ def _start(
         "GLOO_SOCKET_IFNAME": "lo",
         "NCCL_SOCKET_IFNAME": "lo",
     }
-    if _has_gpu(device):
-        device = f"cuda:{place}"
-        torch.cuda.set_device(device)
-    work(Rank(place, size, device), *arguments)
+    work(Rank(place, size, f"cuda:{place}" if _has_gpu(device) else device), *arguments)
 
 
 def _has_gpu(device: str) -> bool:

@@ -1,5 +1,7 @@
-"""The examination: scoring, intervals, documents of the asked length."""
+"""The examination: scoring, intervals, documents of the asked length, a table that grows."""
 
+import gzip
+import json
 from pathlib import Path
 from random import Random
 
@@ -7,40 +9,93 @@ import pytest
 from tokenizers import Tokenizer
 
 import reader
+from reader.cells import cells
 from reader.data.documents import Sources
+from reader.data.facts import Question
 from reader.data.feed import vocabulary_of
 from reader.data.haystack import BoundaryTable
+from reader.data.natural import load_squad
 from reader.data.prose import minutes
-from reader.evaluate import Examiner, Score, cells, normalise, wilson
+from reader.evaluate import PARAGRAPH, Plan, evaluate, shipped_folders
+from reader.examiner import Examiner, Natural, shipped
 from reader.model import Reader
 from reader.prepare import tokenize_all
+from reader.scoring import mark, names_all, normalise, overlap, row_of, wilson
 from reader.shape import TINY
+from reader.tokenizer import save_tokenizer
+from reader.weights import save_weights
 
 TOKENIZER = Tokenizer.from_file(str(Path(reader.__file__).parent / "weights" / "tokenizer.json"))
+TEXT = "".join(minutes(Random(seed)) for seed in range(12))
 
 
 @pytest.fixture(scope="module")
 def examiner():
-    text = "".join(minutes(Random(seed)) for seed in range(12))
     table = BoundaryTable(vocabulary_of(TOKENIZER))
-    haystack = table.haystack("minutes", tokenize_all(TOKENIZER, {"minutes": text})["minutes"])
+    haystack = table.haystack("minutes", tokenize_all(TOKENIZER, {"minutes": TEXT})["minutes"])
     return Examiner(Reader(TINY), TOKENIZER, Sources([haystack], [1.0], []))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    for part in ("books", "squad"):
+        (folder / part).mkdir()
+    (folder / "books" / "frankenstein.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
+    asked = [{"question": f"Who is number {n}?", "answers": [{"text": f"n{n}"}]} for n in range(9)]
+    article = {"paragraphs": [{"context": "It is n1, says the story.", "qas": asked}] * 3}
+    titles = [f"Article {number}" for number in range(40)]
+    content = {"data": [{"title": title, **article} for title in titles]}
+    file = folder / "squad" / "train-v1.1.json.gz"
+    file.write_bytes(gzip.compress(json.dumps(content).encode()))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("weights")
+    save_weights(Reader(TINY), folder)
+    save_tokenizer(TOKENIZER, folder, TINY.context_length)
+    return folder
 
 
 @pytest.mark.parametrize("cell", cells(), ids=lambda cell: cell.name)
 def test_documents_have_the_length_and_hold_the_answers(examiner, cell):
-    document, questions = examiner.document(cell, 6000, Random(2))
-    assert len(questions) == 20
-    tokens = len(TOKENIZER.encode(document, add_special_tokens=False).ids)
-    assert tokens == pytest.approx(6000, rel=0.15) or cell.name.startswith(("crowd", "chain"))
-    if cell.kinds[0] not in ("unanswerable", "two keys", "chain"):
-        assert all(question.answer.lower() in document.lower() for question in questions)
+    sheet = examiner.planted(cell, 8000, Random(2))
+    assert len(sheet.questions) == 20
+    tokens = len(TOKENIZER.encode(sheet.text, add_special_tokens=False).ids)
+    assert tokens == pytest.approx(8000, rel=0.15)
+    if cell.kinds[0] not in ("unanswerable", "list", "two keys", "three keys"):
+        assert all(one.answer.lower() in sheet.text.lower() for one in sheet.questions)
 
 
-def test_an_untrained_reader_fails_and_is_scored_so(examiner):
-    score = examiner.score(cells()[0], 600, 20, seed=1)
-    assert score.num_questions == 20
-    assert score.num_right == 0
+def test_a_paragraph_alone_and_its_article_never_come_from_training(data):
+    natural = Natural(data / "squad" / "train-v1.1.json.gz")
+    trained = {one.title for one in load_squad(natural.file, held_out=False)}
+    assert {one.title for one in natural.articles}.isdisjoint(trained)
+    assert len(natural.paragraph(Random(1)).questions) == 4
+    article = natural.article(Random(1))
+    assert len(article.questions) == 20
+    assert article.text.count("says the story") == 3
+
+
+def test_every_shipped_document_has_eight_questions():
+    assert shipped_folders()
+    assert all(len(shipped(folder).questions) == 8 for folder in shipped_folders())
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_untrained_reader_fails_and_the_table_says_so(data, weights, tmp_path, workers):
+    plan = Plan(
+        weights, data, "cpu", cells=("table", PARAGRAPH), questions=4, workers=workers,
+        lengths=(0, 16_384) if workers == 1 else (0,),
+    )  # fmt: skip
+    progress = list(evaluate(plan, tmp_path / "result.json"))
+    assert progress[-1] == (len(progress), len(progress))
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["cells"][PARAGRAPH]["own"]["exact_match"] == 0
+    assert result["cells"][PARAGRAPH]["own"]["questions"] == 4
+    assert ("table" in result["cells"]) == (workers == 1)
 
 
 def test_wilson_is_the_published_interval():
@@ -50,8 +105,26 @@ def test_wilson_is_the_published_interval():
 
 
 def test_a_row_gives_shares():
-    row = Score("single", 4096, 200, 190, 4).row()
-    assert (row["exact_match"], row["refused"]) == (0.95, 0.02)
+    question = Question("Who?", "the blue door", "single")
+    marks = [mark(question, given) for given in ("The blue door.", "a blue door", "red")]
+    row = row_of(marks, 1)
+    assert (row["questions"], row["exact_match"], row["refused"]) == (3, 0.3333, 0.0)
+    assert row["f1"] == pytest.approx(2 / 3, abs=1e-4)
+    assert mark(question, "The document does not say.").refused
+
+
+def test_a_list_must_name_every_value_in_whatever_order_and_no_other():
+    assert names_all("b, c and a", "a, b and c")
+    assert not names_all("a and b", "a, b and c")
+    assert not names_all("a, b, c and d", "a, b and c")
+    assert mark(Question("Which?", "a and b", "list"), "b and a").right
+    assert not mark(Question("Which?", "a and b", "two keys"), "b and a").right
+
+
+def test_overlap_counts_words_without_articles_and_marks():
+    assert overlap("the Eiffel Tower!", "Eiffel tower") == 1
+    assert overlap("in the old town", "old town hall") == pytest.approx(2 / 3)
+    assert overlap("", "x") == 0
 
 
 def test_case_blanks_and_the_final_stop_do_not_count():
