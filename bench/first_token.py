@@ -164,7 +164,7 @@ def prefix_logits(plain: Any, warm: DynamicCache, ids: torch.Tensor) -> torch.Te
     output = plain(
         input_ids=ids[None], past_key_values=warm, position_ids=positions, logits_to_keep=1
     )
-    warm.crop(length)
+    warm.crop(-len(ids))
     logits: torch.Tensor = output.logits[0, -1].float()
     return logits
 
