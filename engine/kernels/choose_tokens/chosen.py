@@ -1,0 +1,20 @@
+"""What a lookup for a block of question tokens finds."""
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+
+class Chosen(NamedTuple):
+    """Tokens to attend to.
+
+    Attributes:
+        tokens: (kv_heads, clustered tokens) int32, the first `counts` of a head are indices into
+            its clustered tokens, ascending; what is behind them means nothing.
+        counts: (kv_heads,) int32.
+        votes: aggregated log scores (kv_heads, clusters) fp32; -inf for an empty cluster.
+    """
+
+    tokens: Tensor
+    counts: Tensor
+    votes: Tensor

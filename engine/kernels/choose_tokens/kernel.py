@@ -1,0 +1,392 @@
+"""`choose_tokens` in Triton: the mass of each row, the votes for each cluster, the tokens chosen.
+
+Three launches, no host synchronisation. Scores are computed twice rather than stored: a block of 64
+tokens has four times as many scores as the centroids have elements. Logarithms are to base 2.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from common.errors import InvalidInput
+from engine.kernels.choose_tokens.chosen import Chosen
+
+AGGREGATIONS = {"max_group_mean": 0, "mean": 1, "max": 2}
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """How a launch is cut: rows and clusters of a tile, and programs that share the clusters.
+
+    Attributes:
+        rows: of a tile; the vote's are the padded group times some tokens.
+        clusters: of a tile.
+        programs: over all heads and, for the mass, tiles of rows.
+    """
+
+    rows: int
+    clusters: int
+    programs: int
+    warps: int
+    stages: int
+
+
+@triton.jit
+def capped_scores(a, b, scale: tl.constexpr, SOFTCAP: tl.constexpr):
+    """Scaled, capped dot products of the rows of `a` and of `b`, times log2(e)."""
+    scores = tl.dot(a, tl.trans(b)) * (scale * 1.4426950408889634)
+    if SOFTCAP > 0:  # softcap * tanh(score / softcap)
+        capped = 1 - 2 / (tl.exp2(scores * (2 / SOFTCAP)) + 1)
+        scores = capped * (SOFTCAP * 1.4426950408889634)
+    return scores
+
+
+@triton.jit
+def mass_kernel(
+    query,
+    centroids,
+    offsets,
+    mass,
+    rows,
+    clusters,
+    tiles_per_split,
+    SCALE: tl.constexpr,
+    SOFTCAP: tl.constexpr,
+    D: tl.constexpr,
+    ROWS: tl.constexpr,
+    CLUSTERS: tl.constexpr,
+):
+    """Partial log mass of a tile of rows over one split of the centroids.
+
+    mass: (kv_heads, splits, rows).
+    """
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    split, head = tl.program_id(1), tl.program_id(2).to(tl.int64)
+    dims = tl.arange(0, D)
+    q = tl.load(
+        query + (head * rows + row[:, None]) * D + dims, mask=row[:, None] < rows, other=0.0
+    )
+    top = tl.full([ROWS], -1e30, tl.float32)  # finite, so that a row of empty clusters is no nan
+    total = tl.zeros([ROWS], tl.float32)
+    first = split * tiles_per_split
+    for tile in range(first, tl.minimum(first + tiles_per_split, tl.cdiv(clusters, CLUSTERS))):
+        at = tile * CLUSTERS + tl.arange(0, CLUSTERS)
+        there = at < clusters
+        c = tl.load(
+            centroids + (head * clusters + at[:, None]) * D + dims, mask=there[:, None], other=0.0
+        )
+        edge = offsets + head * (clusters + 1) + at
+        size = tl.load(edge + 1, mask=there, other=0) - tl.load(edge, mask=there, other=0)
+        weight = tl.where(size > 0, tl.log2(tl.maximum(size, 1).to(tl.float32)), -float("inf"))
+        scores = capped_scores(q, c, SCALE, SOFTCAP) + weight[None, :]
+        higher = tl.maximum(top, tl.max(scores, 1))  # [ROWS]
+        total = total * tl.exp2(top - higher) + tl.sum(tl.exp2(scores - higher[:, None]), 1)
+        top = higher
+    at = (head * tl.num_programs(1) + split) * rows + row
+    log_mass = tl.where(total > 0, top + tl.log2(tl.maximum(total, 1e-38)), -float("inf"))
+    tl.store(mass + at, log_mass, mask=row < rows)
+
+
+@triton.jit
+def whole_mass(mass, extra, row, there, head, rows, splits, SPLITS: tl.constexpr):
+    """Log mass of some rows over all splits and E; +inf where there is no row."""
+    split = tl.arange(0, SPLITS)[:, None]
+    parts = tl.load(
+        mass + (head * splits + split) * rows + row[None, :],
+        mask=(split < splits) & there[None, :],
+        other=-float("inf"),
+    )
+    more = tl.load(extra + head * rows + row, mask=there, other=0.0) * 1.4426950408889634
+    top = tl.maximum(tl.max(parts, 0), tl.maximum(more, -1e30))  # [rows]
+    whole = tl.sum(tl.exp2(parts - top[None, :]), 0) + tl.exp2(more - top)
+    return tl.where(there, top + tl.log2(whole), float("inf"))
+
+
+@triton.jit
+def tally(
+    c,
+    q,
+    log_mass,
+    SCALE: tl.constexpr,
+    SOFTCAP: tl.constexpr,
+    HOW: tl.constexpr,
+    CLUSTERS: tl.constexpr,
+    GROUP: tl.constexpr,
+    TOKENS: tl.constexpr,
+):
+    """What a tile of rows, GROUP x TOKENS, says of each centroid: the sum or the most of shares."""
+    shares = tl.exp2(capped_scores(c, q, SCALE, SOFTCAP) - log_mass[None, :])
+    if HOW == 0:
+        return tl.max(tl.sum(tl.reshape(shares, (CLUSTERS, GROUP, TOKENS)), 1), 1)
+    elif HOW == 1:
+        return tl.sum(shares, 1)
+    else:
+        return tl.max(shares, 1)
+
+
+@triton.jit
+def vote_kernel(
+    query,
+    centroids,
+    offsets,
+    mass,
+    extra,
+    threshold,
+    votes,
+    tile_tokens,
+    group,
+    tokens,
+    clusters,
+    splits,
+    tiles_per_program,
+    SCALE: tl.constexpr,
+    SOFTCAP: tl.constexpr,
+    HOW: tl.constexpr,
+    D: tl.constexpr,
+    GROUP: tl.constexpr,
+    TOKENS: tl.constexpr,
+    CLUSTERS: tl.constexpr,
+    SPLITS: tl.constexpr,
+    ONE_BLOCK: tl.constexpr,
+):
+    """Aggregated log scores of some tiles of centroids, and how many tokens each tile keeps.
+
+    votes: (kv_heads, clusters); tile_tokens: (kv_heads, tiles). With ONE_BLOCK the question fits
+    into one tile of rows, which stays on chip while the centroids stream; else a tile of centroids
+    stays while the question streams.
+    """
+    head = tl.program_id(1).to(tl.int64)
+    rows = group * tokens
+    dims = tl.arange(0, D)
+    member, token = tl.arange(0, GROUP * TOKENS) // TOKENS, tl.arange(0, GROUP * TOKENS) % TOKENS
+    num_tiles = tl.cdiv(clusters, CLUSTERS)
+    first = tl.program_id(0) * tiles_per_program
+    if ONE_BLOCK:
+        row = member * tokens + token
+        seen = (member < group) & (token < tokens)
+        q = tl.load(query + (head * rows + row[:, None]) * D + dims, mask=seen[:, None], other=0.0)
+        log_mass = whole_mass(mass, extra, row, seen, head, rows, splits, SPLITS)
+    for tile in range(first, tl.minimum(first + tiles_per_program, num_tiles)):
+        at = tile * CLUSTERS + tl.arange(0, CLUSTERS)
+        there = at < clusters
+        c = tl.load(
+            centroids + (head * clusters + at[:, None]) * D + dims, mask=there[:, None], other=0.0
+        )
+        if ONE_BLOCK:
+            best = tally(c, q, log_mass, SCALE, SOFTCAP, HOW, CLUSTERS, GROUP, TOKENS)
+        else:
+            best = tl.zeros([CLUSTERS], tl.float32)
+            for block in range(0, tl.cdiv(tokens, TOKENS)):
+                now = block * TOKENS + token
+                row = member * tokens + now
+                seen = (member < group) & (now < tokens)
+                q = tl.load(
+                    query + (head * rows + row[:, None]) * D + dims, mask=seen[:, None], other=0.0
+                )
+                log_mass = whole_mass(mass, extra, row, seen, head, rows, splits, SPLITS)
+                said = tally(c, q, log_mass, SCALE, SOFTCAP, HOW, CLUSTERS, GROUP, TOKENS)
+                best = best + said if HOW == 1 else tl.maximum(best, said)
+        if HOW == 0:
+            best = best / group
+        elif HOW == 1:
+            best = best / rows
+        edge = offsets + head * (clusters + 1) + at
+        size = tl.load(edge + 1, mask=there, other=0) - tl.load(edge, mask=there, other=0)
+        # Finite even where the score underflows, so that a threshold of -1e30 keeps every token.
+        vote = tl.where(size > 0, tl.log(tl.maximum(best, 1e-38)), float("-inf"))
+        tl.store(votes + head * clusters + at, vote, mask=there)
+        kept = tl.sum(tl.where(vote >= tl.load(threshold), size, 0), 0)
+        tl.store(tile_tokens + head * num_tiles + tile, kept)
+
+
+@triton.jit
+def list_kernel(
+    offsets,
+    votes,
+    threshold,
+    tile_tokens,
+    chosen,
+    counts,
+    clusters,
+    capacity,
+    CLUSTERS: tl.constexpr,
+    TILES: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """List the tokens of a tile's kept clusters behind those of all earlier tiles."""
+    tile, head = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    num_tiles = tl.num_programs(0)
+    earlier = tl.arange(0, TILES)
+    before = tl.load(tile_tokens + head * num_tiles + earlier, mask=earlier < tile, other=0)
+    begin = tl.sum(before, 0)
+    at = tile * CLUSTERS + tl.arange(0, CLUSTERS)
+    there = at < clusters
+    edge = offsets + head * (clusters + 1) + at
+    start = tl.load(edge, mask=there, other=0)
+    size = tl.load(edge + 1, mask=there, other=0) - start
+    vote = tl.load(votes + head * clusters + at, mask=there, other=float("-inf"))
+    size = tl.where(vote >= tl.load(threshold), size, 0)
+    end = tl.cumsum(size, 0)
+    total = tl.sum(size, 0)
+    shift = start - (end - size)
+    for base in range(0, total, BLOCK):
+        place = base + tl.arange(0, BLOCK)
+        inside = (place[:, None] >= (end - size)[None, :]) & (place[:, None] < end[None, :])
+        token = place + tl.sum(tl.where(inside, shift[None, :], 0), 1)
+        tl.store(chosen + head * capacity + begin + place, token, mask=place < total)
+    if tile == num_tiles - 1:
+        tl.store(counts + head, begin + total)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What every launch of a lookup reads; see `choose_tokens`."""
+
+    query: Tensor
+    centroids: Tensor
+    offsets: Tensor
+    threshold: Tensor
+    extra_lse: Tensor
+    group: int
+    how: str
+    scale: float
+    softcap: float | None
+
+    def fixed(self) -> dict[str, float | int]:
+        """What the kernels are compiled for."""
+        return {"SCALE": self.scale, "SOFTCAP": self.softcap or 0.0, "D": self.query.shape[2]}
+
+    def empty(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        """A tensor on the question's device."""
+        return torch.empty(shape, dtype=dtype, device=self.query.device)
+
+
+def partial_mass(question: Question, tiles: Tiles) -> Tensor:
+    """Log mass of each row in each split of the centroids (kv_heads, splits, rows), base 2."""
+    heads, rows, _ = question.query.shape
+    clusters = question.centroids.shape[1]
+    row_tiles, cluster_tiles = triton.cdiv(rows, tiles.rows), triton.cdiv(clusters, tiles.clusters)
+    per_split = triton.cdiv(cluster_tiles, max(1, tiles.programs // (heads * row_tiles)))
+    mass = question.empty(heads, triton.cdiv(cluster_tiles, per_split), rows)
+    mass_kernel[row_tiles, mass.shape[1], heads](
+        question.query,
+        question.centroids,
+        question.offsets,
+        mass,
+        rows,
+        clusters,
+        per_split,
+        **question.fixed(),
+        ROWS=tiles.rows,
+        CLUSTERS=tiles.clusters,
+        num_warps=tiles.warps,
+        num_stages=tiles.stages,
+    )
+    return mass
+
+
+def vote(question: Question, mass: Tensor, tiles: Tiles) -> tuple[Tensor, Tensor]:
+    """Votes (kv_heads, clusters) and how many tokens each tile of clusters keeps."""
+    heads, rows, _ = question.query.shape
+    clusters, tokens = question.centroids.shape[1], rows // question.group
+    group = triton.next_power_of_2(question.group)
+    token_tile = max(1, tiles.rows // group)
+    num_tiles = triton.cdiv(clusters, tiles.clusters)
+    per_program = triton.cdiv(num_tiles * heads, tiles.programs)
+    votes = question.empty(heads, clusters)
+    tile_tokens = question.empty(heads, num_tiles, dtype=torch.int32)
+    vote_kernel[triton.cdiv(num_tiles, per_program), heads](
+        question.query,
+        question.centroids,
+        question.offsets,
+        mass,
+        question.extra_lse,
+        question.threshold,
+        votes,
+        tile_tokens,
+        question.group,
+        tokens,
+        clusters,
+        mass.shape[1],
+        per_program,
+        **question.fixed(),
+        HOW=AGGREGATIONS[question.how],
+        GROUP=group,
+        TOKENS=token_tile,
+        CLUSTERS=tiles.clusters,
+        SPLITS=triton.next_power_of_2(mass.shape[1]),
+        ONE_BLOCK=tokens <= token_tile,
+        num_warps=tiles.warps,
+        num_stages=tiles.stages,
+    )
+    return votes, tile_tokens
+
+
+def list_tokens(
+    question: Question, votes: Tensor, tile_tokens: Tensor, capacity: int, tile: int
+) -> tuple[Tensor, Tensor]:
+    """The kept clusters' tokens (kv_heads, capacity), and how many (kv_heads,); `tile` clusters."""
+    heads, num_tiles = tile_tokens.shape
+    chosen = question.empty(heads, capacity, dtype=torch.int32)
+    counts = question.empty(heads, dtype=torch.int32)
+    list_kernel[num_tiles, heads](
+        question.offsets,
+        votes,
+        question.threshold,
+        tile_tokens,
+        chosen,
+        counts,
+        votes.shape[1],
+        capacity,
+        CLUSTERS=tile,
+        TILES=triton.next_power_of_2(num_tiles),
+        BLOCK=128,
+        num_warps=4,
+    )
+    return chosen, counts
+
+
+def choose_tokens_triton(
+    query: Tensor,
+    centroids: Tensor,
+    offsets: Tensor,
+    threshold: Tensor,
+    extra_lse: Tensor,
+    *,
+    num_tokens: int,
+    group: int,
+    how: str,
+    scale: float,
+    softcap: float | None,
+    mass_tiles: Tiles | None = None,
+    vote_tiles: Tiles | None = None,
+) -> Chosen:
+    """See `choose_tokens`."""
+    if how not in AGGREGATIONS:
+        raise InvalidInput(f"Aggregation '{how}' is none of {', '.join(AGGREGATIONS)}.")
+    question = Question(query, centroids, offsets, threshold, extra_lse, group, how, scale, softcap)
+    mass_tiles = mass_tiles or fitting_mass(query.shape[1])
+    vote_tiles = vote_tiles or fitting_vote(query.shape[1])
+    mass = partial_mass(question, mass_tiles)
+    votes, tile_tokens = vote(question, mass, vote_tiles)
+    tokens, counts = list_tokens(question, votes, tile_tokens, num_tokens, vote_tiles.clusters)
+    return Chosen(tokens, counts, votes)
+
+
+def fitting_mass(rows: int) -> Tiles:
+    """Tiles of the first launch for so many rows a head."""
+    if rows > 64:
+        return Tiles(rows=128, clusters=64, programs=264, warps=4, stages=3)
+    tile = max(16, triton.next_power_of_2(rows))
+    return Tiles(rows=tile, clusters=128, programs=264, warps=4, stages=3)
+
+
+def fitting_vote(rows: int) -> Tiles:
+    """Tiles of the second launch for so many rows a head."""
+    if rows > 64:
+        return Tiles(rows=256, clusters=128, programs=132, warps=8, stages=2)
+    tile = max(16, triton.next_power_of_2(rows))
+    return Tiles(rows=tile, clusters=64, programs=264, warps=4, stages=3)
