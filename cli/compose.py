@@ -49,7 +49,12 @@ class Secrets:
 def open_model(settings: Settings) -> LoadedModel:
     """The model that `settings` name; the bundled reader if they name none."""
     disable_progress_bar()  # type: ignore[no-untyped-call]  # of loading weights: it would break up our own output
-    return load_model(model_path(settings), device=settings.device, dtype=settings.dtype)
+    return load_model(
+        model_path(settings),
+        device=settings.device,
+        dtype=settings.dtype,
+        heads=settings.precompute.heads,
+    )
 
 
 def model_path(settings: Settings) -> str:

@@ -57,7 +57,7 @@ class PrecomputeSettings(_Group):
     level1_ratio: float = Field(default=0.01, gt=0, le=1)
     clustering: str = "torch"
     kmeans_iterations: int = Field(default=10, gt=0)
-    heads: str = "all"
+    heads: str = Field(default="default", description="'all', or a head plan's file")
     num_probes: int = Field(default=64, ge=8)
     dtype: Dtype = "bfloat16"
     seed: int = 0

@@ -14,7 +14,14 @@ from torch import Tensor
 
 from common.errors import CorruptArtifact
 from engine.curve import BudgetCurve, BudgetCurves, Thresholds
-from engine.document import Clusters, DocumentCache, LayerCache, LookupConfig, Page
+from engine.document import (
+    Clusters,
+    DocumentCache,
+    LayerCache,
+    LookupConfig,
+    Page,
+    StreamingCache,
+)
 
 DOCUMENT_FILE = "document.safetensors"
 
@@ -76,7 +83,7 @@ def _files(document: DocumentCache, dtype: torch.dtype) -> Iterator[tuple[str, b
 
 
 def _named(layer: LayerCache) -> dict[str, Tensor]:
-    return {
+    named = {
         "keys": layer.keys,
         "values": layer.values,
         "positions": layer.positions,
@@ -85,12 +92,19 @@ def _named(layer: LayerCache) -> dict[str, Tensor]:
         "level1.centroids": layer.level1.centroids,
         "level1.offsets": layer.level1.offsets,
     }
+    if layer.streaming is not None:
+        named |= {
+            "streaming.keys": layer.streaming.keys,
+            "streaming.values": layer.streaming.values,
+        }
+    return named
 
 
 def _describe(layer: LayerCache) -> dict[str, Any]:
     return {
         "num_anchors": layer.num_anchors,
         "window": layer.window,
+        "num_dropped": None if layer.streaming is None else layer.streaming.num_dropped,
         "shapes": {name: list(part.shape) for name, part in _named(layer).items()},
     }
 
@@ -150,7 +164,14 @@ def _unpack_layer(
         level2=Clusters(parts["level2.centroids"], parts["level2.offsets"]),
         level1=Clusters(parts["level1.centroids"], parts["level1.offsets"]),
         window=described["window"],
+        streaming=_streaming(described["num_dropped"], parts),
     )
+
+
+def _streaming(num_dropped: int | None, parts: Mapping[str, Tensor]) -> StreamingCache | None:
+    if num_dropped is None:
+        return None
+    return StreamingCache(parts["streaming.keys"], parts["streaming.values"], num_dropped)
 
 
 def _curve(given: Mapping[str, Any]) -> BudgetCurve:

@@ -29,16 +29,40 @@ class Clusters:
 
 
 @dataclass(frozen=True)
-class LayerCache:
-    """One layer's document cache.
+class StreamingCache:
+    """What a layer's streaming heads keep: of a constant size, however long the document is.
 
     Attributes:
-        keys, values: (kv_heads, tokens, head_dim), keys after RoPE: first the anchors (sinks and
-            exact tail), which every question attends to, then the clustered tokens.
-        positions: (kv_heads, tokens) int32, each token's place in the prompt.
+        keys, values: (kv_heads, tokens, head_dim), keys after RoPE: sinks, the document's last
+            tokens, and if any tokens were dropped for it, the compensation token: their mean.
+        num_dropped: how many tokens the compensation token stands for; 0 if there is none.
+    """
+
+    keys: Tensor
+    values: Tensor
+    num_dropped: int
+
+    @property
+    def num_kept(self) -> int:
+        """Tokens of the document that are kept as they are."""
+        return self.keys.shape[1] - (self.num_dropped > 0)
+
+
+@dataclass(frozen=True)
+class LayerCache:
+    """One layer's document cache: its retrieval heads' clustered one, its streaming heads' other.
+
+    Retrieval heads are a layer's first KV heads, streaming heads its last.
+
+    Attributes:
+        keys, values: (retrieval_heads, tokens, head_dim), keys after RoPE: first the anchors (sinks
+            and exact tail), which every question attends to, then the clustered tokens. A layer
+            may have no retrieval head, and still tells the document's number of tokens.
+        positions: (retrieval_heads, tokens) int32, each token's place in the prompt.
         num_anchors: how many of the tokens are anchors.
         level2: clusters of the other tokens; level1: clusters of level-2 clusters.
         window: the layer's sliding window (then all its tokens are anchors), or None.
+        streaming: of the streaming heads; None if the layer has none.
     """
 
     keys: Tensor
@@ -48,16 +72,37 @@ class LayerCache:
     level2: Clusters
     level1: Clusters
     window: int | None = None
+    streaming: StreamingCache | None = None
+
+    @property
+    def num_retrieval(self) -> int:
+        """KV heads that read the whole document."""
+        return self.keys.shape[0]
 
     @property
     def num_tokens(self) -> int:
-        """Tokens held, anchors included."""
+        """Tokens that a retrieval head holds, anchors included."""
         return self.keys.shape[1]
 
     @property
     def has_clusters(self) -> bool:
         """Whether any token is clustered."""
-        return self.num_tokens > self.num_anchors
+        return self.num_retrieval > 0 and self.num_tokens > self.num_anchors
+
+    @property
+    def full_vectors(self) -> int:
+        """Keys and values that full attention reads, in all heads."""
+        streaming = 0 if self.streaming is None else self.streaming.keys.shape[0]
+        return 2 * (self.num_retrieval + streaming) * self.num_tokens
+
+    @property
+    def constant_vectors(self) -> int:
+        """Keys and values that every question reads: anchors, and the streaming heads' cache."""
+        anchors = 2 * self.num_retrieval * self.num_anchors
+        if self.streaming is None:
+            return anchors
+        heads, tokens, _ = self.streaming.keys.shape
+        return anchors + 2 * heads * tokens
 
     def level1_token_sizes(self) -> Tensor:
         """Tokens per level-1 cluster (kv_heads, level-1 clusters)."""
@@ -68,6 +113,14 @@ class LayerCache:
         yield from (self.keys, self.values, self.positions)
         for level in (self.level2, self.level1):
             yield from (level.centroids, level.offsets)
+        if self.streaming is not None:
+            yield from (self.streaming.keys, self.streaming.values)
+
+    @property
+    def kv_numbers(self) -> int:
+        """Numbers in all keys and values held."""
+        caches = (self, self.streaming) if self.streaming is not None else (self,)
+        return sum(cache.keys.numel() + cache.values.numel() for cache in caches)
 
 
 @dataclass(frozen=True)
@@ -124,7 +177,7 @@ class DocumentCache:
     @property
     def kv_bytes(self) -> int:
         """Bytes of keys and values held, centroids not counted."""
-        return sum(layer.keys.nbytes + layer.values.nbytes for layer in self.layers)
+        return sum(layer.kv_numbers * layer.keys.element_size() for layer in self.layers)
 
     @property
     def num_bytes(self) -> int:

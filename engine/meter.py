@@ -22,16 +22,14 @@ class Meter:
         self.full.append(0)
 
     def count(self, layer: LayerCache, selection: Selection | None) -> None:
-        """Add one layer's reads to the open pass; `selection` None means everything."""
-        heads, _, head_dim = layer.keys.shape
-        vector = head_dim * layer.keys.element_size()
-        full = 2 * heads * layer.num_tokens
-        self.full[-1] += full * vector
+        """Add one layer's reads to the open pass; `selection` None means everything kept."""
+        vector = layer.keys.shape[2] * layer.keys.element_size()
         if selection is None:
-            self.read[-1] += full * vector
-            return
-        tokens = heads * layer.num_anchors + selection.num_tokens
-        self.read[-1] += (2 * tokens + selection.centroids_read) * vector
+            clustered = 2 * layer.num_retrieval * (layer.num_tokens - layer.num_anchors)
+        else:
+            clustered = 2 * selection.num_tokens + selection.centroids_read
+        self.read[-1] += (layer.constant_vectors + clustered) * vector
+        self.full[-1] += layer.full_vectors * vector
 
     @property
     def num_passes(self) -> int:

@@ -14,9 +14,15 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from common.errors import UnsupportedModel
 from engine.attention import NAME, register
 from engine.fingerprint import model_fingerprint, weights_fingerprint
+from engine.head_order import order_heads
+from engine.plan import ALL, HeadPlan, plan_all
+from engine.plan_file import check_plan, read_plan
 from engine.prompt import PromptTemplate
 from engine.spec import ModelSpec, probe
 from engine.support import check_windows, refuse_unsupported
+
+DEFAULT_PLAN = "default"
+PLAN_FILE = "head_plan.json"  # in a model's folder
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,7 @@ class LoadedModel:
         name: the folder's or repository's name, for people.
         eos_ids: tokens that end an answer.
         fingerprint: identifies configuration, tokenizer, weights and dtype.
+        plan: which KV heads are retrieval heads; in every layer they were brought to the front.
         weights: identifies the same but for the dtype: what a head plan belongs to.
     """
 
@@ -40,16 +47,22 @@ class LoadedModel:
     fingerprint: str
     device: torch.device
     dtype: torch.dtype
+    plan: HeadPlan
     weights: str = ""
 
 
-def load_model(path: str, *, device: str = "auto", dtype: str = "auto") -> LoadedModel:
+def load_model(
+    path: str, *, device: str = "auto", dtype: str = "auto", heads: str = DEFAULT_PLAN
+) -> LoadedModel:
     """Load a model folder (or an id that is in the local Hugging Face cache, or can be fetched).
 
     Args:
         device: "cpu", "cuda" or "auto" (the GPU if there is one).
         dtype: "float32", "bfloat16", "float16" or "auto" (float32 on CPU, bfloat16 on GPU).
-    Raises: UnsupportedModel with a sentence that says why, if it cannot be served exactly.
+        heads: a head plan's file, "all" for retrieval heads alone, or "default" for the plan in the
+            model's folder, if there is one.
+    Raises: UnsupportedModel with a sentence that says why, if it cannot be served exactly;
+        HeadPlanRejected if the head plan is none or another model's.
     """
     where = torch.device(_choose_device(device))
     kind = _choose_dtype(dtype, where)
@@ -57,18 +70,31 @@ def load_model(path: str, *, device: str = "auto", dtype: str = "auto") -> Loade
     with _explained(path):
         model, tokenizer = _load_parts(folder, kind)
     weights = weights_fingerprint(folder)
-    fingerprint = model_fingerprint(weights, str(kind).removeprefix("torch."))
     model.train(False).to(device=where)
-    name = Path(path).name
-    return assemble(model, tokenizer, name=name, fingerprint=fingerprint, weights=weights)
+    return assemble(
+        model,
+        tokenizer,
+        name=Path(path).name,
+        fingerprint=model_fingerprint(weights, str(kind).removeprefix("torch.")),
+        weights=weights,
+        plan=_read_plan(heads, folder),
+    )
 
 
 def assemble(
-    model: Any, tokenizer: Any, *, name: str, fingerprint: str, weights: str = ""
+    model: Any,
+    tokenizer: Any,
+    *,
+    name: str,
+    fingerprint: str,
+    weights: str = "",
+    plan: HeadPlan | None = None,
 ) -> LoadedModel:
     """Probe a model that is in memory already and bind it to its tokenizer.
 
-    Raises: UnsupportedModel as `load_model`.
+    Args:
+        plan: None for retrieval heads alone. Its order of heads is brought into the weights.
+    Raises: UnsupportedModel and HeadPlanRejected as `load_model`.
     """
     refuse_unsupported(model.config)
     register()
@@ -76,6 +102,9 @@ def assemble(
     config = model.config.get_text_config()
     spec = probe(model, config.num_hidden_layers, config.max_position_embeddings)
     check_windows(config, [layer.window for layer in spec.layers])
+    plan = plan or plan_all(spec)
+    check_plan(plan, spec, weights)
+    order_heads(model, spec, plan)
     generation = model.generation_config
     weight = next(model.parameters())
     return LoadedModel(
@@ -89,6 +118,7 @@ def assemble(
         fingerprint=fingerprint,
         device=weight.device,
         dtype=weight.dtype,
+        plan=plan,
         weights=weights,
     )
 
@@ -106,6 +136,13 @@ def _load_parts(folder: Path, dtype: torch.dtype) -> tuple[Any, Any]:
         use_safetensors=True,
     )
     return model, AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+
+
+def _read_plan(heads: str, folder: Path) -> HeadPlan | None:
+    path = folder / PLAN_FILE if heads == DEFAULT_PLAN else Path(heads)
+    if heads == ALL or (heads == DEFAULT_PLAN and not path.is_file()):
+        return None
+    return read_plan(path)
 
 
 @contextmanager

@@ -1,8 +1,13 @@
 """The head plan: which KV heads read the whole document, and what the others keep."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from engine.fingerprint import digest
+from engine.spec import ModelSpec
+
+ALL = "all"  # the method that makes every head a retrieval head
 
 
 @dataclass(frozen=True)
@@ -35,3 +40,23 @@ class HeadPlan:
         """Retrieval heads over all KV heads."""
         heads = [head for layer in self.retrieval for head in layer]
         return sum(heads) / len(heads)
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies what the plan does to a document's cache, however its heads were chosen."""
+        if all(map(all, self.retrieval)):
+            return digest({"retrieval": self.retrieval})
+        done = asdict(self)
+        return digest({name: done[name] for name in DOING})
+
+    def num_retrieval(self, layer: int) -> int:
+        """Retrieval heads of a layer."""
+        return sum(self.retrieval[layer])
+
+
+DOING = ("retrieval", "num_sinks", "window", "compensation")
+
+
+def plan_all(spec: ModelSpec) -> HeadPlan:
+    """Every head is a retrieval head."""
+    return HeadPlan(ALL, tuple((True,) * layer.num_kv_heads for layer in spec.layers))

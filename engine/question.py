@@ -1,16 +1,18 @@
 """The attention state of one question against one document."""
 
+import math
+
 import torch
 from torch import Tensor
 
 from engine.attention import AttentionCall
-from engine.document import DocumentCache, LayerCache
+from engine.document import DocumentCache, LayerCache, StreamingCache
 from engine.evidence import AttentionMass
 from engine.kernels.attend_keys import attend_keys
 from engine.kernels.merge_states import merge_states
 from engine.kernels.state import State
 from engine.meter import Meter
-from engine.reach import Reach
+from engine.reach import Reach, Reached
 from engine.selection import Lookup
 
 
@@ -53,20 +55,35 @@ class QuestionState:
         self._append(call)
         layer = self.document.layers[call.layer]
         rows = _fold(call.query, call.key.shape[0])
-        around = merge_states(
-            self._attend_question(call, rows), self._attend_anchors(call, rows, layer)
-        )
-        lookup = Lookup(
-            rows, call.query.shape[0] // call.key.shape[0], around.lse, call.scale, call.softcap
-        )
-        selection, state = None, around
-        if layer.has_clusters:
-            reached = self._reach[0 if first_pass else 1].attend(lookup, layer)
-            selection, state = reached.selection, merge_states(around, reached.state)
+        question = self._attend_question(call, rows)
+        split, selection = layer.num_retrieval, None
+        outs: list[Tensor] = []
+        if split > 0:
+            own = State(question.out[:split], question.lse[:split])
+            reach = self._reach[0 if first_pass else 1]
+            state, selection = self._attend_retrieval(call, rows[:split], own, layer, reach)
+            outs.append(state.out)
+        if layer.streaming is not None:
+            own = State(question.out[split:], question.lse[split:])
+            kept = attend_streaming(call, rows[split:], layer.streaming)
+            outs.append(merge_states(own, kept).out)
         self.meter.count(layer, selection)
+        return (outs[0] if len(outs) == 1 else torch.cat(outs)).reshape(call.query.shape)
+
+    def _attend_retrieval(
+        self, call: AttentionCall, rows: Tensor, question: State, layer: LayerCache, reach: Reach
+    ) -> Reached:
+        """Join what retrieval heads see: question, anchors and clustered tokens."""
+        around = merge_states(question, self._attend_anchors(call, rows, layer))
+        group = call.query.shape[0] // call.key.shape[0]
+        lookup = Lookup(rows, group, around.lse, call.scale, call.softcap)
+        found = Reached(around, None)
+        if layer.has_clusters:
+            reached = reach.attend(lookup, layer)
+            found = Reached(merge_states(around, reached.state), reached.selection)
         if self._mass is not None and layer.window is None:
-            self._mass.add(lookup, layer, selection, state.lse)
-        return state.out.reshape(call.query.shape)
+            self._mass.add(lookup, layer, found.selection, found.state.lse)
+        return found
 
     def _append(self, call: AttentionCall) -> None:
         if len(self._keys) <= call.layer:
@@ -101,6 +118,27 @@ class QuestionState:
             softcap=call.softcap,
             mask=mask,
         )
+
+
+def attend_streaming(call: AttentionCall, rows: Tensor, cache: StreamingCache) -> State:
+    """Attend to what streaming heads keep of the document: sinks, window and compensation token.
+
+    Every token of the question sees all of it: the question is short beside the window.
+
+    Args:
+        rows: queries of the streaming heads (kv_heads, group x tokens, head_dim).
+    Source: RazorAttention, equation 5.
+    """
+
+    def attend(part: slice) -> State:
+        keys, values = cache.keys[:, part], cache.values[:, part]
+        return attend_keys(rows, keys, values, scale=call.scale, softcap=call.softcap)
+
+    kept = attend(slice(0, cache.num_kept))
+    if cache.num_dropped == 0:
+        return kept
+    mean = attend(slice(cache.num_kept, None))
+    return merge_states(kept, State(mean.out, mean.lse + math.log(cache.num_dropped)))
 
 
 def visible(queries: Tensor, keys: Tensor, window: int | None) -> Tensor:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from engine.attention import forward
-from engine.curve import BudgetCurves
+from engine.curve import BudgetCurve, BudgetCurves, Thresholds
 from engine.document import DocumentCache
 from engine.model import LoadedModel
 from engine.question import QuestionState
@@ -27,7 +27,7 @@ def calibrate(
     Returns: the document with its curves; without clusters there is nothing to choose.
     """
     if not any(layer.has_clusters for layer in document.layers):
-        return document
+        return replace(document, curves=_constant(document))
     prefill = ScoreHistogram(settings.lookup, apart=False)
     decode = ScoreHistogram(settings.lookup, apart=True)
     probes = make_probes(document.text, settings.num_probes, settings.seed)
@@ -36,6 +36,14 @@ def calibrate(
         progress(done)
     curves = BudgetCurves(prefill.curve(document), decode.curve(document))
     return replace(document, curves=curves)
+
+
+def _constant(document: DocumentCache) -> BudgetCurves:
+    """The curves of a document without clusters: every budget loads all that is kept."""
+    read = sum(layer.constant_vectors for layer in document.layers)
+    share = read / sum(layer.full_vectors for layer in document.layers)
+    curve = BudgetCurve((share,), (Thresholds(-1e30, -1e30),))
+    return BudgetCurves(curve, curve)
 
 
 def _ask(

@@ -5,9 +5,9 @@ from torch import Tensor
 
 from engine.curve import BudgetCurve, Thresholds
 from engine.document import DocumentCache, LayerCache, LookupConfig
-from engine.kernels.score_clusters import log_cluster_scores
+from engine.kernels.score_clusters import aggregate, log_cluster_scores
 from engine.reach import Everything, Reached
-from engine.selection import Lookup, aggregate
+from engine.selection import Lookup
 
 LOWEST, NUM_BINS = -24.0, 384  # log scores in nats; anything lower is read at budget 1 alone
 FLOOR_TOKENS = 256  # a head, on average: a question that gets fewer is not worth asking
@@ -101,18 +101,18 @@ class ScoreHistogram:
         return BudgetCurve(tuple(shares), tuple(thresholds))
 
     def _floor(self, document: DocumentCache) -> float:
-        """The least share worth asking for: anchors, centroids and a few tokens a head."""
+        """The least share worth asking for: what is always read, and a few tokens a head."""
         full, fixed = self._vectors(document)
         clustered = (
-            layer.keys.shape[0] * min(FLOOR_TOKENS, layer.num_tokens - layer.num_anchors)
+            layer.num_retrieval * min(FLOOR_TOKENS, layer.num_tokens - layer.num_anchors)
             for layer in document.layers
         )
         return (fixed + 2 * sum(clustered)) / full
 
     def _vectors(self, document: DocumentCache) -> tuple[int, int]:
         """Vectors that full attention reads in a pass, and those that every lookup reads."""
-        full = sum(2 * layer.keys.shape[0] * layer.num_tokens for layer in document.layers)
-        fixed = sum(2 * layer.keys.shape[0] * layer.num_anchors for layer in document.layers)
+        full = sum(layer.full_vectors for layer in document.layers)
+        fixed = sum(layer.constant_vectors for layer in document.layers)
         for layer in document.layers:
             level = layer.level1 if self._config.levels == 2 else layer.level2
             fixed += level.centroids.shape[0] * level.centroids.shape[1]

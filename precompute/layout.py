@@ -9,15 +9,14 @@ from precompute.prefill import PrefilledLayer
 from precompute.settings import ReadSettings
 
 
-def lay_out_window(layer: PrefilledLayer, window: int) -> LayerCache:
+def lay_out_window(layer: PrefilledLayer, window: int, num_tokens: int) -> LayerCache:
     """A sliding-window layer keeps what its window still shows, exactly and unclustered."""
-    num_tokens = layer.keys.shape[1]
-    first = max(0, num_tokens - window)
-    positions = torch.arange(first, num_tokens, dtype=torch.int32, device=layer.keys.device)
-    keys = layer.keys[:, first:].contiguous()
+    keys = layer.keys
+    first = num_tokens - keys.shape[1]
+    positions = torch.arange(first, num_tokens, dtype=torch.int32, device=keys.device)
     return LayerCache(
         keys=keys,
-        values=layer.values[:, first:].contiguous(),
+        values=layer.values,
         positions=positions.expand(keys.shape[0], -1).contiguous(),
         num_anchors=keys.shape[1],
         level2=no_clusters(keys),
@@ -27,28 +26,22 @@ def lay_out_window(layer: PrefilledLayer, window: int) -> LayerCache:
 
 
 def lay_out_clusters(layer: PrefilledLayer, kmeans: KMeans, settings: ReadSettings) -> LayerCache:
-    """Cluster a layer's keys on two levels and bring keys and values into cluster order.
+    """Cluster retrieval heads' keys on two levels and bring keys and values into cluster order.
 
     Sinks and tail come first and stay exact. A level-2 cluster is a contiguous run of tokens, in
     document order within; a level-1 cluster is a contiguous run of level-2 clusters.
     Source: Squeezed Attention, section 4.1 and 4.3.
     """
     heads, num_tokens, _ = layer.keys.shape
-    anchors = _anchor_positions(num_tokens, settings).to(layer.keys.device)
+    tokens = torch.arange(num_tokens, device=layer.keys.device).expand(heads, -1)
     first, last = settings.num_sinks, num_tokens - settings.num_tail
-    if first >= last:
-        return _gathered(layer, anchors.expand(heads, -1), len(anchors), None)
+    if first >= last or heads == 0:
+        return _gathered(layer, tokens, num_tokens, None)
+    anchors = torch.cat((tokens[:, :first], tokens[:, last:]), dim=1)
     keys = layer.keys[:, first:last]
     level2, level1, order = _two_levels(keys, kmeans, settings)
-    positions = torch.cat((anchors.expand(heads, -1), order + first), dim=1)
-    return _gathered(layer, positions, len(anchors), (level2, level1))
-
-
-def _anchor_positions(num_tokens: int, settings: ReadSettings) -> Tensor:
-    first, last = settings.num_sinks, num_tokens - settings.num_tail
-    if first >= last:
-        return torch.arange(num_tokens)
-    return torch.cat((torch.arange(first), torch.arange(last, num_tokens)))
+    positions = torch.cat((anchors, order + first), dim=1)
+    return _gathered(layer, positions, anchors.shape[1], (level2, level1))
 
 
 def _gathered(
@@ -67,6 +60,7 @@ def _gathered(
         num_anchors=num_anchors,
         level2=level2,
         level1=level1,
+        streaming=layer.streaming,
     )
 
 

@@ -1,72 +1,146 @@
-"""Prefill: the document goes through the model once, in chunks, and leaves its keys and values."""
+"""Prefill: the document goes through the model once, in chunks, and leaves its keys and values.
+
+Retrieval heads see all that was read. Streaming heads see sinks and window from the first chunk on,
+so that their time is O(tokens x window) and what they keep does not grow (DuoAttention, section 2.3
+and figure 5). No head sees a compensation token here: it stands for what is dropped in the end.
+"""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 
 from engine.attention import AttentionCall, forward
-from engine.kernels.attend_keys import attend_keys
+from engine.document import StreamingCache
+from engine.kernels.attend_causal import attend_causal
 from engine.model import LoadedModel
-from engine.question import visible
+from precompute.stream import Stream
 
 
 @dataclass(frozen=True)
 class PrefilledLayer:
-    """Keys after RoPE and values of a layer, (kv_heads, tokens, head_dim), in document order."""
+    """What reading leaves of a layer.
+
+    Attributes:
+        keys, values: (kv_heads, tokens, head_dim), keys after RoPE, in document order: all tokens
+            of the retrieval heads, or the last ones of every head if the layer has a window.
+        streaming: what the streaming heads keep; None if there are none.
+    """
 
     keys: Tensor
     values: Tensor
+    streaming: StreamingCache | None = None
+
+
+class _Layer(Protocol):
+    """A layer while it reads."""
+
+    def attend(self, call: AttentionCall) -> Tensor:
+        """Take the chunk's keys and values in, and attend to all that its tokens may see."""
+        ...
+
+    def prefilled(self) -> PrefilledLayer:
+        """What is left when the document has been read."""
+        ...
+
+
+class _Windowed:
+    """A layer with a sliding window."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def attend(self, call: AttentionCall) -> Tensor:
+        return self._stream.attend(call)
+
+    def prefilled(self) -> PrefilledLayer:
+        kept = self._stream.cache(compensation=False)
+        return PrefilledLayer(kept.keys, kept.values)
+
+
+class _Retrieval:
+    """A layer whose heads all read the whole document; `keys` and `values` are to be filled."""
+
+    def __init__(self, keys: Tensor, values: Tensor) -> None:
+        self._keys, self._values = keys, values
+        self._filled = 0
+
+    def attend(self, call: AttentionCall) -> Tensor:
+        start, self._filled = self._filled, self._filled + call.key.shape[1]
+        self._keys[:, start : self._filled] = call.key
+        self._values[:, start : self._filled] = call.value
+        keys, values = self._keys[:, : self._filled], self._values[:, : self._filled]
+        return attend_causal(call.query, keys, values, scale=call.scale, softcap=call.softcap).out
+
+    def prefilled(self) -> PrefilledLayer:
+        return PrefilledLayer(self._keys, self._values)
+
+
+class _Dual:
+    """A layer with streaming heads, behind its `num_retrieval` retrieval heads."""
+
+    def __init__(
+        self, retrieval: _Retrieval, num_retrieval: int, stream: Stream, *, compensation: bool
+    ) -> None:
+        self._retrieval = retrieval
+        self._num_retrieval = num_retrieval
+        self._stream = stream
+        self._compensation = compensation
+
+    def attend(self, call: AttentionCall) -> Tensor:
+        split = self._num_retrieval
+        if split == 0:
+            return self._stream.attend(call)
+        far = self._retrieval.attend(_heads(call, slice(0, split)))
+        return torch.cat((far, self._stream.attend(_heads(call, slice(split, None)))))
+
+    def prefilled(self) -> PrefilledLayer:
+        kept = self._stream.cache(compensation=self._compensation)
+        return replace(self._retrieval.prefilled(), streaming=kept)
 
 
 class _PrefillState:
-    """Attends causally to everything read so far, and keeps it."""
+    """All layers, each reading in its way."""
 
     def __init__(self, model: LoadedModel, num_tokens: int) -> None:
-        self._filled = 0
-        self._keys, self._values = [], []
-        for layer in model.spec.layers:
-            shape = (layer.num_kv_heads, num_tokens, layer.head_dim)
-            self._keys.append(torch.empty(shape, dtype=model.dtype, device=model.device))
-            self._values.append(torch.empty_like(self._keys[-1]))
+        self._layers = [_layer(model, index, num_tokens) for index in range(model.spec.num_layers)]
 
     def attend(self, call: AttentionCall) -> Tensor:
-        """Store the chunk's keys and values, then attend to all that its tokens may see."""
-        start, end = self._filled, self._filled + call.key.shape[1]
-        self._keys[call.layer][:, start:end] = call.key
-        self._values[call.layer][:, start:end] = call.value
-        first = 0 if call.window is None else max(0, start - call.window + 1)
-        keys = self._keys[call.layer][:, first:end]
-        values = self._values[call.layer][:, first:end]
-        at = torch.arange(first, end, device=keys.device)
-        mask = visible(at[start - first :], at, call.window)  # (tokens, keys)
-        if call.layer == len(self._keys) - 1:
-            self._filled = end
-        return _attend(call, keys, values, mask)
+        return self._layers[call.layer].attend(call)
 
     def layers(self) -> tuple[PrefilledLayer, ...]:
-        """What was kept."""
-        return tuple(map(PrefilledLayer, self._keys, self._values))
+        return tuple(layer.prefilled() for layer in self._layers)
 
 
-def _attend(call: AttentionCall, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
-    group = call.query.shape[0] // keys.shape[0]
-    if call.softcap is None:
-        return scaled_dot_product_attention(
-            call.query[None],
-            keys[None],
-            values[None],
-            attn_mask=mask,
-            scale=call.scale,
-            enable_gqa=group > 1,
-        )[0]
-    rows = call.query.reshape(keys.shape[0], -1, keys.shape[2])
-    state = attend_keys(
-        rows, keys, values, scale=call.scale, softcap=call.softcap, mask=mask.repeat(group, 1)
+def _layer(model: LoadedModel, index: int, num_tokens: int) -> _Layer:
+    spec, plan = model.spec.layers[index], model.plan
+
+    def empty(heads: int, tokens: int) -> Tensor:
+        shape = (heads, tokens, spec.head_dim)
+        return torch.empty(shape, dtype=model.dtype, device=model.device)
+
+    if spec.window is not None:
+        return _Windowed(Stream(empty(spec.num_kv_heads, 0), num_sinks=0, window=spec.window))
+    num_retrieval = plan.num_retrieval(index)
+    retrieval = _Retrieval(empty(num_retrieval, num_tokens), empty(num_retrieval, num_tokens))
+    if num_retrieval == spec.num_kv_heads:
+        return retrieval
+    stream = Stream(empty(spec.num_kv_heads - num_retrieval, 0), plan.num_sinks, plan.window)
+    return _Dual(retrieval, num_retrieval, stream, compensation=plan.compensation)
+
+
+def _heads(call: AttentionCall, kv_heads: slice) -> AttentionCall:
+    """The part of a call that some adjoining KV heads and their query heads answer."""
+    group = call.query.shape[0] // call.key.shape[0]
+    first, last, _ = kv_heads.indices(call.key.shape[0])
+    return replace(
+        call,
+        query=call.query[first * group : last * group],
+        key=call.key[kv_heads],
+        value=call.value[kv_heads],
     )
-    return state.out.reshape(call.query.shape)
 
 
 def prefill(
@@ -76,7 +150,7 @@ def prefill(
 
     Args:
         progress: told the number of tokens done after each chunk; may raise to stop.
-    Returns: keys and values per layer, on the model's device in its dtype.
+    Returns: what each layer keeps, on the model's device in its dtype.
     """
     state = _PrefillState(model, len(ids))
     for start in range(0, len(ids), chunk_tokens):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from common import plugins
-from common.errors import DocumentTooLong, EmptyDocument, UnknownPlugin
+from common.errors import DocumentTooLong, EmptyDocument
 from engine.curve import EVERYTHING
 from engine.document import DocumentCache, LayerCache, Page
 from engine.model import LoadedModel
@@ -34,11 +34,9 @@ def read_document(
         text: the document's text.
         pages: (number from 1, start, end) in characters.
         progress: told each phase's progress in tokens: "prefill", "cluster", "calibrate".
-    Raises: EmptyDocument, DocumentTooLong with both counts, or UnknownPlugin for a method that is
-        not there, all before any work is done.
+    Raises: EmptyDocument, DocumentTooLong with both counts, or UnknownPlugin for a clustering that
+        is not there, all before any work is done.
     """
-    if settings.heads != "all":
-        raise UnknownPlugin(f"No head plan is called '{settings.heads}'; choose: all.")
     config = KMeansConfig(iterations=settings.kmeans_iterations, seed=settings.seed)
     kmeans: KMeans = plugins.build(clustering, settings.clustering, config)
     encoded = encode(model, text, settings)
@@ -51,7 +49,7 @@ def read_document(
         lambda done: progress("prefill", done, num_tokens),
     )
     document = DocumentCache(
-        layers=_lay_out(model, layers, kmeans, settings, progress),
+        layers=_lay_out(model, layers, num_tokens, kmeans, settings, progress),
         ids=encoded.ids,
         offsets=encoded.offsets,
         text=text,
@@ -88,11 +86,11 @@ def encode(model: LoadedModel, text: str, settings: ReadSettings) -> EncodedDocu
 def _lay_out(
     model: LoadedModel,
     layers: Sequence[PrefilledLayer],
+    num_tokens: int,
     kmeans: KMeans,
     settings: ReadSettings,
     progress: Progress,
 ) -> tuple[LayerCache, ...]:
-    num_tokens = layers[0].keys.shape[1]
     laid_out = []
     with torch.inference_mode():
         for index, layer in enumerate(layers):
@@ -100,7 +98,7 @@ def _lay_out(
             laid_out.append(
                 lay_out_clusters(layer, kmeans, settings)
                 if window is None
-                else lay_out_window(layer, window)
+                else lay_out_window(layer, window, num_tokens)
             )
             progress("cluster", num_tokens * (index + 1) // len(layers), num_tokens)
     return tuple(laid_out)

@@ -6,7 +6,7 @@ from engine.document import LookupConfig
 from engine.fingerprint import digest
 from engine.model import LoadedModel
 
-FORMAT = 1  # of the artifact; a new one makes every older artifact stale
+FORMAT = 2  # of the artifact; a new one makes every older artifact stale
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,6 @@ class ReadSettings:
         level2_ratio, level1_ratio: centroids per clustered token.
         clustering: name of a file in `precompute/clustering`.
         kmeans_iterations: per level.
-        heads: name of the head plan; "all" makes every head a retrieval head.
         num_probes: questions made from the document itself to calibrate budgets on.
         reserve_tokens: room kept free in the model's context for question and answer.
         dtype: of the stored tensors.
@@ -35,7 +34,6 @@ class ReadSettings:
     level1_ratio: float = 0.01
     clustering: str = "torch"
     kmeans_iterations: int = 10
-    heads: str = "all"
     num_probes: int = 64
     reserve_tokens: int = 256
     dtype: str = "bfloat16"
@@ -44,5 +42,10 @@ class ReadSettings:
 
 
 def artifact_fingerprint(model: LoadedModel, settings: ReadSettings) -> str:
-    """Identify what an artifact depends on beside the document: format, model and settings."""
-    return digest({"format": FORMAT, "model": model.fingerprint, "settings": asdict(settings)})
+    """Identify what an artifact depends on beside the document: format, model, plan, settings."""
+    return digest({
+        "format": FORMAT,
+        "model": model.fingerprint,
+        "plan": model.plan.fingerprint,
+        "settings": asdict(settings),
+    })  # fmt: skip

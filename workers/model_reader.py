@@ -63,6 +63,6 @@ def read_settings(settings: PrecomputeSettings) -> ReadSettings:
 
 def _stored_kv_bytes(cache: DocumentCache, dtype: str) -> int:
     """Bytes of keys and values in the dtype that they are stored in."""
-    numbers = sum(layer.keys.numel() + layer.values.numel() for layer in cache.layers)
+    numbers = sum(layer.kv_numbers for layer in cache.layers)
     stored: torch.dtype = getattr(torch, dtype)
     return numbers * stored.itemsize

@@ -137,15 +137,17 @@ def test_centroids_have_the_keys_dtype() -> None:
 
 
 @pytest.mark.parametrize(("num_tokens", "kept"), [(300, 96), (96, 96), (40, 40)])
-def test_a_window_keeps_its_last_tokens_as_anchors(num_tokens: int, kept: int) -> None:
-    layer, before = lay_out_window(prefilled(num_tokens), 96), prefilled(num_tokens)
+def test_what_a_window_keeps_are_anchors(num_tokens: int, kept: int) -> None:
+    before = prefilled(kept)
+    layer = lay_out_window(before, 96, num_tokens)
     assert (layer.window, layer.num_anchors, layer.has_clusters) == (96, kept, False)
-    assert torch.equal(layer.keys, before.keys[:, -kept:])
-    assert torch.equal(layer.values, before.values[:, -kept:])
+    assert torch.equal(layer.keys, before.keys)
+    assert torch.equal(layer.values, before.values)
     assert layer.positions.tolist() == [list(range(num_tokens - kept, num_tokens))] * HEADS
     assert layer.level2.centroids.shape == layer.level1.centroids.shape == (HEADS, 0, WIDTH)
 
 
-def test_a_window_does_not_hold_on_to_the_whole_document() -> None:
-    layer = lay_out_window(prefilled(5000), 96)
-    assert layer.keys.untyped_storage().nbytes() == layer.keys.nbytes
+def test_a_layer_without_retrieval_heads_still_tells_its_length() -> None:
+    nothing = normal(0, 300, WIDTH)
+    layer = lay_out_clusters(PrefilledLayer(nothing, nothing), KMEANS, SETTINGS)
+    assert (layer.num_retrieval, layer.num_tokens, layer.has_clusters) == (0, 300, False)

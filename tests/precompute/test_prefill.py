@@ -5,9 +5,10 @@ import torch
 from torch.testing import assert_close
 
 from common.errors import LeaseLost
-from engine.model import LoadedModel
+from engine.model import LoadedModel, assemble
+from engine.plan import HeadPlan
 from precompute.prefill import prefill
-from tests.models import FAMILIES, loaded, prose, random_model, unheard
+from tests.models import FAMILIES, byte_tokenizer, loaded, prose, random_model, unheard
 
 FAMILY = ["llama", "mistral-window", "gemma2", "qwen3"]
 
@@ -55,3 +56,57 @@ def test_progress_that_raises_stops_the_work() -> None:
     with pytest.raises(LeaseLost):
         prefill(model, ids_of(model), 100, lost)
     assert told == [100, 200]
+
+
+def streaming_model(family: str = "llama") -> LoadedModel:
+    plan = HeadPlan("file", ((False, True), (False, False)), num_sinks=4, window=24)
+    config = FAMILIES[family]
+    return assemble(
+        random_model(config), byte_tokenizer(), name="tiny", fingerprint="tiny", plan=plan
+    )
+
+
+@pytest.mark.parametrize("chunk_tokens", [1, 5, 24, 28, 100])
+@pytest.mark.parametrize("num_chars", [3, 27, 28, 300])
+def test_streaming_heads_are_left_alike_by_chunks_of_any_size(
+    num_chars: int, chunk_tokens: int
+) -> None:
+    model = streaming_model()
+    ids = ids_of(model, num_chars)
+    whole = prefill(model, ids, 4096, unheard)
+    for one, other in zip(prefill(model, ids, chunk_tokens, unheard), whole, strict=True):
+        assert one.streaming is not None
+        assert other.streaming is not None
+        assert one.streaming.num_dropped == other.streaming.num_dropped
+        assert_close(one.keys, other.keys, rtol=1e-4, atol=1e-4)
+        assert_close(one.streaming.keys, other.streaming.keys, rtol=1e-4, atol=1e-4)
+        assert_close(one.streaming.values, other.streaming.values, rtol=1e-4, atol=1e-4)
+
+
+def test_streaming_heads_keep_sinks_window_and_the_mean_of_the_rest() -> None:
+    model = streaming_model()
+    first = prefill(model, ids_of(model, 200), 64, unheard)[0]
+    assert first.keys.shape == first.values.shape == (1, 201, 16)
+    # Keys and values of the first layer depend on no attention: one by one they are known.
+    everything = prefill(loaded(FAMILIES["llama"]), ids_of(model, 200), 64, unheard)[0]
+    assert first.streaming is not None
+    assert first.streaming.num_dropped == 201 - 4 - 24
+    for kept, tokens in (
+        (first.streaming.keys[0], everything.keys[0]),  # head 0, which streams
+        (first.streaming.values[0], everything.values[0]),
+    ):
+        parts = (tokens[:4], tokens[-24:], tokens[4:-24].mean(0, keepdim=True))
+        assert_close(kept, torch.cat(parts), rtol=1e-4, atol=1e-4)
+    assert_close(first.keys[0], everything.keys[1], rtol=1e-4, atol=1e-4)
+
+
+def test_windows_do_not_hold_on_to_the_whole_document() -> None:
+    windowed = loaded(FAMILIES["mistral-window"])
+    for layer in prefill(windowed, ids_of(windowed), 250, unheard):
+        assert layer.keys.shape[1] == 96
+        assert layer.keys.untyped_storage().nbytes() == layer.keys.nbytes
+    model = streaming_model()
+    for layer in prefill(model, ids_of(model), 250, unheard):
+        assert layer.streaming is not None
+        kept = layer.streaming.keys
+        assert kept.untyped_storage().nbytes() == kept.nbytes == 4 * 16 * len(kept) * 29

@@ -125,11 +125,10 @@ def test_the_reserve_never_takes_more_than_half_of_the_context() -> None:
         read(narrow_model(), prose(300), settings)
 
 
-@pytest.mark.parametrize("field", ["clustering", "heads"])
-def test_an_unknown_method_is_refused_before_any_work(
-    model: LoadedModel, no_work: None, field: str
+def test_an_unknown_clustering_is_refused_before_any_work(
+    model: LoadedModel, no_work: None
 ) -> None:
-    settings = replace(SETTINGS, **{field: "nonsense"})
+    settings = replace(SETTINGS, clustering="nonsense")
     with pytest.raises(UnknownPlugin, match=r"nonsense.*choose"):
         read(model, TEXT, settings, listener=never)
 

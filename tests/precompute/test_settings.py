@@ -8,6 +8,7 @@ import pytest
 from common.settings import PrecomputeSettings
 from engine.document import LookupConfig
 from engine.model import LoadedModel
+from engine.plan import HeadPlan
 from precompute.settings import ReadSettings, artifact_fingerprint
 from tests.models import FAMILIES, loaded
 
@@ -19,7 +20,6 @@ OTHERS: dict[str, Any] = {
     "level1_ratio": 0.02,
     "clustering": "other",
     "kmeans_iterations": 11,
-    "heads": "other",
     "num_probes": 65,
     "reserve_tokens": 128,
     "dtype": "float32",
@@ -60,6 +60,33 @@ def test_another_model_makes_another_artifact(model: LoadedModel) -> None:
     assert artifact_fingerprint(model, settings) != artifact_fingerprint(other, settings)
 
 
-@pytest.mark.parametrize("name", PrecomputeSettings.model_fields)
+def test_another_plan_makes_another_artifact(model: LoadedModel) -> None:
+    retrieval = ((True, False), (True, True))
+    plans = [
+        model.plan,
+        HeadPlan("duo", retrieval),
+        HeadPlan("duo", retrieval[::-1]),
+        HeadPlan("duo", retrieval, num_sinks=8),
+        HeadPlan("duo", retrieval, window=8),
+        HeadPlan("duo", retrieval, compensation=False),
+    ]
+    settings = ReadSettings()
+    found = [artifact_fingerprint(replace(model, plan=plan), settings) for plan in plans]
+    assert len(set(found)) == len(plans)
+
+
+def test_how_heads_were_chosen_does_not_make_another_artifact(model: LoadedModel) -> None:
+    retrieval = ((True, False), (True, True))
+    scores = ((1.0, 0.1), (0.9, 0.8))
+    plans = [
+        HeadPlan("duo", retrieval),
+        HeadPlan("razor", retrieval, scores=scores, settings={"ratio": 0.75}, model="abc"),
+    ]
+    settings = ReadSettings()
+    one, two = (artifact_fingerprint(replace(model, plan=plan), settings) for plan in plans)
+    assert one == two
+
+
+@pytest.mark.parametrize("name", sorted({*PrecomputeSettings.model_fields} - {"heads"}))
 def test_what_can_be_set_from_outside_is_a_setting_of_reading(name: str) -> None:
     assert PrecomputeSettings().model_dump()[name] == asdict(ReadSettings())[name]
