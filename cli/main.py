@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from cli import documents as commands
+from cli import heads
 from cli.address import listen
 from cli.client import Client
 from cli.options import DEFAULT_URL, AsJson, DataDir, Key, Url, given, read_settings
@@ -22,6 +23,8 @@ app = typer.Typer(
     add_completion=False,
     epilog="Settings are environment variables, LECTERN_...; the README lists them.",
 )
+
+app.add_typer(heads.app)
 
 
 def main() -> None:

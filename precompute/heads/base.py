@@ -81,9 +81,14 @@ def make_plan(
         window=streaming.window,
         compensation=streaming.compensation,
         scores=measure.scores,
-        settings={**measure.settings, **measure.others, "ratio": ratio},
+        settings={**measure.settings, **_as_lists(measure.others), "ratio": ratio},
         model=model.weights,
     )
+
+
+def _as_lists(scores: Mapping[str, Scores]) -> dict[str, list[list[float]]]:
+    """As JSON would give them back."""
+    return {name: [list(layer) for layer in layers] for name, layers in scores.items()}
 
 
 def num_chosen(total: int, ratio: float) -> int:

@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor
 
-from common.errors import UnsupportedModel
 from engine.attention import AttentionCall
 from precompute.heads.duo.attention import attend_causal, attend_streaming, streaming_bias
 
@@ -34,8 +33,6 @@ class GatedState:
 
         A layer with a sliding window sees nothing far away in either kind: it has no gate.
         """
-        if call.alibi is not None:
-            raise UnsupportedModel("Heads of an ALiBi model are told apart by their scope alone.")
         if call.window is not None:
             return _attend_window(call, call.window)
         full = attend_causal(

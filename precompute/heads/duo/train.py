@@ -13,10 +13,10 @@ from engine.attention import AttentionState
 from engine.model import LoadedModel
 from precompute.heads.base import Progress
 from precompute.heads.duo.config import DuoConfig
+from precompute.heads.duo.frozen import frozen
 from precompute.heads.duo.gates import GatedState
 from precompute.heads.duo.haystack import open_haystack
 from precompute.heads.duo.passkeys import PasskeyDocument, Passkeys
-from precompute.heads.duo.recompute import recomputed
 from precompute.heads.duo.schedule import learning_rate
 from precompute.heads.duo.state import load_state, save_state
 
@@ -29,42 +29,59 @@ def train_gates(
     """Train gates until answers to passkey questions stay close to full attention's.
 
     Args:
-        progress: told steps done and their total after each step; may raise to stop, and a later
-            call resumes from the last saved state.
+        progress: told steps done and their total, before the first step and after each; may raise
+            to stop, and a later call resumes from the last saved state.
         initial: gates to begin with, (layers, kv_heads), or (layers, 1) for a gate a layer; ones
             for every KV head if None.
     Returns: gates in [0, 1], fp32, of the shape of `initial`, on the CPU.
     Raises: InvalidInput if the state on disk is of another training or documents do not fit;
-        UnsupportedModel if heads have no common number a layer.
+        UnsupportedModel for ALiBi, or if layers differ in their number of heads.
     Source: DuoAttention, section 2.2, equations 1 to 3.
     """
-    begin = _ones(model) if initial is None else initial
-    training = _Training(model, config, begin)
+    training = GateTraining.begin(model, config, initial)
     progress(training.step, config.steps)
-    with recomputed(model.model):
-        while training.step < config.steps:
-            training.take_step()
-            if config.state and training.step % config.save_steps in (0, config.steps):
-                training.save()
-            progress(training.step, config.steps)
-    if config.state:
-        training.save()
+    while not training.is_done:
+        training.take_step()
+        if config.state and (training.step % config.save_steps == 0 or training.is_done):
+            training.save()
+        progress(training.step, config.steps)
     return training.gates.detach().cpu()
 
 
-class _Training:
-    """Gates on their way, and the optimiser that moves them."""
+class GateTraining:
+    """Gates on their way, and the optimiser that moves them.
 
-    def __init__(self, model: LoadedModel, config: DuoConfig, begin: Tensor) -> None:
+    Attributes:
+        step: steps taken.
+        gates: fp32, on the model's device.
+    """
+
+    def __init__(self, model: LoadedModel, config: DuoConfig, initial: Tensor) -> None:
+        if any(layer.alibi is not None for layer in model.spec.layers):
+            raise UnsupportedModel("Heads of an ALiBi model are told apart by their scope alone.")
         self.step = 0
-        self.gates = begin.to(model.device, torch.float32).clone().requires_grad_()
+        self.gates = initial.to(model.device, torch.float32).clone().requires_grad_()
         self._model = model
         self._config = config
         self._passkeys = Passkeys.of(model, config, open_haystack(config.haystack))
         self._optimiser = torch.optim.AdamW([self.gates], weight_decay=0.0)
-        self._about = {**config.described(), "model": model.weights, "initial": begin.tolist()}
-        if config.state:
-            self._resume(load_state(Path(config.state), self._about))
+        self._about = {**config.described(), "model": model.weights, "initial": initial.tolist()}
+
+    @classmethod
+    def begin(
+        cls, model: LoadedModel, config: DuoConfig, initial: Tensor | None = None
+    ) -> "GateTraining":
+        """Begin with `initial`, or where the saved state left off; see `train_gates`."""
+        training = cls(model, config, _ones(model) if initial is None else initial)
+        saved = load_state(Path(config.state), training._about) if config.state else None
+        if saved is not None:
+            training._restore(saved)
+        return training
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all steps are taken."""
+        return self.step >= self._config.steps
 
     def take_step(self) -> None:
         """One document: distillation and sparsity, a step, gates back into [0, 1]."""
@@ -72,8 +89,10 @@ class _Training:
         for group in self._optimiser.param_groups:
             group["lr"] = learning_rate(self.step, config.steps, config.learning_rate)
         document = self._passkeys.document(self.step)
-        loss = distillation_loss(self._model, document, self.gates, config)
-        (loss + config.regularisation * self.gates.abs().mean()).backward()
+        with frozen(self._model.model):
+            loss = distillation_loss(self._model, document, self.gates, config)
+            loss = loss + config.regularisation * self.gates.abs().mean()
+            loss.backward()  # type: ignore[no-untyped-call]
         self._optimiser.step()
         self._optimiser.zero_grad()
         with torch.no_grad():
@@ -86,16 +105,13 @@ class _Training:
         tensors = {"gates": self.gates, **{name: moments[name] for name in MOMENTS}}
         save_state(Path(self._config.state), tensors, self._about)
 
-    def _resume(self, saved: dict[str, Tensor] | None) -> None:
-        if saved is None:
-            return
+    def _restore(self, saved: dict[str, Tensor]) -> None:
         self.step = int(saved["step"])
         with torch.no_grad():
             self.gates.copy_(saved["gates"])
-        at = {"step": torch.device("cpu")}  # where AdamW keeps it
-        self._optimiser.state[self.gates] = {
-            name: saved[name].to(at.get(name, self.gates.device)) for name in MOMENTS
-        }
+        on_device = {name: saved[name].to(self.gates.device) for name in MOMENTS}
+        # AdamW counts steps on the CPU.
+        self._optimiser.state[self.gates] = on_device | {"step": saved["step"]}
 
 
 def distillation_loss(
@@ -119,7 +135,8 @@ def distillation_loss(
 def last_hidden(model: LoadedModel, ids: Tensor, state: AttentionState) -> Tensor:
     """The model's last hidden states (tokens, width), after its last norm."""
     positions = torch.arange(len(ids), device=ids.device)
-    output = model.model.base_model(
+    backbone: Any = model.model.base_model
+    output = backbone(
         input_ids=ids[None], position_ids=positions[None], use_cache=False, lectern=state
     )
     hidden: Tensor = output.last_hidden_state[0]

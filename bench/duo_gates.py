@@ -1,0 +1,111 @@
+"""Training gates of a Llama-3-8B-shaped model: seconds a step and peak memory.
+
+    python -m bench.duo_gates --tokens 8192 32768
+
+The weights are random, which changes neither time nor memory. One optimiser step is one passkey
+document: full attention without gradients, then gated attention with them.
+"""
+
+import argparse
+import time
+from typing import Any
+
+import torch
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+from bench.record import circumstances, percentiles, write
+from engine.model import LoadedModel, assemble
+from precompute.heads.duo.config import DuoConfig
+from precompute.heads.duo.train import GateTraining
+
+GIB = 1 << 30
+WARM_UP = 2  # steps whose time does not count
+SHAPES: dict[str, dict[str, Any]] = {
+    "llama-3-8b": {
+        "hidden_size": 4096,
+        "intermediate_size": 14_336,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+    },
+    "tiny": {
+        "hidden_size": 128,
+        "intermediate_size": 256,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+    },
+}
+
+
+def main() -> None:
+    """Check, measure, print and write the result."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--shape", choices=SHAPES, default="llama-3-8b")
+    parser.add_argument("--tokenizer", default="reader/weights")
+    parser.add_argument("--tokens", type=int, nargs="+", default=[8192])
+    parser.add_argument("--steps", type=int, default=6, help="timed, of each length")
+    parser.add_argument("--name", default="duo_gates", help="of the result")
+    options = parser.parse_args()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = random_model(options.shape, options.tokenizer, device, max(options.tokens))
+    result = {
+        "benchmark": "duo_gates",
+        **circumstances(device),
+        "shape": options.shape,
+        "dtype": str(model.dtype),
+        "lengths": [measure(model, tokens, options.steps) for tokens in options.tokens],
+    }
+    for row in result["lengths"]:
+        print(row)
+    print(write(options.name, result))
+
+
+def random_model(shape: str, tokenizer: str, device: str, longest: int) -> LoadedModel:
+    """A model of that shape with random weights, as the engine loads it."""
+    config = LlamaConfig(
+        **SHAPES[shape],
+        vocab_size=128_256,
+        rope_parameters={"rope_type": "default", "rope_theta": 500_000.0},
+        max_position_embeddings=longest,
+    )
+    dtype = torch.bfloat16 if device == "cuda" else torch.float32
+    torch.manual_seed(0)
+    with torch.device(device):
+        model = LlamaForCausalLM._from_config(config, dtype=dtype)  # type: ignore[no-untyped-call]
+    model.train(False).requires_grad_(False)
+    return assemble(model, AutoTokenizer.from_pretrained(tokenizer), name=shape, fingerprint="")
+
+
+def measure(model: LoadedModel, tokens: int, steps: int) -> dict[str, Any]:
+    """Seconds of a step, and the most memory that it took."""
+    config = DuoConfig(steps=WARM_UP + steps, min_tokens=tokens, max_tokens=tokens)
+    training = GateTraining.begin(model, config)
+    seconds = []
+    if model.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    for _ in range(WARM_UP + steps):
+        start = time.perf_counter()
+        training.take_step()
+        if model.device.type == "cuda":
+            torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - start)
+    check(training.gates)
+    return {
+        "document_tokens": tokens,
+        "seconds_per_step": percentiles(seconds[WARM_UP:]),
+        "peak_gib": torch.cuda.max_memory_allocated() / GIB
+        if model.device.type == "cuda"
+        else None,
+    }
+
+
+def check(gates: torch.Tensor) -> None:
+    """Gates must have moved, and stay in [0, 1], or no figure is given."""
+    inside = bool(((gates >= 0) & (gates <= 1)).all())
+    if not inside or not bool((gates < 1).any()):
+        raise SystemExit("The gates did not move as gates do.")
+
+
+if __name__ == "__main__":
+    main()

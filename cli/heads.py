@@ -1,0 +1,240 @@
+"""`lectern heads`: find head plans, carry them in and out, and look at them."""
+
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from cli.options import given, read_settings
+from cli.show import make_console, say
+
+if TYPE_CHECKING:  # torch takes seconds that `--help` need not wait
+    from engine.model import LoadedModel
+    from engine.plan import HeadPlan
+    from precompute.heads.base import HeadMethod, Streaming
+
+app = typer.Typer(
+    name="heads",
+    help="Choose which attention heads read the whole document.",
+    no_args_is_help=True,
+)
+
+Model = Annotated[
+    str | None,
+    typer.Option(
+        help="Hugging Face folder or id (LECTERN_MODEL; the bundled reader).", show_default=False
+    ),
+]
+Out = Annotated[Path, typer.Option(help="The plan to write (JSON).", dir_okay=False)]
+Ratio = Annotated[float, typer.Option(min=0, max=1, help="Retrieval heads over all KV heads.")]
+Sinks = Annotated[int, typer.Option(min=0, help="First tokens that streaming heads keep.")]
+Window = Annotated[int, typer.Option(min=1, help="Last tokens that streaming heads see.")]
+Compensation = Annotated[
+    bool, typer.Option(help="Let a mean token stand for what streaming heads drop.")
+]
+Seed = Annotated[int, typer.Option(help="Of every random choice.")]
+Steps = Annotated[int, typer.Option(min=1, help="Training steps, one document each.")]
+MinTokens = Annotated[int, typer.Option(min=1, help="Shortest training document.")]
+MaxTokens = Annotated[int, typer.Option(min=1, help="Longest training document.")]
+Haystack = Annotated[
+    str, typer.Option(help="Text file or folder to hide passkeys in; made-up text by default.")
+]
+State = Annotated[
+    str, typer.Option(help="File to save the training to; it resumes from there if it exists.")
+]
+Plan = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A plan (JSON).")]
+Folder = Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A pattern's folder.")]
+
+
+@app.command()
+def duo(
+    out: Out,
+    model: Model = None,
+    ratio: Ratio = 0.25,
+    steps: Steps = 2000,
+    min_tokens: MinTokens = 1000,
+    max_tokens: MaxTokens = 32_000,
+    haystack: Haystack = "",
+    state: State = "",
+    sinks: Sinks = 64,
+    window: Window = 256,
+    compensation: Compensation = True,
+    seed: Seed = 42,
+) -> None:
+    """DuoAttention: train a gate per KV head on passkey documents; the highest are kept.
+
+    With --state it can be stopped: the same command goes on from the last 50 steps.
+    """
+    from precompute.heads.base import Streaming
+    from precompute.heads.duo import Duo, DuoConfig
+
+    config = DuoConfig(
+        steps=steps,
+        min_tokens=min_tokens,
+        max_tokens=max_tokens,
+        num_sinks=sinks,
+        window=window,
+        haystack=haystack,
+        state=state,
+        seed=seed,
+    )
+    _find("duo", Duo(config), _load(model), ratio, Streaming(sinks, window, compensation), out)
+
+
+@app.command()
+def razor(
+    out: Out,
+    model: Model = None,
+    ratio: Ratio = 0.15,
+    sinks: Sinks = 64,
+    window: Window = 256,
+    compensation: Compensation = True,
+    seed: Seed = 0,
+) -> None:
+    """RazorAttention: heads that look back at repeated random tokens; no training.
+
+    One in fifteen is an echo head, the others are induction heads, as the paper's 1 % and 14 %.
+    """
+    from precompute.heads.base import Streaming
+    from precompute.heads.razor import Razor, RazorConfig
+
+    method = Razor(RazorConfig(seed=seed))
+    _find("razor", method, _load(model), ratio, Streaming(sinks, window, compensation), out)
+
+
+@app.command()
+def zigzag(
+    out: Out,
+    gates: Annotated[
+        Path, typer.Option(exists=True, dir_okay=False, help="A plan that `heads duo` wrote.")
+    ],
+    model: Model = None,
+    ratio: Ratio = 0.5,
+    omega: Annotated[
+        float, typer.Option(min=0, max=1, help="Weight of streaming heads that turn retrieval.")
+    ] = 0.1,
+    tuning_steps: Annotated[
+        int, typer.Option(min=0, help="Steps of layer-wise fine-tuning; 0 for none.")
+    ] = 0,
+    haystack: Haystack = "",
+    state: State = "",
+) -> None:
+    """ZigZagAttention: whole layers of retrieval heads, chosen by DuoAttention's gates."""
+    from common.errors import InvalidInput
+    from engine.plan_file import check_plan, read_plan
+    from precompute.heads.base import Streaming
+    from precompute.heads.duo import DuoConfig
+    from precompute.heads.zigzag import Zigzag, ZigzagConfig
+
+    loaded, source = _load(model), read_plan(gates)
+    check_plan(source, loaded.spec, loaded.weights)
+    if not source.scores:
+        raise InvalidInput(f"'{gates}' has no gates: give a plan that `lectern heads duo` wrote.")
+    trained = {field.name for field in fields(DuoConfig)} & source.settings.keys()
+    duo = DuoConfig(**{name: source.settings[name] for name in trained})
+    duo = replace(duo, haystack=haystack, state=state)
+    config = ZigzagConfig(
+        gates=source.scores, omega=omega, tuning_steps=tuning_steps, tuning_ratio=ratio, duo=duo
+    )
+    streaming = Streaming(source.num_sinks, source.window, source.compensation)
+    _find("zigzag", Zigzag(config), loaded, ratio, streaming, out)
+
+
+@app.command("import")
+def import_pattern(
+    folder: Folder,
+    out: Out,
+    model: Model = None,
+    ratio: Ratio = 0.25,
+    sinks: Annotated[int | None, typer.Option(min=0, help="Instead of the pattern's.")] = None,
+    window: Annotated[int | None, typer.Option(min=1, help="Instead of the pattern's.")] = None,
+    compensation: Compensation = True,
+) -> None:
+    """Make a plan of DuoAttention's pattern files (full_attention_heads.tsv, config.json)."""
+    from precompute.heads.base import Streaming
+    from precompute.heads.file import FileConfig, PatternFile, read_pattern
+
+    pattern = read_pattern(folder)
+    streaming = Streaming(
+        pattern.num_sinks if sinks is None else sinks,
+        pattern.window if window is None else window,
+        compensation,
+    )
+    _find("file", PatternFile(FileConfig(folder)), _load(model), ratio, streaming, out)
+
+
+@app.command()
+def export(
+    plan: Plan,
+    out: Annotated[Path, typer.Option(help="Folder to write.", file_okay=False)],
+) -> None:
+    """Write a plan as DuoAttention's pattern files."""
+    from engine.plan_file import read_plan
+    from precompute.heads.file import write_pattern
+
+    write_pattern(read_plan(plan), out)
+
+
+@app.command()
+def show(
+    plan: Plan,
+    png: Annotated[
+        Path | None, typer.Option(help="Also draw it here (needs matplotlib).", dir_okay=False)
+    ] = None,
+) -> None:
+    """Show a plan's scores, layer by head; stars are retrieval heads."""
+    from engine.plan_file import read_plan
+
+    _show(make_console(), read_plan(plan))
+    if png is not None:
+        from cli.heatmap import draw_png
+
+        draw_png(read_plan(plan), png)
+
+
+def _load(model: str | None) -> "LoadedModel":
+    from cli.compose import open_model
+
+    return open_model(read_settings(**given(model=model)))
+
+
+def _find(
+    name: str,
+    method: "HeadMethod",
+    model: "LoadedModel",
+    ratio: float,
+    streaming: "Streaming",
+    out: Path,
+) -> None:
+    """Measure with a progress bar, write the plan and show it."""
+    from engine.plan_file import write_plan
+    from precompute.heads.base import make_plan
+
+    console = make_console()
+    with Progress(
+        TextColumn(name),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+    ) as bars:
+        task = bars.add_task(name, total=None)
+
+        def progress(done: int, total: int) -> None:
+            bars.update(task, completed=done, total=total)
+
+        measure = method.measure(model, progress)
+    plan = make_plan(name, method, measure, ratio, model=model, streaming=streaming)
+    write_plan(plan, out)
+    _show(console, plan)
+
+
+def _show(console: Console, plan: "HeadPlan") -> None:
+    from cli.heatmap import heat_rows, title
+
+    say(console, title(plan))
+    for row in heat_rows(plan):
+        console.print(row, soft_wrap=True)

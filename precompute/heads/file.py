@@ -1,0 +1,123 @@
+"""DuoAttention's pattern files: a folder with the gates as TSV and the settings as JSON.
+
+`full_attention_heads.tsv` has a line a layer and a number a KV head, tab-separated, without a
+header; `config.json` has `sink_size` and `recent_size`. Source: the authors' repository,
+https://github.com/mit-han-lab/duo-attention, attn_patterns/.
+"""
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from common.errors import HeadPlanRejected
+from engine.model import LoadedModel
+from engine.plan import HeadPlan
+from precompute.heads.base import Heads, Measure, Progress, Scores, Streaming, top_heads
+
+GATES, CONFIG = "full_attention_heads.tsv", "config.json"
+GATED = frozenset({"duo", "file"})  # methods whose scores are gates already
+
+
+@dataclass(frozen=True)
+class FileConfig:
+    """The pattern's folder."""
+
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A pattern file's contents.
+
+    Attributes:
+        gates: in [0, 1], per layer, per KV head.
+        num_sinks, window: of streaming heads, in tokens.
+    """
+
+    gates: Scores
+    num_sinks: int
+    window: int
+
+
+def build(config: FileConfig) -> "PatternFile":
+    """Build the method."""
+    return PatternFile(config)
+
+
+class PatternFile:
+    """Gates that somebody else trained; the highest are retrieval heads."""
+
+    def __init__(self, config: FileConfig) -> None:
+        self._folder = config.folder
+
+    def measure(self, model: LoadedModel, progress: Progress) -> Measure:
+        """Read the gates.
+
+        Raises: HeadPlanRejected if they are unreadable, or for another number of layers or heads.
+        """
+        pattern = read_pattern(self._folder)
+        shape = [len(layer) for layer in pattern.gates]
+        wanted = [layer.num_kv_heads for layer in model.spec.layers]
+        if shape != wanted:
+            raise HeadPlanRejected(
+                f"The pattern in '{self._folder}' has {len(shape)} layers of {_counts(shape)} "
+                f"heads; the model has {len(wanted)} layers of {_counts(wanted)} KV heads."
+            )
+        progress(1, 1)
+        settings = {
+            "pattern": self._folder.name,
+            "num_sinks": pattern.num_sinks,
+            "window": pattern.window,
+        }
+        return Measure(pattern.gates, settings)
+
+    def choose(self, measure: Measure, ratio: float) -> Heads:
+        """The highest gates."""
+        return top_heads(measure.scores, ratio)
+
+
+def read_pattern(folder: Path) -> Pattern:
+    """Read a pattern; training leaves gates slightly outside [0, 1], which are clipped.
+
+    Raises: HeadPlanRejected if a file is missing or damaged.
+    """
+    try:
+        lines = (folder / GATES).read_text(encoding="utf-8").splitlines()
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        gates = tuple(tuple(map(_gate, line.split("\t"))) for line in lines if line.strip())
+        sizes = int(config["sink_size"]), int(config["recent_size"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HeadPlanRejected(f"'{folder}' holds no pattern that can be read: {error}.") from error
+    if not gates or len({len(layer) for layer in gates}) > 1:
+        raise HeadPlanRejected(f"The lines of {GATES} in '{folder}' differ in length.")
+    return Pattern(gates, *sizes)
+
+
+def write_pattern(plan: HeadPlan, folder: Path) -> None:
+    """Write a plan for DuoAttention's programs.
+
+    Gates are written as they are; of other methods, whose scores are no gates, what they chose.
+    """
+    rows = plan.scores if plan.method in GATED and plan.scores else plan.retrieval
+    lines = ("\t".join(f"{float(number):.18e}" for number in row) for row in rows)
+    config = {"sink_size": plan.num_sinks, "recent_size": plan.window}
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / GATES).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    (folder / CONFIG).write_text(json.dumps(config) + "\n", encoding="utf-8")
+
+
+def streaming_of(measure: Measure) -> Streaming:
+    """What the pattern's streaming heads keep."""
+    return Streaming(measure.settings["num_sinks"], measure.settings["window"])
+
+
+def _gate(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"a gate is {text}")
+    return min(1.0, max(0.0, number))
+
+
+def _counts(shape: list[int]) -> str:
+    return "/".join(map(str, sorted(set(shape))))
