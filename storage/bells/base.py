@@ -31,6 +31,24 @@ class BellConfig:
     channel: str = "lectern"
 
 
+def changes(
+    look: Callable[[], Event | None], wait: Callable[[], None], stopped: Callable[[], bool]
+) -> Iterator[Event]:
+    """Yield what `look` sees whenever it has changed, until it is final, gone, or `stopped`.
+
+    Args:
+        wait: returns when it is time to look again.
+    """
+    seen: Event | None = None
+    while not stopped() and (now := look()) is not None:
+        if now != seen:
+            seen = now
+            yield now
+        if now["status"] in FINAL:
+            return
+        wait()
+
+
 class Bell(Protocol):
     """Rings for new jobs and events of documents being read; never fails for want of a server."""
 

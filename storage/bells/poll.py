@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
-from storage.bells.base import FINAL, BellConfig, Event, never
+from storage.bells.base import BellConfig, Event, changes, never
 
 
 class PollBell:
@@ -31,14 +31,8 @@ class PollBell:
 
     def subscribe(self, document_id: UUID, stopped: Callable[[], bool] = never) -> Iterator[Event]:
         """See `Bell.subscribe`."""
-        seen: Event | None = None
-        while not stopped() and (now := self._config.look(document_id)) is not None:
-            if now != seen:
-                seen = now
-                yield now
-            if now["status"] in FINAL:
-                return
-            time.sleep(self._config.poll_s)
+        config = self._config
+        return changes(lambda: config.look(document_id), lambda: time.sleep(config.poll_s), stopped)
 
     def close(self) -> None:
         """Wake whoever waits."""

@@ -17,7 +17,7 @@ from redis.backoff import NoBackoff
 from redis.client import PubSub
 from redis.retry import Retry
 
-from storage.bells.base import FINAL, BellConfig, Event, never
+from storage.bells.base import BellConfig, Event, changes, never
 from storage.bells.poll import PollBell
 
 ANSWER_S = 1.0
@@ -71,20 +71,18 @@ class RedisBell:
 
     def subscribe(self, document_id: UUID, stopped: Callable[[], bool] = never) -> Iterator[Event]:
         """See `Bell.subscribe`. Messages say when to look; what is yielded comes from SQL."""
-        channel = self._redis.pubsub(ignore_subscribe_messages=True)
+        channel, poll_s = self._redis.pubsub(ignore_subscribe_messages=True), self._config.poll_s
         try:
             joined = self._ask(lambda: _join(channel, self._channel(document_id)))
-            seen: Event | None = None
-            while not stopped() and (now := self._config.look(document_id)) is not None:
-                if now != seen:
-                    seen = now
-                    yield now
-                if now["status"] in FINAL:
-                    return
+
+            def wait() -> None:
+                nonlocal joined
                 if joined:
-                    joined = self._ask(lambda: _next(channel, self._config.poll_s)) is not None
+                    joined = self._ask(lambda: _next(channel, poll_s)) is not None
                 else:
-                    time.sleep(self._config.poll_s)
+                    time.sleep(poll_s)
+
+            yield from changes(lambda: self._config.look(document_id), wait, stopped)
         finally:
             _close(channel)
 

@@ -3,7 +3,6 @@
 import selectors
 import socket
 import threading
-from types import TracebackType
 
 
 class Relay:
@@ -27,12 +26,7 @@ class Relay:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
         self.cut()

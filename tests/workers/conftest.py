@@ -22,6 +22,7 @@ class WordReader:
     """Reads word by word; `during` runs before each and may raise.
 
     Attributes:
+        fault: raised before the first word, if there is one.
         texts: all texts whose reading has begun.
         payload: the one file of the artifact.
     """
@@ -29,6 +30,7 @@ class WordReader:
     def __init__(self, during: Callable[[int], object] = lambda word: None) -> None:
         self.fingerprint = "now"
         self.during = during
+        self.fault: Exception | None = None
         self.texts: list[str] = []
         self.payload = b"cache"
 
@@ -37,6 +39,8 @@ class WordReader:
         assert kind == "txt"
         self.texts.append(path.read_text())
         words = self.texts[-1].split()
+        if self.fault is not None:
+            raise self.fault
         for done in range(len(words)):
             self.during(done)
             progress("prefill", done + 1, len(words))

@@ -39,6 +39,7 @@ from workers.heartbeat import Heartbeat
 from workers.worker import Worker
 
 SECRET = "xylophone"
+Fault = type[errors.LecternError]
 
 
 def latest(storage: Storage, document_id: UUID) -> JobRecord:
@@ -197,17 +198,10 @@ def test_a_ring_starts_an_idle_worker_at_once(
     ],
 )
 def test_a_document_that_cannot_be_read_fails_at_once_with_its_code(
-    storage: Storage,
-    worker: Worker,
-    reader: WordReader,
-    upload: Upload,
-    fault: type[errors.LecternError],
+    storage: Storage, worker: Worker, reader: WordReader, upload: Upload, fault: Fault
 ) -> None:
-    def refuse(word: int) -> None:
-        raise fault("A sentence for its owner.")
-
     document = upload()
-    reader.during = refuse
+    reader.fault = fault("A sentence for its owner.")
     worker.run_once()
     failed = storage.documents.find(document.id)
     assert (failed.status, failed.error_code) == ("failed", fault.code)
@@ -228,24 +222,17 @@ def test_a_missing_original_is_told(storage: Storage, worker: Worker, upload: Up
 
 @pytest.mark.parametrize("fault", [StorageFull, DatabaseUnavailable, Busy])
 def test_a_passing_fault_is_waited_out_and_costs_no_attempt(
-    storage: Storage,
-    worker: Worker,
-    reader: WordReader,
-    upload: Upload,
-    fault: type[errors.LecternError],
+    storage: Storage, worker: Worker, reader: WordReader, upload: Upload, fault: Fault
 ) -> None:
-    def pass_by(word: int) -> None:
-        raise fault("Try again.")
-
     document = upload()
-    reader.during = pass_by
+    reader.fault = fault("Try again.")
     for _ in range(5):
         assert worker.run_once()
         assert not worker.run_once(), "it waits before it tries again"
         hurry(storage)
     assert storage.documents.find(document.id).status == "queued"
     assert latest(storage, document.id).crashes == 0
-    reader.during = lambda word: None
+    reader.fault = None
     worker.run_once()
     assert storage.documents.find(document.id).status == "ready"
 
@@ -290,11 +277,8 @@ def test_reading_goes_on_while_the_database_takes_no_progress(
 def test_an_outcome_is_written_once_the_database_is_back(
     storage: Storage, worker: Worker, reader: WordReader, upload: Upload, monkeypatch: Any
 ) -> None:
-    def refuse(word: int) -> None:
-        raise EmptyDocument("No text.")
-
     document = upload()
-    reader.during = refuse
+    reader.fault = EmptyDocument("No text.")
     original, calls = storage.jobs.fail, []
 
     def away_once(job: JobRecord, code: str, message: str) -> None:
@@ -312,11 +296,8 @@ def test_an_outcome_is_written_once_the_database_is_back(
 def test_a_full_gpu_is_tried_again_and_not_for_ever(
     storage: Storage, worker: Worker, reader: WordReader, upload: Upload
 ) -> None:
-    def run_out(word: int) -> None:
-        raise GpuBusy("Full.")
-
     document = upload()
-    reader.during = run_out
+    reader.fault = GpuBusy("Full.")
     for _ in range(3):
         assert storage.documents.find(document.id).status == "queued"
         worker.run_once()
