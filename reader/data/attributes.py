@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from random import Random
 
 from reader.data import words
+from reader.data.paraphrases import TABLE
 
 
 @dataclass(frozen=True)
@@ -29,21 +30,27 @@ _SUBJECTS = {
 }  # fmt: skip
 
 
-def _parse(table: str) -> tuple[Attribute, ...]:
+def _parse(table: str, more: str) -> tuple[Attribute, ...]:
+    extra = {block.splitlines()[0]: block.splitlines()[1:] for block in _blocks(more)}
     found = []
-    for block in table.strip().split("\n\n"):
-        lines = [line.strip() for line in block.splitlines()]
-        names, value, subjects = (field.strip() for field in lines[0].split(";"))
+    for block in _blocks(table):
+        head, *lines = block.splitlines()
+        names, value, subjects = (field.strip() for field in head.split(";"))
+        lines = list(dict.fromkeys(lines + extra.get(names.split(",")[0], [])))
         found.append(
             Attribute(
                 names=tuple(name.strip() for name in names.split(",")),
                 value=value,
                 subjects=tuple(_SUBJECTS[letter] for letter in subjects),
-                statements=tuple(line[2:] for line in lines[1:] if line.startswith("S ")),
-                questions=tuple(line[2:] for line in lines[1:] if line.startswith("Q ")),
+                statements=tuple(line[2:] for line in lines if line.startswith("S ")),
+                questions=tuple(line[2:] for line in lines if line.startswith("Q ")),
             )
         )
     return tuple(found)
+
+
+def _blocks(table: str) -> list[str]:
+    return table.strip().split("\n\n")
 
 
 _TABLE = """
@@ -783,4 +790,4 @@ def _compose(noun: str, rng: Random, lexicon: tuple[str, ...]) -> str:
     return rng.choice(lexicon) if luck < 0.9 else noun
 
 
-ATTRIBUTES = _parse(_TABLE)
+ATTRIBUTES = _parse(_TABLE, TABLE)

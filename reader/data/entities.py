@@ -49,7 +49,8 @@ def _near(entity: Entity, rng: Random) -> str:
     if entity.kind == "key" and (_HEXADECIMAL.fullmatch(name) or mark not in name):
         return _other_character(name, rng)
     parts = name.split(mark)
-    place = rng.randrange(len(parts))
+    first = 1 if parts[0] in ("the", "a") and len(parts) > 1 else 0
+    place = rng.randrange(first, len(parts))
     if entity.kind == "key":
         return mark.join([*parts[:place], rng.choice(words.COMMON), *parts[place + 1 :]])
     others = _MAKERS[entity.kind](rng).split(mark)

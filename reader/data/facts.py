@@ -144,7 +144,9 @@ _CONFUSABLE = (
     {"length", "height", "width", "depth", "weight", "output", "distance"},
     {"phone number", "email address", "web page"},
     {"main product", "cargo"},
-    {"profession", "field of study", "employer"},
+    {"profession", "field of study", "employer", "office"},
+    {"sponsor", "employer", "approver", "head"},
+    {"founder", "maker", "head", "owner"},
 )
 
 

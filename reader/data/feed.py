@@ -28,7 +28,7 @@ _PARCELS_AHEAD = 12  # open orders a worker: short sequences are made while long
 _TRIES = 3
 _GENRE_SHARES = {
     "handbook": 0.1, "specification": 0.04, "minutes": 0.04, "log": 0.02, "source code": 0.02,
-    "configuration": 0.01,
+    "configuration": 0.01, "table": 0.02, "letters": 0.03,
 }  # fmt: skip
 _WRAPPED_SHARE = 0.07
 _WORD = re.compile(r"(?<![A-Za-z-])[a-z]{4,11}(?![A-Za-z-])")
@@ -76,7 +76,7 @@ def _lexicon(articles: list[Article]) -> tuple[str, ...]:
 
 def _shares(haystacks: list[Haystack]) -> list[float]:
     num_wrapped = sum(one.name.endswith("(wrapped)") for one in haystacks)
-    num_books = len(haystacks) - num_wrapped - len(GENRES)
+    num_books = sum(one.name not in GENRES for one in haystacks) - num_wrapped
     books = 1 - _WRAPPED_SHARE - sum(_GENRE_SHARES.values())
     return [
         _GENRE_SHARES.get(

@@ -1,4 +1,4 @@
-"""Haystacks made by program: handbooks, specifications, minutes, logs, code and configuration."""
+"""Haystacks made by program: handbooks, specifications, minutes, logs, code, tables, letters."""
 
 # ruff: noqa: E501  (one wording a line, however long)
 
@@ -125,6 +125,32 @@ def configuration(rng: Random) -> str:
     return "\n".join(config_block(rng).text for _ in range(rng.randint(2, 5))) + "\n"
 
 
+def table(rng: Random) -> str:
+    """A heading and a Markdown table of invented goods."""
+    kinds = rng.sample(("code", "money", "count", "person", "date", "place", "measure", "room"), 3)
+    head = ["item", *kinds]
+    rows = [
+        [f"{rng.choice(words.ADJECTIVES)} {rng.choice(words.THINGS)}"]
+        + [values.draw(kind, rng) for kind in kinds]
+        for _ in range(rng.randint(4, 16))
+    ]
+    lines = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * 4, *rows)]
+    title = capitalise(expand(rng.choice(_HEADINGS), rng, _slots(rng)))
+    return f"## {title}\n\n" + "\n".join(lines) + "\n\n"
+
+
+def letters(rng: Random) -> str:
+    """A letter: who writes, when, to whom, and what about."""
+    sender, reader = values.person(rng), values.person(rng)
+    body = "\n\n".join(_paragraph(_HANDBOOK, rng) for _ in range(rng.randint(1, 4)))
+    subject = expand(rng.choice(_HEADINGS), rng, _slots(rng))
+    greeting = rng.choice(("Dear", "Good morning,", "To", "My dear"))
+    return (
+        f"{values.place(rng)}, {values.date(rng)}\nSubject: {subject}\n\n{greeting} {reader},\n\n"
+        f"{body}\n\n{rng.choice(('Yours', 'Kind regards', 'Sincerely'))},\n{sender}\n\n"
+    )
+
+
 def _sentence(templates: tuple[str, ...], rng: Random) -> str:
     return capitalise(expand(rng.choice(templates), rng, _slots(rng))) + "."
 
@@ -163,4 +189,6 @@ GENRES: dict[str, Callable[[Random], str]] = {
     "log": log,
     "source code": source_code,
     "configuration": configuration,
+    "table": table,
+    "letters": letters,
 }
