@@ -114,7 +114,7 @@ def tokenize_all(tokenizer: Tokenizer, texts: dict[str, str]) -> dict[str, Ids]:
 
 
 def _tokenize(inner: Tokenizer, text: str) -> Ids:
-    blocks = re.findall(r".{1,4000}?(?:\n|\Z)", text, re.DOTALL)
+    blocks = re.split(r"(?<=\n)(?=\S)", text)  # an indentation stays with its line's break
     found = inner.encode_batch_fast(blocks, add_special_tokens=False)
     return np.concatenate([np.array(one.ids, np.uint16) for one in found])
 
