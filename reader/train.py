@@ -104,8 +104,12 @@ def _report(trainer: Trainer, recent: _Recent, now: float, log: TextIO) -> None:
     progress, by_length = trainer.progress, defaultdict(list)
     for length, report in recent.reports:
         by_length[length].append(report)
-    for length, reports in sorted(by_length.items()):
-        loss, answer_loss, right = torch.stack(reports).mean(0).tolist()
+    means = {
+        length: torch.stack(reports).mean(0).tolist()
+        for length, reports in sorted(by_length.items())
+    }
+    speed = round((progress.tokens - recent.tokens) / (now - recent.since))
+    for length, (loss, answer_loss, right) in means.items():
         if not math.isfinite(loss):
             raise FloatingPointError(f"the loss is {loss} at step {progress.step}")
         line = {
@@ -117,12 +121,13 @@ def _report(trainer: Trainer, recent: _Recent, now: float, log: TextIO) -> None:
             "loss": round(loss, 4),
             "answer_loss": round(answer_loss, 4),
             "answer_tokens_right": round(right, 4),
-            "tokens_per_s": round((progress.tokens - recent.tokens) / (now - recent.since)),
+            "tokens_per_s": speed,
         }
         log.write(json.dumps(line) + "\n")
-        if progress.step % (5 * _REPORT_EVERY) == 0:
-            print(line, flush=True)
     log.flush()
+    if progress.step % (5 * _REPORT_EVERY) == 0:
+        losses = ", ".join(f"{length}: {mean[1]:.3f}" for length, mean in means.items())
+        print(f"{progress.step} {progress.seconds:.0f} s, {speed} tokens/s, {losses}", flush=True)
 
 
 def work(rank: Rank, options: argparse.Namespace) -> None:

@@ -8,7 +8,7 @@ from torch.testing import assert_close
 from transformers import AutoModelForCausalLM
 
 from reader.decode import answer, read
-from reader.model import Reader, attend_causal
+from reader.model import Reader, attend_causal, attend_rows
 from reader.optimiser import Muon, orthogonalise, split_parameters
 from reader.shape import READER, TINY
 from reader.tokenizer import ANSWER_ID, END_ID, QUESTION_ID
@@ -37,6 +37,20 @@ def test_logits_equal_those_of_transformers(folder):
     with torch.no_grad():
         mine = ours.logits(ours(ids, torch.arange(50)[None], attend_causal))
         assert_close(mine, theirs(ids).logits, atol=1e-4, rtol=1e-4)
+
+
+def test_rows_one_after_another_attend_as_rows_of_a_batch(folder):
+    ours = load_weights(folder)
+    ids = torch.randint(4, 300, (3, 20), generator=torch.Generator().manual_seed(3))
+    with torch.no_grad():
+        batch = ours(ids, torch.arange(20)[None], attend_causal)
+        flat = ours(ids.reshape(1, -1), torch.arange(20).repeat(3)[None], attend_rows(20))
+    assert_close(flat[0], batch.flatten(0, 1), atol=1e-5, rtol=1e-5)
+
+
+def test_a_rotary_base_can_be_changed_and_is_stored(folder, tmp_path):
+    save_weights(load_weights(folder, rope_theta=4e6), tmp_path)
+    assert load_weights(tmp_path).shape == replace(SHAPE, rope_theta=4e6)
 
 
 def test_questions_are_answered_as_if_each_were_alone(folder):

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer
-from torch.testing import assert_close
 
 import reader
 from reader.data.documents import Composer, Encoder, Sources
@@ -131,7 +130,8 @@ def test_two_ranks_step_as_one_would_on_both_batches(batch, tmp_path):
         alone.reader.zero_grad()
     means = torch.load(tmp_path / "0.pt")
     for one, two, mean in zip(*gradients, means["gradients"], strict=True):
-        assert_close((one + two) / 2, mean, rtol=1e-4, atol=1e-6)
+        assert ((one + two) / 2 - mean).norm() < 0.02 * mean.norm()  # bf16 sums in other orders
+        assert (one - mean).norm() > 0.1 * mean.norm()
     other = torch.load(tmp_path / "1.pt")
     assert all(map(torch.equal, means["weights"], other["weights"]))
 
