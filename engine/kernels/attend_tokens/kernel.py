@@ -149,7 +149,8 @@ def join_kernel(
     acc = total[:, None] * tl.load(
         around_out + at[:, None] * D + dims, mask=here[:, None], other=0.0
     ).to(tl.float32)
-    for part in range(begin // share, tl.cdiv(end, share)):
+    past = tl.where(begin < end, tl.cdiv(end, share), 0)  # a head without tokens has no slot
+    for part in range(begin // share, past):
         slot = (part + head).to(tl.int64) * rows + row
         more = tl.load(part_lse + slot, mask=here, other=0.0)
         higher = tl.maximum(top, more)

@@ -1,0 +1,105 @@
+"""Attention to listed tokens in Triton against its definition in torch."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from common.errors import ShapeError
+from engine.kernels.attend_tokens import attend_tokens
+from engine.kernels.attend_tokens.reference import attend_tokens_reference
+from engine.kernels.state import State, empty_state
+from tests.engine.kernels.launched import DEVICE, DTYPES, TOLERANCE, beside, guarded_buffers
+from tests.engine.naive import normal
+
+kernel = pytest.importorskip("engine.kernels.attend_tokens.kernel")
+SMALL = kernel.Tiles(rows=16, tokens=16, ranges=5, warps=4, stages=2)
+NUM_KEYS = 150
+
+
+@dataclass(frozen=True)
+class Case:
+    """Rows of a question, and how many tokens each head lists."""
+
+    rows: int = 20
+    counts: tuple[int, ...] = (63, 0, 150)
+    head_dim: int = 64
+    softcap: float | None = None
+    alone: bool = False  # nothing is attended to around the list
+
+    def inputs(self, dtype: torch.dtype) -> list[Tensor | State]:
+        heads = len(self.counts)
+        query = normal(heads, self.rows, self.head_dim, dtype=dtype, seed=1).to(DEVICE)
+        held = normal(2, heads, NUM_KEYS + 3, self.head_dim, dtype=dtype, seed=2).to(DEVICE)
+        held[:, :, :3] = float("nan")  # anchors lie before the tokens and are not to be read
+        tokens = torch.full((heads, NUM_KEYS), NUM_KEYS, dtype=torch.int32)
+        for head, count in enumerate(self.counts):
+            order = torch.randperm(NUM_KEYS, generator=torch.Generator().manual_seed(head))
+            tokens[head, :count] = order[:count].sort().values
+        around = empty_state(query)
+        if not self.alone:
+            out = normal(heads, self.rows, self.head_dim, dtype=dtype, seed=3).to(DEVICE)
+            around = State(out, normal(heads, self.rows, seed=4).to(DEVICE))
+        counts = torch.tensor(self.counts, dtype=torch.int32, device=DEVICE)
+        return [
+            beside(query),
+            held[0, :, 3:],
+            held[1, :, 3:],
+            beside(tokens.to(DEVICE)),
+            counts,
+            around,
+        ]
+
+
+CASES = [
+    Case(),
+    Case(rows=1, counts=(1,), alone=True),
+    Case(rows=64, counts=(16, 32, 5, 7, 150), softcap=3.0),
+    Case(rows=7, counts=(0, 0), alone=True),
+    Case(rows=33, counts=(150, 1), head_dim=128),
+    Case(rows=4, counts=(3, 0, 0, 150, 2, 0, 1), alone=True),
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", CASES)
+def test_the_kernel_attends_as_the_definition_does(
+    case: Case, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = case.inputs(dtype)
+    expected = attend_tokens_reference(*inputs, scale=0.2, softcap=case.softcap)
+    with guarded_buffers(monkeypatch):
+        found = kernel.attend_tokens_triton(*inputs, scale=0.2, softcap=case.softcap, tiles=SMALL)
+    tolerance = TOLERANCE[dtype]
+    assert_close(found.out, expected.out, rtol=tolerance, atol=tolerance)
+    assert_close(found.lse, expected.lse, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("ranges", [1, 2, 40])
+def test_the_number_of_ranges_does_not_matter(ranges: int) -> None:
+    inputs = Case().inputs(torch.float32)
+    one, other = (
+        kernel.attend_tokens_triton(*inputs, scale=0.2, softcap=None, tiles=tiles)
+        for tiles in (SMALL, replace(SMALL, ranges=ranges))
+    )
+    assert_close(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_large_scores_do_not_overflow() -> None:
+    query, *others = Case(rows=5).inputs(torch.float32)
+    query *= 100
+    expected = attend_tokens_reference(query, *others, scale=1.0, softcap=None)
+    found = kernel.attend_tokens_triton(query, *others, scale=1.0, softcap=None, tiles=SMALL)
+    assert_close(found.out, expected.out, rtol=1e-3, atol=1e-3)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    query, keys, values, tokens, counts, around = Case().inputs(torch.float32)
+    with pytest.raises(ShapeError, match="do not fit together"):
+        attend_tokens(query, keys[:, :5], values, tokens, counts, around, scale=1.0)
+    with pytest.raises(ShapeError, match="do not fit a query"):
+        attend_tokens(query, keys, values, tokens, counts[:1], around, scale=1.0)
+    with pytest.raises(ShapeError, match="lie unlike"):
+        attend_tokens(query, keys, values.contiguous(), tokens, counts, around, scale=1.0)

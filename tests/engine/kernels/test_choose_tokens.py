@@ -1,0 +1,143 @@
+"""The lookup for a block of tokens in Triton against its definition in torch."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from common.errors import InvalidInput, ShapeError
+from engine.kernels.choose_tokens import Chosen, choose_tokens
+from engine.kernels.choose_tokens.reference import choose_tokens_reference
+from engine.kernels.score_clusters import AGGREGATIONS
+from tests.engine.kernels.launched import DEVICE, DTYPES, beside, guarded_buffers
+from tests.engine.naive import normal
+
+kernel = pytest.importorskip("engine.kernels.choose_tokens.kernel")
+SMALL = {  # so that even few clusters fill several tiles, splits and programs
+    "mass_tiles": kernel.Tiles(rows=16, clusters=16, programs=6, warps=4, stages=2),
+    "vote_tiles": kernel.Tiles(rows=32, clusters=16, programs=3, warps=4, stages=2),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """Shapes of a question and a document."""
+
+    heads: int = 2
+    group: int = 4
+    tokens: int = 5
+    head_dim: int = 64
+    clusters: int = 37
+    softcap: float | None = None
+    how: str = "max_group_mean"
+
+    def inputs(self, dtype: torch.dtype) -> dict[str, Tensor]:
+        rows = self.group * self.tokens
+        sizes = torch.randint(0, 7, (self.heads, self.clusters), generator=seeded())
+        sizes[:, -1] += sizes.sum(dim=1).max() - sizes.sum(dim=1)  # heads hold equally many tokens
+        offsets = torch.cat((torch.zeros(self.heads, 1), sizes.cumsum(dim=1)), dim=1)
+        tensors = {
+            "query": normal(self.heads, rows, self.head_dim, dtype=dtype, seed=1),
+            "centroids": normal(self.heads, self.clusters, self.head_dim, dtype=dtype, seed=2),
+            "offsets": offsets.to(torch.int32),
+            "threshold": torch.tensor(0.0),
+            "extra_lse": normal(self.heads, rows, seed=3),
+        }
+        return {name: beside(tensor.to(DEVICE)) for name, tensor in tensors.items()}
+
+    def options(self, inputs: dict[str, Tensor]) -> dict[str, object]:
+        num_tokens = int(inputs["offsets"][0, -1])
+        same = {"group": self.group, "how": self.how, "softcap": self.softcap}
+        return {"num_tokens": num_tokens, "scale": 0.2, **same}
+
+
+def seeded() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+CASES = [
+    Case(),
+    Case(group=1, tokens=1, clusters=1, heads=1),
+    Case(group=8, tokens=3, softcap=3.0, how="mean"),
+    Case(group=2, tokens=21, clusters=50, how="max"),
+    Case(group=3, tokens=11, head_dim=128, clusters=16),
+    Case(group=1, tokens=33, how="mean"),
+]
+
+
+def threshold_at(votes: Tensor, share: float) -> Tensor:
+    """A threshold between votes, that this share of the clusters reach."""
+    finite = votes[votes.isfinite()].sort().values
+    at = int((1 - share) * (len(finite) - 1))
+    return (finite[at] + finite[min(at + 1, len(finite) - 1)]) / 2
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", CASES)
+def test_the_kernel_chooses_what_the_definition_does(
+    case: Case, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = case.inputs(dtype)
+    options = case.options(inputs)
+    votes = choose_tokens_reference(**inputs, **options).votes
+    inputs["threshold"] = threshold_at(votes, 0.4)
+    expected = choose_tokens_reference(**inputs, **options)
+    with guarded_buffers(monkeypatch):
+        found = kernel.choose_tokens_triton(**inputs, **options, **SMALL)
+    assert_close(found.votes, expected.votes, rtol=1e-4, atol=1e-4)
+    assert_same_tokens(found, expected)
+
+
+@pytest.mark.parametrize("threshold", [-1e30, 1e30])
+def test_all_or_no_tokens_can_be_chosen(threshold: float) -> None:
+    case = Case(heads=3)
+    inputs = case.inputs(DTYPES[0]) | {"threshold": torch.tensor(threshold, device=DEVICE)}
+    options = case.options(inputs)
+    found = kernel.choose_tokens_triton(**inputs, **options, **SMALL)
+    assert_same_tokens(found, choose_tokens_reference(**inputs, **options))
+    assert found.counts.tolist() == [0 if threshold > 0 else options["num_tokens"]] * 3
+
+
+def test_tiles_do_not_matter() -> None:
+    case = Case(tokens=40, clusters=70)
+    inputs = case.inputs(DTYPES[0])
+    options = case.options(inputs)
+    one = kernel.choose_tokens_triton(**inputs, **options, **SMALL)
+    wide = replace(SMALL["vote_tiles"], rows=256, clusters=32, programs=1)
+    other = kernel.choose_tokens_triton(**inputs, **options, vote_tiles=wide)
+    assert_close(one.votes, other.votes, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:overflow")  # of empty clusters, which are left out
+@pytest.mark.parametrize("how", AGGREGATIONS)
+def test_far_scores_neither_overflow_nor_vanish(how: str) -> None:
+    case = Case(how=how)
+    inputs = case.inputs(torch.float32)
+    inputs["query"] = inputs["query"] * 60
+    options = case.options(inputs)
+    found = kernel.choose_tokens_triton(**inputs, **options, **SMALL)
+    expected = choose_tokens_reference(**inputs, **options).votes.clamp(min=-87)
+    seen = found.votes.isfinite()
+    assert_close(found.votes[seen].clamp(min=-87), expected[seen], rtol=1e-3, atol=2e-2)
+
+
+def assert_same_tokens(found: Chosen, expected: Chosen) -> None:
+    assert torch.equal(found.counts, expected.counts)
+    for head, count in enumerate(expected.counts.tolist()):
+        assert torch.equal(found.tokens[head, :count], expected.tokens[head, :count])
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    case = Case()
+    inputs = case.inputs(torch.float32)
+    options = case.options(inputs)
+    with pytest.raises(ShapeError, match="groups of 3"):
+        choose_tokens(**inputs, **(options | {"group": 3}))
+    with pytest.raises(ShapeError, match="offsets"):
+        choose_tokens(**(inputs | {"offsets": inputs["offsets"][:, 1:]}), **options)
+    with pytest.raises(InvalidInput, match="none of"):
+        choose_tokens(**inputs, **(options | {"how": "least"}))
+    with pytest.raises(InvalidInput, match="none of"):
+        kernel.choose_tokens_triton(**inputs, **(options | {"how": "least"}))
