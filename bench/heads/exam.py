@@ -7,7 +7,8 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from bench.facts import AskedDocument, is_exact
+from reader.examiner import Sheet
+from reader.scoring import is_exact
 from reader.tokenizer import ANSWER_ID, DOCUMENT_ID, END_ID, QUESTION_ID
 
 SPARE_TOKENS = 4  # an answer this much longer than the longest right one cannot be exact
@@ -56,7 +57,7 @@ def load_tokenizer(weights: Path) -> Tokenizer:
     return Tokenizer.from_file(str(weights / "tokenizer.json"))
 
 
-def make_exam(asked: list[AskedDocument], tokenizer: Tokenizer, device: torch.device) -> Exam:
+def make_exam(asked: list[Sheet], tokenizer: Tokenizer, device: torch.device) -> Exam:
     """Tokenize documents and questions as in serving; all documents must ask equally many."""
 
     def encode(texts: list[str]) -> list[list[int]]:

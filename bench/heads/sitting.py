@@ -134,7 +134,7 @@ class TurnState:
 
     def _attend_part(self, q: Tensor, part: Kept) -> Tensor:
         """Attend with q (questions, kv heads, group, steps, d) to one part of a layer."""
-        _, heads, group, steps, dim = q.shape
+        group, steps, dim = q.shape[2:]
         rows = q.unflatten(0, (self._documents, -1)).permute(0, 2, 3, 1, 4, 5).flatten(2, 4)
         scores = (rows.float() * dim**-0.5) @ part.keys.transpose(2, 3)
         width = part.bias.shape[1]

@@ -29,7 +29,7 @@ def attend_streaming(q: Tensor, k: Tensor, v: Tensor, num_sinks: int, window: in
         attended = scaled_dot_product_attention(
             rows, k[:, :, at], v[:, :, at], attn_mask=seen.repeat(group, 1)
         )
-        out[:, :, :, start:end] = attended.unflatten(2, (group, -1))
+        out[:, :, :, start:end] = attended.reshape(q[:, :, :, start:end].shape)
     return out
 
 
