@@ -8,9 +8,11 @@ from reader.data.attributes import ATTRIBUTES, Attribute, made_attribute
 from reader.data.entities import KINDS, Entity, draw_entity, draw_rival
 from reader.data.speech import (
     Voice,
+    choose,
     speak_question,
     speak_statement,
 )
+from reader.data.split import patterns_for
 from reader.data.template import capitalise, expand
 from reader.data.wordings import INTRODUCTIONS, PRONOUN_STATEMENTS, REFUSAL
 
@@ -104,7 +106,7 @@ def state(fact: Fact, rng: Random, voice: Voice) -> Chunk:
         return Chunk(text)
     if luck < 0.85:
         return Chunk(rng.choice(("- ", "* ", "", "1. ", "NOTE: ")) + text, is_block=True)
-    return Chunk(f"{introduce(fact.entity, rng)} {pronounce(fact, rng)}")
+    return Chunk(f"{introduce(fact.entity, rng)} {pronounce(fact, rng, voice)}")
 
 
 def introduce(entity: Entity, rng: Random) -> str:
@@ -112,9 +114,9 @@ def introduce(entity: Entity, rng: Random) -> str:
     return capitalise(expand(rng.choice(INTRODUCTIONS), rng, {"E": entity.name}))
 
 
-def pronounce(fact: Fact, rng: Random) -> str:
+def pronounce(fact: Fact, rng: Random, voice: Voice) -> str:
     """State a fact whose subject was named before."""
-    own = fact.attribute.statements
+    own = patterns_for(fact.attribute.statements, voice.wordings)
     if own and rng.random() < 0.5:
         subject = (
             rng.choice(("this person", "our friend")) if fact.entity.kind == "person" else "it"
@@ -122,7 +124,7 @@ def pronounce(fact: Fact, rng: Random) -> str:
         text = expand(rng.choice(own), rng, {"E": subject, "V": fact.value})
     else:
         slots = {"A": rng.choice(fact.attribute.names), "V": fact.value}
-        text = expand(rng.choice(PRONOUN_STATEMENTS), rng, slots)
+        text = expand(choose(PRONOUN_STATEMENTS, rng, voice), rng, slots)
     return capitalise(text) + "."
 
 

@@ -324,6 +324,10 @@ PREDICATES = (
     "concerning {NP}, [we|they] note {V}",
 )
 SUBJECT_STATEMENTS = (
+    "as to {E}, the {A} is {V}",
+    "there is a {A} for {E}, and it is {V}",
+    "given to {E} as {A}: {V}",
+    "{E} never had any {A} but {V}",
     "{E} has the {A} {V}",
     "{E} has {V} for a {A}",
     "{E}, {A}: {V}",

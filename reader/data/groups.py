@@ -151,7 +151,7 @@ def _portrait_chunks(
     luck = rng.random()
     if luck < 0.6:
         return tuple(state(fact, rng, voice) for fact in facts)
-    pronouns = [pronounce(fact, rng) for fact in facts]
+    pronouns = [pronounce(fact, rng, voice) for fact in facts]
     if luck < 0.75:
         return (Chunk(" ".join([introduce(entity, rng), *pronouns])),)
     if luck < 0.9:

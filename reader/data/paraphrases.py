@@ -1,7 +1,5 @@
 """More wordings of the attributes, by the first of their names (reader.data.attributes)."""
 
-
-
 TABLE = """
 birthplace
 S {V} is where {E} was born

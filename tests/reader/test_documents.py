@@ -8,7 +8,7 @@ import pytest
 from tokenizers import Tokenizer
 
 import reader
-from reader.data.documents import SCALE, Composer, Encoder, Sources
+from reader.data.documents import SCALE, Composer, Encoder, Piece, Sources, weave
 from reader.data.feed import vocabulary_of
 from reader.data.haystack import BoundaryTable, draw_slice
 from reader.data.prose import GENRES
@@ -67,3 +67,20 @@ def test_planted_sentences_are_tokenized_as_in_the_whole_text(composer):
     ids = example.ids[1:end].tolist()
     again = TOKENIZER.encode(TOKENIZER.decode(ids), add_special_tokens=False).ids
     assert abs(len(again) - len(ids)) < 0.02 * len(ids)
+
+
+def test_pieces_of_one_thread_keep_their_order(haystacks):
+    for seed in range(20):
+        first = 60_000  # no token of the tokenizer
+        pieces = [Piece(np.array([first + n], np.uint16), False, thread=7) for n in range(4)]
+        ids = weave(draw_slice(haystacks[0], 400, Random(seed)), pieces, Random(seed)).tolist()
+        assert len(ids) == 404
+        assert [token for token in ids if token >= first] == [first + n for n in range(4)]
+
+
+def test_no_question_of_a_document_has_two_answers(composer):
+    for seed in range(8):
+        _, questions = composer._draw(16_384, Random(seed))
+        found: dict[str, str] = {}
+        for question in questions:
+            assert found.setdefault(question.text, question.answer) == question.answer

@@ -4,11 +4,13 @@ from random import Random
 
 import pytest
 
-from reader.data import plants
-from reader.data.entities import draw_entity
+from reader.data import frames, plants
+from reader.data.cloze import plant_cloze
+from reader.data.entities import KEY_SHAPES, draw_entity, draw_key, draw_rival
+from reader.data.natural import Passage, disguise
 from reader.data.plants import REFUSAL, plant_any
 from reader.data.scenes import scenes
-from reader.data.speech import Voice
+from reader.data.speech import Voice, frame_question
 from reader.data.split import is_held_out, patterns_for
 from reader.data.template import expand, slots_of
 from reader.data.values import VALUE_KINDS, draw
@@ -51,7 +53,11 @@ def test_a_crowd_has_one_value_for_each_name():
 
 
 def test_held_out_wordings_are_about_a_fifth_and_never_trained_on():
-    for wordings in (STATEMENTS, QUESTIONS):
+    pools = (
+        STATEMENTS, QUESTIONS, frames.QUESTION_FRAMES, frames.NOUN_PHRASES, frames.PREDICATES,
+        frames.SUBJECT_QUESTIONS, frames.SUBJECT_STATEMENTS,
+    )  # fmt: skip
+    for wordings in pools:
         kept, trained = patterns_for(wordings, "held_out"), patterns_for(wordings, "train")
         assert not set(kept) & set(trained)
         assert set(kept) | set(trained) == set(wordings)
@@ -61,6 +67,85 @@ def test_held_out_wordings_are_about_a_fifth_and_never_trained_on():
 def test_there_are_sixty_generic_wordings_of_each_sort():
     assert len(set(STATEMENTS)) >= 60
     assert len(set(QUESTIONS)) >= 60
+
+
+def test_a_question_composed_of_held_out_parts_has_no_trained_part():
+    rng, voice = Random(2), Voice(wordings="held_out", own=0.0)
+    trained = [
+        pattern
+        for pool in (QUESTIONS, frames.QUESTION_FRAMES, frames.SUBJECT_QUESTIONS)
+        for pattern in patterns_for(pool, "train")
+    ]
+    for _ in range(200):
+        pattern = frame_question("{NP}", rng, voice)
+        assert pattern not in trained
+
+
+def test_every_variable_of_a_chain_has_the_value_of_the_first():
+    for seed in range(60):
+        plant = plants.plant_chain(Random(seed), Voice(refusals=0))
+        text = "\n".join(chunk.text for chunk in plant.chunks)
+        values = {q.answer for q in plant.questions if q.kind == "assignment"}
+        chained = [q for q in plant.questions if q.kind in ("chain", "long chain")]
+        assert chained
+        for question in chained:
+            assert question.answer in values
+            assert text.count(question.answer) >= 1
+
+
+def test_a_near_miss_has_two_answers_and_two_refusals():
+    for seed in range(30):
+        plant = plants.plant_near_misses(Random(seed), Voice())
+        answers = [question.answer for question in plant.questions]
+        assert answers.count(REFUSAL) == 2
+        text = "\n".join(chunk.text for chunk in plant.chunks).lower()
+        assert all(answer.lower() in text for answer in answers if answer != REFUSAL)
+
+
+def test_several_keys_are_answered_in_the_order_of_the_question():
+    found = 0
+    for seed in range(40):
+        plant = plants.plant_crowd(Random(seed), Voice(extras=1.0, refusals=0.0), 5)
+        single = [q for q in plant.questions if q.kind == "same attribute"]
+        for question in plant.questions:
+            if question.kind == "three keys":
+                values = {one.answer for one in single}
+                parts = question.answer.replace(" and ", ", ").split(", ")
+                found += set(parts) <= values
+    assert found > 10
+
+
+@pytest.mark.parametrize("shape", sorted(KEY_SHAPES))
+def test_a_rival_of_a_key_is_another_key(shape):
+    rng = Random(shape)
+    for _ in range(20):
+        key = draw_key(shape, rng, held_out=False)
+        assert draw_rival(key, rng, held_out=False).name != key.name
+
+
+def test_a_disguised_passage_still_holds_its_answers():
+    passage = Passage(
+        "In 1984 Marlow paid 12 men. Marlow left in 1985.",
+        (("Who paid 12 men?", "Marlow"), ("When did Marlow leave?", "1985")),
+    )
+    told = disguise(passage, Random(1))
+    assert told.text != passage.text
+    assert "Marlow" not in told.text
+    for _, answer in told.questions:
+        assert answer in told.text
+
+
+def test_a_gap_is_filled_by_what_the_kept_text_says():
+    text = (
+        "Everyone in town knew old Marlow well enough. The mill was bought by Marlow that year. "
+        "Nobody else wanted to have it, for it was damp. In winter the miller Marlow kept a fire."
+    )
+    plant = plant_cloze(text, Random(4), Voice())
+    gaps = [question for question in plant.questions if question.kind == "gap"]
+    assert gaps
+    for question in gaps:
+        assert "___" in question.text
+        assert question.answer in plant.chunks[0].text
 
 
 def test_every_scene_can_be_told_and_asked():
