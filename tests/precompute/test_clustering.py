@@ -1,5 +1,7 @@
 """What every K-means back end promises."""
 
+from dataclasses import dataclass
+
 import pytest
 import torch
 from torch import Tensor
@@ -14,10 +16,26 @@ from tests.engine.naive import normal
 HEADS, WIDTH = 3, 16
 
 
+@dataclass(frozen=True)
+class OnDevice:
+    """A back end on the device it is made for."""
+
+    kmeans: KMeans
+    device: str
+
+    def labels(self, points: Tensor, weights: Tensor, num_clusters: int) -> Tensor:
+        points, weights = points.to(self.device), weights.to(self.device)
+        return self.kmeans.labels(points, weights, num_clusters).cpu()
+
+
 @pytest.fixture(params=plugins.names(clustering))
 def kmeans(request: pytest.FixtureRequest) -> KMeans:
-    found: KMeans = plugins.build(clustering, request.param, KMeansConfig(iterations=50, seed=1))
-    return found
+    device = "cuda" if request.param == "triton" else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("triton clusters on a GPU; tests of its kernels run interpreted without one")
+    pytest.importorskip({"faiss": "faiss", "sklearn": "sklearn"}.get(request.param, "torch"))
+    config = KMeansConfig(iterations=50, seed=1)
+    return OnDevice(plugins.build(clustering, request.param, config), device)
 
 
 def clouds(num_points: int, num_clouds: int, noise: float = 0.05) -> tuple[Tensor, Tensor]:
