@@ -5,6 +5,7 @@ of log-normal sizes around level-2 centroids, themselves grouped around level-1 
 whose attention is flat or sharp, so that one threshold loads very different shares of them.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -47,7 +48,7 @@ class Shape:
     @property
     def scale(self) -> float:
         """Factor on scores."""
-        return self.head_dim**-0.5
+        return 1.0 / math.sqrt(self.head_dim)
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Layer:
     @property
     def upper_tokens(self) -> Tensor:
         """Level-1 offsets in clustered tokens."""
-        return self.offsets.gather(1, self.upper_offsets.long())
+        return torch.gather(self.offsets, 1, self.upper_offsets.long())
 
 
 def draw_layer(shape: Shape, seed: int, device: str = "cuda") -> Layer:
@@ -121,7 +122,8 @@ def draw_queries(shape: Shape, num_tokens: int, seed: int, device: str = "cuda")
     sharpness = low * (high / low) ** steps[None, :, None, None]
     # A score is scale x sum of head_dim products: with keys of variance 1 its deviation is |q|'s.
     query = (shared + own * (1 - GROUP_LIKENESS) ** 0.5) * sharpness
-    return query.reshape(num_tokens, s.num_heads, s.head_dim).bfloat16()
+    rows: Tensor = query.reshape(num_tokens, s.num_heads, s.head_dim).bfloat16()
+    return rows
 
 
 def _sizes(total: int, count: int, generator: torch.Generator) -> Tensor:
@@ -160,7 +162,7 @@ def time_graph(
         replays: timed replays, each a sample.
     """
     turns = -(-least_steps // len(steps))
-    stream = torch.cuda.Stream()
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     with torch.cuda.stream(stream):
         for step in steps:
             step()
@@ -172,7 +174,10 @@ def time_graph(
                 step()
     for _ in range(3):
         graph.replay()
-    marks = [torch.cuda.Event(enable_timing=True) for _ in range(2 * replays)]
+    marks = [
+        torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        for _ in range(2 * replays)
+    ]
     for begin, end in zip(marks[::2], marks[1::2], strict=True):
         begin.record()
         graph.replay()
@@ -188,7 +193,7 @@ def copy_bandwidth(num_bytes: int = 1 << 32) -> float:
     source = torch.empty(num_bytes, dtype=torch.uint8, device="cuda").random_()
     target = torch.empty_like(source)
     sample = time_graph([lambda: target.copy_(source)], least_steps=4, replays=10)
-    return 2 * num_bytes / (sample["p50"] * 1e-6)
+    return 2 * num_bytes * 1e6 / sample["p50"]
 
 
 # -- baselines -----------------------------------------------------------------------------------
