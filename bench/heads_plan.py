@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from engine.model import load_model
-from engine.plan import HeadPlan
+from engine.plan import ALL, HeadPlan
 from engine.plan_file import check_plan, read_plan, write_plan
 from precompute.heads.base import HeadMethod, Streaming, make_plan
 from precompute.heads.duo import Duo, DuoConfig
@@ -22,7 +22,7 @@ from precompute.heads.zigzag import Zigzag, ZigzagConfig
 def main() -> None:
     """Measure, print and write the plan."""
     options = parse()
-    model = load_model(options.model, device=options.device)
+    model = load_model(options.model, device=options.device, heads=ALL)
     if options.gates is not None:
         check_plan(read_plan(options.gates), model.spec, model.weights)
     method, start = build(options), time.perf_counter()

@@ -197,8 +197,9 @@ def show(
 
 def _load(model: str | None) -> "LoadedModel":
     from cli.compose import open_model
+    from engine.plan import ALL
 
-    return open_model(read_settings(**given(model=model)))
+    return open_model(read_settings(**given(model=model), precompute={"heads": ALL}))
 
 
 def _find(

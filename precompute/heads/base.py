@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from common.errors import InvalidInput
 from engine.model import LoadedModel
-from engine.plan import HeadPlan
+from engine.plan import ALL, HeadPlan
 
 Scores = tuple[tuple[float, ...], ...]  # per layer, per KV head
 Heads = tuple[tuple[bool, ...], ...]  # per layer, per KV head: whether it is a retrieval head
@@ -89,6 +89,17 @@ def make_plan(
 def _as_lists(scores: Mapping[str, Scores]) -> dict[str, list[list[float]]]:
     """As JSON would give them back."""
     return {name: [list(layer) for layer in layers] for name, layers in scores.items()}
+
+
+def refuse_plan(model: LoadedModel) -> None:
+    """Refuse to measure a model whose heads a plan has reordered: scores would be of other heads.
+
+    Raises: InvalidInput.
+    """
+    if model.plan.ratio < 1:
+        raise InvalidInput(
+            f"Heads are measured in a model without a head plan: load it with heads='{ALL}'."
+        )
 
 
 def num_chosen(total: int, ratio: float) -> int:

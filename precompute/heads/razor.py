@@ -11,9 +11,8 @@ from torch import Tensor
 
 from common.errors import InvalidInput, UnsupportedModel
 from engine.attention import AttentionCall, forward
-from engine.kernels.attend_keys import attend_keys
+from engine.kernels.attend_causal import attend_causal
 from engine.model import LoadedModel
-from engine.question import visible
 from precompute.heads.base import (
     Heads,
     Measure,
@@ -22,10 +21,11 @@ from precompute.heads.base import (
     chosen_heads,
     num_chosen,
     ranked,
+    refuse_plan,
 )
+from precompute.stream import Stream
 
 ECHO = "echo"
-MAX_SCORES = 1 << 26  # fp32 scores of all heads held at a time: 256 MiB
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,12 @@ class Razor:
         """Read the tokens once.
 
         Returns: the induction scores; echo scores beside them.
-        Raises: InvalidInput if vocabulary or context are too small; UnsupportedModel with ALiBi.
+        Raises: InvalidInput if vocabulary or context are too small, or if the model was loaded with
+            a head plan; UnsupportedModel with ALiBi.
         """
+        refuse_plan(model)
         ids, first = repeated_ids(model, self._config)
-        state = _ScoringState(first, self._config.num_ids, len(ids))
+        state = ScoringState(first, self._config.num_ids)
         progress(0, 1)
         forward(model.model, ids.to(model.device), 0, state)
         progress(1, 1)
@@ -105,78 +107,56 @@ def repeated_ids(model: LoadedModel, config: RazorConfig) -> tuple[Tensor, int]:
     return torch.cat((torch.tensor(begin, dtype=torch.int64), ids)), len(begin)
 
 
-class _ScoringState:
+class ScoringState:
     """Full attention that notes how much each layer's heads look at echo and induction tokens.
 
-    No matrix of tokens x tokens is kept: queries come in blocks, and from a block only the few
-    weights that matter are taken.
+    Only the few weights that matter are computed, from the log-sum-exp of attention: no matrix of
+    tokens x tokens is needed.
+
+    Args:
+        first: where the repeated tokens begin; period: how many are repeated.
+    Attributes:
+        echo, induction: per layer met, per KV head, the mean weight over all tokens that were there
+            before.
     """
 
-    def __init__(self, first: int, period: int, num_tokens: int) -> None:
-        self._first, self._period, self._num_tokens = first, period, num_tokens
+    def __init__(self, first: int, period: int) -> None:
+        self._first, self._period = first, period
         self.echo: list[tuple[float, ...]] = []
         self.induction: list[tuple[float, ...]] = []
 
     def attend(self, call: AttentionCall) -> Tensor:
-        """Attend causally, and add up weights of tokens that were there before."""
+        """Attend causally, and look at tokens that were there before.
+
+        Heads with a sliding window score 0: they see nothing far away.
+        """
         if call.alibi is not None:
             raise UnsupportedModel("Heads of an ALiBi model are told apart by their scope alone.")
-        heads, num_tokens, head_dim = call.query.shape
         kv_heads = call.key.shape[0]
-        rows_at_a_time = max(1, MAX_SCORES // (heads * num_tokens))
-        outs = []
-        echo = torch.zeros(heads, device=call.query.device)
-        induction = torch.zeros_like(echo)
-        at = torch.arange(num_tokens, device=call.query.device)
-        for start in range(0, num_tokens, rows_at_a_time):
-            tokens = at[start : start + rows_at_a_time]
-            query = call.query[:, start : start + rows_at_a_time]
-            end = start + len(tokens)
-            mask = visible(tokens, at[:end], call.window).repeat(heads // kv_heads, 1)
-            state = attend_keys(
-                query.reshape(kv_heads, -1, head_dim),
-                call.key[:, :end],
-                call.value[:, :end],
-                scale=call.scale,
-                softcap=call.softcap,
-                mask=mask,
-            )
-            outs.append(state.out.reshape(query.shape))
-            lse = state.lse.reshape(heads, len(tokens))
-            echo += self._weights(call, query, lse, tokens, 0)
-            induction += self._weights(call, query, lse, tokens, 1)
-        repeated = max(1, num_tokens - self._first - self._period)
-        self.echo.append(_best(echo / repeated, kv_heads))
-        self.induction.append(_best(induction / repeated, kv_heads))
-        return torch.cat(outs, dim=1)
+        if call.window is not None:
+            self.echo.append((0.0,) * kv_heads)
+            self.induction.append((0.0,) * kv_heads)
+            return Stream(call.key[:, :0], num_sinks=0, window=call.window).attend(call)
+        state = attend_causal(
+            call.query, call.key, call.value, scale=call.scale, softcap=call.softcap
+        )
+        self.echo.append(_best(self._weight(call, state.lse, after=0), kv_heads))
+        self.induction.append(_best(self._weight(call, state.lse, after=1), kv_heads))
+        return state.out
 
-    def _weights(
-        self, call: AttentionCall, query: Tensor, lse: Tensor, tokens: Tensor, after: int
-    ) -> Tensor:
-        """Weight on the tokens `after` each earlier occurrence of the current one, summed (heads,).
-
-        Args:
-            query: (heads, tokens, head_dim) of the tokens' rows; lse: (heads, tokens).
-        """
-        group = call.query.shape[0] // call.key.shape[0]
-        total = torch.zeros(call.query.shape[0], device=query.device)
-        back = self._period
-        while back < self._num_tokens - self._first:
-            seen = tokens - back + after
-            known = (tokens - back >= self._first) & visible_pairs(tokens, seen, call.window)
-            keys = call.key[:, seen.clamp(min=0)].repeat_interleave(group, dim=0).float()
-            scores = (query.float() * keys).sum(dim=-1) * call.scale
+    def _weight(self, call: AttentionCall, lse: Tensor, *, after: int) -> Tensor:
+        """Mean weight on the tokens `after` all earlier occurrences of the current one (heads,)."""
+        num_tokens, group = call.query.shape[1], call.query.shape[0] // call.key.shape[0]
+        total = torch.zeros(call.query.shape[0], device=call.query.device)
+        for back in range(self._period, num_tokens - self._first, self._period):
+            query = call.query[:, self._first + back :].float()
+            seen = slice(self._first + after, num_tokens - back + after)
+            keys = call.key[:, seen].float().repeat_interleave(group, dim=0)
+            scores = (query * keys).sum(dim=-1) * call.scale
             if call.softcap is not None:
                 scores = torch.tanh(scores / call.softcap) * call.softcap
-            total += (scores - lse).exp().masked_fill(~known, 0.0).sum(dim=1)
-            back += self._period
-        return total
-
-
-def visible_pairs(queries: Tensor, keys: Tensor, window: int | None) -> Tensor:
-    """Whether each query sees its key, one by one: (pairs,) bool."""
-    distance = queries - keys
-    return (distance >= 0) if window is None else (distance >= 0) & (distance < window)
+            total += (scores - lse[:, self._first + back :]).exp().sum(dim=1)
+        return total / (num_tokens - self._first - self._period)
 
 
 def _best(scores: Tensor, kv_heads: int) -> tuple[float, ...]:

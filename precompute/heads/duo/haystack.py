@@ -22,8 +22,8 @@ class Haystack:
         start = self.text.find(" ", start) + 1  # a word's first letter, or the text's
         found = self.text[start : start + num_chars]
         while len(found) < num_chars:
-            found += "\n" + self.text[: num_chars - len(found)]
-        return found
+            found += f"\n{self.text}"
+        return found[:num_chars]
 
 
 def open_haystack(path: str) -> Haystack:

@@ -92,7 +92,8 @@ def hide(facts: Sequence[str], text: str, rng: Random) -> str:
     places = sorted(_gap(text, int(rng.uniform(*DEPTHS) * len(text))) for _ in facts)
     cuts = zip([0, *places], [*places, len(text)], strict=True)
     pieces = [text[start:end].strip() for start, end in cuts]
-    return " ".join(piece for pair in zip_longest(pieces, facts, fillvalue="") for piece in pair)
+    parts = (part for pair in zip_longest(pieces, facts) for part in pair)
+    return " ".join(part for part in parts if part)
 
 
 def _gap(text: str, place: int) -> int:

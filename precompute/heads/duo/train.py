@@ -11,7 +11,7 @@ from torch.nn.functional import mse_loss
 from common.errors import UnsupportedModel
 from engine.attention import AttentionState
 from engine.model import LoadedModel
-from precompute.heads.base import Progress
+from precompute.heads.base import Progress, refuse_plan
 from precompute.heads.duo.config import DuoConfig
 from precompute.heads.duo.frozen import frozen
 from precompute.heads.duo.gates import GatedState
@@ -34,7 +34,8 @@ def train_gates(
         initial: gates to begin with, (layers, kv_heads), or (layers, 1) for a gate a layer; ones
             for every KV head if None.
     Returns: gates in [0, 1], fp32, of the shape of `initial`, on the CPU.
-    Raises: InvalidInput if the state on disk is of another training or documents do not fit;
+    Raises: InvalidInput if the state on disk is of another training, documents do not fit or the
+        model was loaded with a head plan;
         UnsupportedModel for ALiBi, or if layers differ in their number of heads.
     Source: DuoAttention, section 2.2, equations 1 to 3.
     """
@@ -57,6 +58,7 @@ class GateTraining:
     """
 
     def __init__(self, model: LoadedModel, config: DuoConfig, initial: Tensor) -> None:
+        refuse_plan(model)
         if any(layer.alibi is not None for layer in model.spec.layers):
             raise UnsupportedModel("Heads of an ALiBi model are told apart by their scope alone.")
         self.step = 0
