@@ -234,8 +234,10 @@ def transformers_attention(model: LoadedModel, backend: str) -> Iterator[None]:
 @torch.inference_mode()
 def whole_pass(model: LoadedModel, ids: Tensor) -> None:
     """Transformers' own prefill: the document in one piece into a cache of its own."""
-    cache = DynamicCache(config=model.model.config)
-    model.model(input_ids=ids[None].cuda(), past_key_values=cache, use_cache=True, logits_to_keep=1)
+    module: Any = model.model
+    cache = DynamicCache(config=module.config)
+    ids = ids[None].to(model.device)
+    module(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
 
 
 def peak_memory(work: Callable[[], object]) -> dict[str, float]:
