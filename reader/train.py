@@ -4,7 +4,7 @@
 
 Time, not steps, sets the schedule, so that it fits a machine that is lent for minutes: --until
 stretches or shrinks it to end at a moment. Every GPU takes part, each with workers of its own. A
-run that is stopped by --limit goes on from --state; without a state it may start from --weights
+run that leaves off at --stop goes on from --state; without a state it may start from --weights
 alone: the moments then begin anew behind a short warm-up.
 """
 
@@ -157,7 +157,7 @@ def work(rank: Rank, options: argparse.Namespace) -> None:
         run = Run(
             feed=feed,
             tokens=options.tokens // rank.size,
-            stop=time.perf_counter() + options.limit,
+            stop=rank.agree(time.perf_counter() + options.stop - time.time()),
             log=log,
             save=lambda: save_weights(trainer.reader, options.out),
         )
@@ -201,7 +201,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--theta", type=float, help="rotary base, if not the weights' own")
     parser.add_argument("--stages", required=True, help="length*share+length*share:seconds,...")
     parser.add_argument("--until", type=float, help="Unix time at which the schedule shall end")
-    parser.add_argument("--limit", type=float, default=float("inf"), help="seconds for this run")
+    parser.add_argument("--stop", type=float, default=float("inf"), help="Unix time of leaving off")
     parser.add_argument("--peak", type=float, default=2e-3)
     parser.add_argument("--decay-share", type=float, default=0.45)
     parser.add_argument("--tokens", type=int, default=TOKENS_A_STEP, help="a step, of all ranks")
