@@ -32,7 +32,8 @@ def main() -> None:
     head = BARS.read_text().split("[[bar]]")[0]
     BARS.write_text(head + "\n".join(_table(bar) for bar in bars))
     for bar in bars:
-        print(f"{_verdict(bar):8} {bar['bar']}: {bar.get('measured', '-')} ({bar['required']})")
+        limit = bar.get("required", "no limit")
+        print(f"{_verdict(bar):8} {bar['bar']}: {bar.get('measured', '-')} ({limit})")
 
 
 def read_bars() -> list[dict[str, Any]]:
@@ -67,6 +68,8 @@ def is_met(bar: dict[str, Any]) -> bool:
 def _verdict(bar: dict[str, Any]) -> str:
     if "measured" not in bar:
         return "open"
+    if "required" not in bar:
+        return "told"
     return "met" if is_met(bar) else "MISSED"
 
 

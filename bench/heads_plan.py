@@ -22,7 +22,7 @@ from precompute.heads.zigzag import Zigzag, ZigzagConfig
 def main() -> None:
     """Measure, print and write the plan."""
     options = parse()
-    model = load_model(options.model, device=options.device, heads=ALL)
+    model = load_model(options.model, device=options.device, dtype=options.dtype, heads=ALL)
     if options.gates is not None:
         check_plan(read_plan(options.gates), model.spec, model.weights)
     method, start = build(options), time.perf_counter()
@@ -84,6 +84,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("method", choices=("duo", "razor", "zigzag"))
     parser.add_argument("--model", default="reader/weights")
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--dtype", default="auto")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--ratio", type=float, default=0.25)
     parser.add_argument("--sinks", type=int, default=64)

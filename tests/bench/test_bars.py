@@ -14,5 +14,5 @@ def test_a_bar_says_what_its_result_file_shows(bar):
 
 @pytest.mark.parametrize("bar", BARS, ids=[bar["bar"][:60] for bar in BARS])
 def test_a_bar_has_every_key(bar):
-    assert set(KEYS) - set(bar) <= {"measured", "commit"}
+    assert set(KEYS) - set(bar) <= {"measured", "commit", "required"}
     assert bar["better"] in ("higher", "lower")

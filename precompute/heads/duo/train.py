@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import mse_loss
 
 from common.errors import UnsupportedModel
@@ -20,6 +21,8 @@ from precompute.heads.duo.passkeys import PasskeyDocument, Passkeys
 from precompute.heads.duo.schedule import learning_rate
 from precompute.heads.duo.state import load_state, save_state
 
+# Not cuDNN's: it builds a plan for each length, and documents are of many lengths.
+KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")  # AdamW's memory of a parameter
 
 
@@ -91,7 +94,7 @@ class GateTraining:
         for group in self._optimiser.param_groups:
             group["lr"] = learning_rate(self.step, config.steps, config.learning_rate)
         document = self._passkeys.document(self.step)
-        with frozen(self._model.model):
+        with frozen(self._model.model), sdpa_kernel(KERNELS):
             loss = distillation_loss(self._model, document, self.gates, config)
             loss = loss + config.regularisation * self.gates.abs().mean()
             loss.backward()  # type: ignore[no-untyped-call]
