@@ -57,6 +57,7 @@ class PrecomputeSettings(_Group):
     level1_ratio: float = Field(default=0.01, gt=0, le=1)
     clustering: str = "torch"
     kmeans_iterations: int = Field(default=10, gt=0)
+    scope_epsilon: float = Field(default=1e-3, gt=0, lt=1)
     heads: str = Field(default="default", description="'all', or a head plan's file")
     num_probes: int = Field(default=64, ge=8)
     dtype: Dtype = "bfloat16"

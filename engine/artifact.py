@@ -20,6 +20,7 @@ from engine.document import (
     LayerCache,
     LookupConfig,
     Page,
+    ScopedHeads,
     StreamingCache,
 )
 
@@ -97,6 +98,8 @@ def _named(layer: LayerCache) -> dict[str, Tensor]:
             "streaming.keys": layer.streaming.keys,
             "streaming.values": layer.streaming.values,
         }
+    for index, part in enumerate(layer.scoped):
+        named |= {f"scoped{index}.keys": part.keys, f"scoped{index}.values": part.values}
     return named
 
 
@@ -105,6 +108,7 @@ def _describe(layer: LayerCache) -> dict[str, Any]:
         "num_anchors": layer.num_anchors,
         "window": layer.window,
         "num_dropped": None if layer.streaming is None else layer.streaming.num_dropped,
+        "scoped": [list(part.heads) for part in layer.scoped],
         "shapes": {name: list(part.shape) for name, part in _named(layer).items()},
     }
 
@@ -165,6 +169,10 @@ def _unpack_layer(
         level1=Clusters(parts["level1.centroids"], parts["level1.offsets"]),
         window=described["window"],
         streaming=_streaming(described["num_dropped"], parts),
+        scoped=tuple(
+            ScopedHeads(tuple(heads), parts[f"scoped{index}.keys"], parts[f"scoped{index}.values"])
+            for index, heads in enumerate(described["scoped"])
+        ),
     )
 
 

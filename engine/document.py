@@ -49,6 +49,24 @@ class StreamingCache:
 
 
 @dataclass(frozen=True)
+class ScopedHeads:
+    """Heads with linear biases that see equally far, and all of the document that they can see.
+
+    Attributes:
+        heads: which of the layer's they are.
+        keys, values: (heads, tokens, head_dim), the document's last tokens in their order.
+    """
+
+    heads: tuple[int, ...]
+    keys: Tensor
+    values: Tensor
+
+    def positions(self, num_tokens: int) -> Tensor:
+        """The tokens' places in a document of `num_tokens`, (tokens,) int64."""
+        return torch.arange(num_tokens - self.keys.shape[1], num_tokens, device=self.keys.device)
+
+
+@dataclass(frozen=True)
 class LayerCache:
     """One layer's document cache: its retrieval heads' clustered one, its streaming heads' other.
 
@@ -63,6 +81,7 @@ class LayerCache:
         level2: clusters of the other tokens; level1: clusters of level-2 clusters.
         window: the layer's sliding window (then all its tokens are anchors), or None.
         streaming: of the streaming heads; None if the layer has none.
+        scoped: of heads with linear biases; if there are any, they are all that the layer has.
     """
 
     keys: Tensor
@@ -73,6 +92,7 @@ class LayerCache:
     level1: Clusters
     window: int | None = None
     streaming: StreamingCache | None = None
+    scoped: tuple[ScopedHeads, ...] = ()
 
     @property
     def num_retrieval(self) -> int:
@@ -92,17 +112,19 @@ class LayerCache:
     @property
     def full_vectors(self) -> int:
         """Keys and values that full attention reads, in all heads."""
-        streaming = 0 if self.streaming is None else self.streaming.keys.shape[0]
-        return 2 * (self.num_retrieval + streaming) * self.num_tokens
+        others = sum(cache.keys.shape[0] for cache in self.constant_caches)
+        return 2 * (self.num_retrieval + others) * self.num_tokens
+
+    @property
+    def constant_caches(self) -> tuple[StreamingCache | ScopedHeads, ...]:
+        """The caches of all heads but the retrieval heads: every question reads them whole."""
+        return self.scoped if self.streaming is None else (self.streaming, *self.scoped)
 
     @property
     def constant_vectors(self) -> int:
-        """Keys and values that every question reads: anchors, and the streaming heads' cache."""
-        anchors = 2 * self.num_retrieval * self.num_anchors
-        if self.streaming is None:
-            return anchors
-        heads, tokens, _ = self.streaming.keys.shape
-        return anchors + 2 * heads * tokens
+        """Keys and values that every question reads: anchors, and the constant caches."""
+        others = sum(cache.keys.shape[0] * cache.keys.shape[1] for cache in self.constant_caches)
+        return 2 * (self.num_retrieval * self.num_anchors + others)
 
     def level1_token_sizes(self) -> Tensor:
         """Tokens per level-1 cluster (kv_heads, level-1 clusters)."""
@@ -113,13 +135,13 @@ class LayerCache:
         yield from (self.keys, self.values, self.positions)
         for level in (self.level2, self.level1):
             yield from (level.centroids, level.offsets)
-        if self.streaming is not None:
-            yield from (self.streaming.keys, self.streaming.values)
+        for cache in self.constant_caches:
+            yield from (cache.keys, cache.values)
 
     @property
     def kv_numbers(self) -> int:
         """Numbers in all keys and values held."""
-        caches = (self, self.streaming) if self.streaming is not None else (self,)
+        caches = (self, *self.constant_caches)
         return sum(cache.keys.numel() + cache.values.numel() for cache in caches)
 
 

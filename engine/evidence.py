@@ -77,6 +77,10 @@ class AttentionMass:
         weights = attention_weights(
             last.rows, keys, last.extra_lse, scale=last.scale, softcap=last.softcap
         )
+        self.add_weights(weights, positions)
+
+    def add_weights(self, weights: Tensor, positions: Tensor) -> None:
+        """Add attention weights (kv_heads, rows, keys) on keys at positions (kv_heads, keys)."""
         squares = weights.square().sum(dim=1)  # (kv_heads, keys)
         self._mass.index_add_(0, positions.flatten().long(), squares.flatten())
 

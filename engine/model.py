@@ -12,6 +12,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from common.errors import UnsupportedModel
+from engine.adapters.base import find_adapter
 from engine.attention import NAME, register
 from engine.fingerprint import model_fingerprint, weights_fingerprint
 from engine.head_order import order_heads
@@ -97,15 +98,19 @@ def assemble(
     Raises: UnsupportedModel and HeadPlanRejected as `load_model`.
     """
     refuse_unsupported(model.config)
-    register()
-    model.set_attn_implementation(NAME)
-    config = model.config.get_text_config()
-    spec = probe(model, config.num_hidden_layers, config.max_position_embeddings)
+    config, generation = model.config.get_text_config(), model.generation_config
+    adapter = find_adapter(config)
+    if adapter is None:
+        register()
+        model.set_attn_implementation(NAME)
+        context_length = config.max_position_embeddings
+    else:
+        model, context_length = adapter.bind(model), adapter.context_length
+    spec = probe(model, config.num_hidden_layers, context_length)
     check_windows(config, [layer.window for layer in spec.layers])
     plan = plan or plan_all(spec)
     check_plan(plan, spec, weights)
     order_heads(model, spec, plan)
-    generation = model.generation_config
     weight = next(model.parameters())
     return LoadedModel(
         name=name,

@@ -71,6 +71,11 @@ def check_plan(plan: HeadPlan, spec: ModelSpec, weights: str) -> None:
         weights: fingerprint of the model's weights; a plan without one fits any of its shape.
     Raises: HeadPlanRejected with both shapes, or saying that the weights differ.
     """
+    if any(layer.alibi is not None for layer in spec.layers) and not all(map(all, plan.retrieval)):
+        raise HeadPlanRejected(
+            "The model's heads have linear biases: how far each sees follows from its weights, and "
+            "a head plan has no say in it."
+        )
     shape = [layer.num_kv_heads for layer in spec.layers]
     if _shape(plan.retrieval) != shape:
         raise HeadPlanRejected(

@@ -1,14 +1,16 @@
 """The attention state of one question against one document."""
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from engine.alibi import attend_biased, linear_bias
 from engine.attention import AttentionCall
 from engine.document import DocumentCache, LayerCache, StreamingCache
 from engine.evidence import AttentionMass
-from engine.kernels.attend_keys import attend_keys
+from engine.kernels.attend_keys import attend_keys, attention_weights
 from engine.kernels.merge_states import merge_states
 from engine.kernels.state import State
 from engine.meter import Meter
@@ -54,6 +56,9 @@ class QuestionState:
         first_pass = len(self._keys) <= call.layer
         self._append(call)
         layer = self.document.layers[call.layer]
+        if call.alibi is not None:
+            self.meter.count(layer, None)
+            return self._attend_scoped(call, call.alibi.slopes, layer)
         rows = _fold(call.query, call.key.shape[0])
         question = self._attend_question(call, rows)
         split, selection = layer.num_retrieval, None
@@ -84,6 +89,31 @@ class QuestionState:
         if self._mass is not None and layer.window is None:
             self._mass.add(lookup, layer, found.selection, found.state.lse)
         return found
+
+    def _attend_scoped(self, call: AttentionCall, slopes: Tensor, layer: LayerCache) -> Tensor:
+        """Attend with linear biases: to the question, and to what each head's scope covers."""
+        keys, values = self._keys[call.layer], self._values[call.layer]
+        own = torch.arange(keys.shape[1], device=keys.device) + layer.num_tokens  # positions
+        asked = own[-call.query.shape[1] :]
+        out = torch.empty_like(call.query)
+        for part in layer.scoped:
+            heads, held = list(part.heads), part.positions(layer.num_tokens)
+            attend = partial(
+                attend_biased,
+                call.query[heads],
+                scale=call.scale,
+                slopes=slopes[heads],
+                asked=asked,
+            )
+            near = attend(keys=keys[heads], values=values[heads], held=own)
+            state = merge_states(near, attend(keys=part.keys, values=part.values, held=held))
+            out[heads] = state.out
+            if self._mass is not None and len(held) == layer.num_tokens:
+                last, lse = call.query[heads, -1:], state.lse[:, -1:]
+                bias = linear_bias(slopes[heads], asked[-1:], held)
+                weights = attention_weights(last, part.keys, lse, scale=call.scale, bias=bias)
+                self._mass.add_weights(weights, held.expand(len(heads), -1))
+        return out
 
     def _append(self, call: AttentionCall) -> None:
         if len(self._keys) <= call.layer:

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+EPSILON = 1e-3  # RazorAttention, section 4
+
 
 def score_spread(
     query_weight: Tensor,
@@ -40,7 +42,7 @@ def score_spread(
     return spread
 
 
-def attention_scope(spreads: Tensor, slopes: Tensor, epsilon: float) -> Tensor:
+def attention_scope(spreads: Tensor, slopes: Tensor, epsilon: float = EPSILON) -> Tensor:
     """Tokens, a head's own included, beyond which it gives no key more than `epsilon`.
 
     Args:

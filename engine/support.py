@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from common.errors import UnsupportedModel
+from engine.adapters.base import find_adapter
 
 # RoPE kinds whose angles depend on the position alone. `dynamic` and `longrope` change with the
 # current length, so keys stored for a document would be wrong once a question makes it longer.
@@ -19,6 +20,8 @@ def refuse_unsupported(config: Any) -> None:
     if getattr(config, "is_encoder_decoder", False):
         raise UnsupportedModel("The model is an encoder-decoder, not a causal language model.")
     text = config.get_text_config()
+    if find_adapter(text) is not None:
+        return  # it has refused what it cannot serve
     for kind in _rope_kinds(text):
         if kind not in FIXED_ROPE:
             raise UnsupportedModel(
@@ -28,8 +31,8 @@ def refuse_unsupported(config: Any) -> None:
     strange = set(getattr(text, "layer_types", None) or ()) - LAYER_TYPES
     if strange:
         raise UnsupportedModel(f"The model has layers of kind {', '.join(sorted(strange))}.")
-    if _has_alibi(text):
-        raise UnsupportedModel("The model adds ALiBi terms to its attention scores.")
+    if getattr(text, "alibi", False):
+        raise UnsupportedModel("The model adds ALiBi terms to its attention scores by itself.")
     if getattr(text, "num_kv_shared_layers", 0):
         raise UnsupportedModel("The model shares keys and values between layers.")
     if not getattr(text, "max_position_embeddings", None):
@@ -59,11 +62,3 @@ def _rope_kinds(config: Any) -> Iterator[str]:
     nested = [part for part in rope.values() if isinstance(part, dict)] or [rope]
     for part in nested:
         yield str(part.get("rope_type", "default"))
-
-
-def _has_alibi(config: Any) -> bool:
-    nested = getattr(config, "attn_config", None)  # where MPT keeps it
-    return config.model_type == "bloom" or any(
-        getattr(one, "alibi", False) or getattr(one, "position_embedding_type", "") == "alibi"
-        for one in (config, nested)
-    )

@@ -61,6 +61,7 @@ def _gathered(
         level2=level2,
         level1=level1,
         streaming=layer.streaming,
+        scoped=layer.scoped,
     )
 
 

@@ -13,9 +13,11 @@ import torch
 from torch import Tensor
 
 from engine.attention import AttentionCall, forward
-from engine.document import StreamingCache
+from engine.document import ScopedHeads, StreamingCache
 from engine.kernels.attend_causal import attend_causal
 from engine.model import LoadedModel
+from engine.scope import EPSILON
+from precompute.scopes import Scopes
 from precompute.stream import Stream
 
 
@@ -27,11 +29,13 @@ class PrefilledLayer:
         keys, values: (kv_heads, tokens, head_dim), keys after RoPE, in document order: all tokens
             of the retrieval heads, or the last ones of every head if the layer has a window.
         streaming: what the streaming heads keep; None if there are none.
+        scoped: what heads with linear biases keep, which are then all there are.
     """
 
     keys: Tensor
     values: Tensor
     streaming: StreamingCache | None = None
+    scoped: tuple[ScopedHeads, ...] = ()
 
 
 class _Layer(Protocol):
@@ -101,11 +105,27 @@ class _Dual:
         return replace(self._retrieval.prefilled(), streaming=kept)
 
 
+class _Scoped:
+    """A layer with linear biases: none of its heads is clustered, `nothing` is."""
+
+    def __init__(self, nothing: Tensor, scopes: Scopes) -> None:
+        self._nothing = nothing
+        self._scopes = scopes
+
+    def attend(self, call: AttentionCall) -> Tensor:
+        return self._scopes.attend(call)
+
+    def prefilled(self) -> PrefilledLayer:
+        return PrefilledLayer(self._nothing, self._nothing, scoped=self._scopes.cache())
+
+
 class _PrefillState:
     """All layers, each reading in its way."""
 
-    def __init__(self, model: LoadedModel, num_tokens: int) -> None:
-        self._layers = [_layer(model, index, num_tokens) for index in range(model.spec.num_layers)]
+    def __init__(self, model: LoadedModel, num_tokens: int, epsilon: float) -> None:
+        self._layers = [
+            _layer(model, index, num_tokens, epsilon) for index in range(model.spec.num_layers)
+        ]
 
     def attend(self, call: AttentionCall) -> Tensor:
         return self._layers[call.layer].attend(call)
@@ -114,13 +134,16 @@ class _PrefillState:
         return tuple(layer.prefilled() for layer in self._layers)
 
 
-def _layer(model: LoadedModel, index: int, num_tokens: int) -> _Layer:
+def _layer(model: LoadedModel, index: int, num_tokens: int, epsilon: float) -> _Layer:
     spec, plan = model.spec.layers[index], model.plan
 
     def empty(heads: int, tokens: int) -> Tensor:
         shape = (heads, tokens, spec.head_dim)
         return torch.empty(shape, dtype=model.dtype, device=model.device)
 
+    if spec.alibi is not None:
+        scopes = Scopes(empty(spec.num_kv_heads, 0), spec.alibi, num_tokens, epsilon)
+        return _Scoped(empty(0, num_tokens), scopes)
     if spec.window is not None:
         return _Windowed(Stream(empty(spec.num_kv_heads, 0), num_sinks=0, window=spec.window))
     num_retrieval = plan.num_retrieval(index)
@@ -144,15 +167,21 @@ def _heads(call: AttentionCall, kv_heads: slice) -> AttentionCall:
 
 
 def prefill(
-    model: LoadedModel, ids: Tensor, chunk_tokens: int, progress: Callable[[int], None]
+    model: LoadedModel,
+    ids: Tensor,
+    chunk_tokens: int,
+    progress: Callable[[int], None],
+    epsilon: float = EPSILON,
 ) -> tuple[PrefilledLayer, ...]:
     """Run a document (tokens,) through the model in chunks.
 
     Args:
         progress: told the number of tokens done after each chunk; may raise to stop.
+        epsilon: the attention weight that heads with linear biases may leave out, see
+            `engine.scope.attention_scope`.
     Returns: what each layer keeps, on the model's device in its dtype.
     """
-    state = _PrefillState(model, len(ids))
+    state = _PrefillState(model, len(ids), epsilon)
     for start in range(0, len(ids), chunk_tokens):
         chunk = ids[start : start + chunk_tokens].to(model.device)
         forward(model.model, chunk, start, state)

@@ -47,6 +47,7 @@ def read_document(
         encoded.ids,
         settings.chunk_tokens,
         lambda done: progress("prefill", done, num_tokens),
+        settings.scope_epsilon,
     )
     document = DocumentCache(
         layers=_lay_out(model, layers, num_tokens, kmeans, settings, progress),

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from engine.document import LookupConfig
 from engine.fingerprint import digest
 from engine.model import LoadedModel
+from engine.scope import EPSILON
 
 FORMAT = 2  # of the artifact; a new one makes every older artifact stale
 
@@ -20,6 +21,7 @@ class ReadSettings:
         level2_ratio, level1_ratio: centroids per clustered token.
         clustering: name of a file in `precompute/clustering`.
         kmeans_iterations: per level.
+        scope_epsilon: attention weight below which heads with linear biases (ALiBi) may drop keys.
         num_probes: questions made from the document itself to calibrate budgets on.
         reserve_tokens: room kept free in the model's context for question and answer.
         dtype: of the stored tensors.
@@ -34,6 +36,7 @@ class ReadSettings:
     level1_ratio: float = 0.01
     clustering: str = "torch"
     kmeans_iterations: int = 10
+    scope_epsilon: float = EPSILON
     num_probes: int = 64
     reserve_tokens: int = 256
     dtype: str = "bfloat16"

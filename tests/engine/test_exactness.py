@@ -18,7 +18,16 @@ from engine.model import LoadedModel
 from engine.question import QuestionState
 from engine.reach import Everything, Reached, attend_selected
 from engine.selection import Lookup, Selection
-from tests.models import FAMILIES, FURTHER, SETTINGS, byte_tokenizer, loaded, prose, random_model
+from tests.models import (
+    ALIBI,
+    FAMILIES,
+    FURTHER,
+    SETTINGS,
+    byte_tokenizer,
+    loaded,
+    prose,
+    random_model,
+)
 from tests.models import read as read_text
 
 QUESTION = "Who keeps the lamps?"
@@ -29,14 +38,14 @@ CLUSTERED = [name for name in FAMILIES if name != "mistral-window"]
 
 @cache
 def tiny(family: str) -> LoadedModel:
-    return loaded((FAMILIES | FURTHER)[family])
+    return loaded((FAMILIES | FURTHER | ALIBI)[family])
 
 
 def full_attention(family: str, ids: Tensor) -> Tensor:
     """Logits of transformers' own eager attention, without any cache: after the question and after
     each token of its answer (steps + 1, vocabulary)."""
     with torch.inference_mode():
-        model = random_model((FAMILIES | FURTHER)[family])
+        model = random_model((FAMILIES | FURTHER | ALIBI)[family])
         logits: Tensor = model(input_ids=ids[None], use_cache=False).logits[0]
     return logits[-NUM_STEPS - 1 :]
 
@@ -96,7 +105,7 @@ def test_long_documents_may_be_read_in_large_chunks(family: str, chunk_tokens: i
     assert exact_error(family, prose(1000), chunk_tokens) < TOLERANCE
 
 
-@pytest.mark.parametrize("family", FURTHER)
+@pytest.mark.parametrize("family", [*FURTHER, *ALIBI])
 def test_further_families_are_exact_too(family: str) -> None:
     assert exact_error(family, prose(200), chunk_tokens=60) < TOLERANCE
 

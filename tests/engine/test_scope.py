@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.alibi import Alibi
+from engine.alibi import linear_bias
 from engine.scope import attention_scope, score_spread
 from tests.engine.naive import normal
 
@@ -53,8 +53,7 @@ class Head:
 def attention(scores: Tensor, slope: float) -> Tensor:
     """Causal softmax weights with linear biases."""
     at = torch.arange(len(scores))
-    alibi = Alibi(torch.tensor([slope]), torch.zeros(1))
-    return (scores + alibi.bias(at, at)[0]).softmax(dim=-1)
+    return (scores + linear_bias(torch.tensor([slope]), at, at)[0]).softmax(dim=-1)
 
 
 def worst_beyond(weights: Tensor, scope: int) -> float:

@@ -6,7 +6,6 @@ import pytest
 from transformers import (
     BartConfig,
     BertConfig,
-    BloomConfig,
     DeepseekV3Config,
     DiffLlamaConfig,
     DogeConfig,
@@ -30,7 +29,7 @@ from transformers import (
 
 from common.errors import UnsupportedModel
 from engine.support import check_windows, refuse_unsupported
-from tests.models import EXPERTS, FAMILIES, FURTHER, VOCABULARY, loaded, rope, sizes
+from tests.models import ALIBI, EXPERTS, FAMILIES, FURTHER, VOCABULARY, loaded, rope, sizes
 
 FACTORS = [1.0] * 8
 SMALL = {"vocab_size": VOCABULARY, "hidden_size": 64, "num_hidden_layers": 2}
@@ -62,8 +61,7 @@ BY_CONFIGURATION: dict[str, tuple[PretrainedConfig, str]] = {
         ),
         "RoPE is of kind 'dynamic'",
     ),
-    "alibi-bloom": (BloomConfig(), "ALiBi"),
-    "alibi-mpt": (MptConfig(), "ALiBi"),
+    "alibi-mpt": (MptConfig(attn_config={"prefix_lm": True}), "prefix_lm"),
     "alibi-falcon": (FalconConfig(alibi=True), "ALiBi"),
     "t5": (T5Config(), "encoder-decoder"),
     "bart": (BartConfig(), "encoder-decoder"),
@@ -151,9 +149,9 @@ def test_a_probe_finds_what_no_configuration_says(name: str) -> None:
         loaded(config)
 
 
-@pytest.mark.parametrize("name", [*FAMILIES, *FURTHER])
+@pytest.mark.parametrize("name", [*FAMILIES, *FURTHER, *ALIBI])
 def test_supported_configurations_pass(name: str) -> None:
-    refuse_unsupported((FAMILIES | FURTHER)[name])
+    refuse_unsupported((FAMILIES | FURTHER | ALIBI)[name])
 
 
 def test_a_model_may_mix_windows_and_full_attention() -> None:

@@ -20,6 +20,7 @@ OTHERS: dict[str, Any] = {
     "level1_ratio": 0.02,
     "clustering": "other",
     "kmeans_iterations": 11,
+    "scope_epsilon": 1e-4,
     "num_probes": 65,
     "reserve_tokens": 128,
     "dtype": "float32",

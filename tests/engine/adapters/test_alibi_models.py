@@ -10,6 +10,7 @@ from transformers import BloomConfig, LlamaConfig, MptConfig, PretrainedConfig
 
 from common.errors import UnsupportedModel
 from engine.adapters.base import find_adapter
+from engine.alibi import linear_bias
 from engine.attention import AttentionCall, forward
 from engine.kernels.attend_keys import attend_keys
 from engine.scope import attention_scope
@@ -37,7 +38,7 @@ class ScopedState:
         self.keys[call.layer], self.values[call.layer] = keys, values
         at = torch.arange(keys.shape[1])
         asked = at[-call.key.shape[1] :]
-        bias = call.alibi.bias(asked, at)
+        bias = linear_bias(call.alibi.slopes, asked, at)
         if self._epsilon is not None:
             scopes = attention_scope(call.alibi.spreads, call.alibi.slopes, self._epsilon)
             distance = (asked[:, None] - at[None, :]).expand_as(bias)
