@@ -17,6 +17,7 @@ from engine.kernels.attend_causal import attend_causal
 from engine.plan import HeadPlan
 from engine.spec import LayerSpec, ModelSpec
 
+PROJECTIONS = (("q_proj", "k_proj", "v_proj", "o_proj"), ("qkv_proj", "o_proj"))
 PROBED_TOKENS = 16
 TOLERANCE = {torch.float32: 1e-3}  # of the logits' norm; a wrong order is off by about 1
 HALF_TOLERANCE = 5e-2
@@ -36,21 +37,21 @@ def order_heads(model: nn.Module, spec: ModelSpec, plan: HeadPlan) -> None:
     }
     if not orders:
         return
-    found = _attentions(model)
+    found = _attentions(model, spec)
     before = _logits(model)
     with torch.inference_mode():
         for index, order in orders.items():
             if index not in found:
                 raise UnsupportedModel(
-                    f"Layer {index} has no projections that are known: its heads cannot be split "
-                    "into retrieval and streaming heads."
+                    f"Layer {index} has projections or norms that are not known: its heads cannot "
+                    "be split into retrieval and streaming heads."
                 )
             _reorder(found[index], spec.layers[index], order)
     change = float((_logits(model) - before).norm() / before.norm())
     if not change < TOLERANCE.get(next(model.parameters()).dtype, HALF_TOLERANCE):
         raise UnsupportedModel(
-            f"Reordering heads changed the logits by {change:.1e}: some layer computes attention "
-            "with weights of its own, and cannot be split into retrieval and streaming heads."
+            f"Reordering heads changed the logits by {change:.1e}: some layer tells its heads "
+            "apart in a way of its own, and cannot be split into retrieval and streaming heads."
         )
 
 
@@ -60,20 +61,27 @@ def _order(retrieval: Sequence[bool]) -> list[int] | None:
     return None if order == sorted(order) else order
 
 
-def _attentions(model: nn.Module) -> dict[int, Any]:
-    """By layer, the modules whose projections are known."""
-    known = ((getattr(module, "layer_idx", None), module) for module in model.modules())
+def _attentions(model: nn.Module, spec: ModelSpec) -> dict[int, Any]:
+    """By layer, the modules all of whose weights are known."""
+    found = ((getattr(module, "layer_idx", None), module) for module in model.modules())
     return {
-        index: module for index, module in known if isinstance(index, int) and _is_known(module)
+        index: module
+        for index, module in found
+        if isinstance(index, int) and _is_known(module, spec.layers[index].head_dim)
     }
 
 
-def _is_known(module: nn.Module) -> bool:
-    apart, fused = ("q_proj", "k_proj", "v_proj", "o_proj"), ("qkv_proj", "o_proj")
-    return any(
-        all(isinstance(getattr(module, name, None), nn.Linear) for name in names)
-        for names in (apart, fused)
-    )
+def _is_known(module: nn.Module, head_dim: int) -> bool:
+    """Whether it has projections that can be reordered, and else only weights that heads share."""
+    for names in PROJECTIONS:
+        if all(isinstance(getattr(module, name, None), nn.Linear) for name in names):
+            others = (
+                weight
+                for name, weight in module.named_parameters()
+                if name.partition(".")[0] not in names
+            )
+            return all(weight.shape == (head_dim,) for weight in others)
+    return False
 
 
 def _reorder(module: Any, layer: LayerSpec, order: list[int]) -> None:
