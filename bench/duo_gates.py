@@ -8,12 +8,13 @@ document: full attention without gradients, then gated attention with them.
 
 import argparse
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-from bench.record import circumstances, percentiles, write
+from bench.record import RESULTS, circumstances, percentiles, write
 from engine.model import LoadedModel, assemble
 from precompute.heads.duo.config import DuoConfig
 from precompute.heads.duo.train import GateTraining
@@ -45,7 +46,7 @@ def main() -> None:
     parser.add_argument("--tokenizer", default="reader/weights")
     parser.add_argument("--tokens", type=int, nargs="+", default=[8192])
     parser.add_argument("--steps", type=int, default=6, help="timed, of each length")
-    parser.add_argument("--name", default="duo_gates", help="of the result")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result")
     options = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = random_model(options.shape, options.tokenizer, device, max(options.tokens))
@@ -58,7 +59,7 @@ def main() -> None:
     }
     for row in result["lengths"]:
         print(row)
-    print(write(options.name, result))
+    print(write("duo_gates", result, options.out))
 
 
 def random_model(shape: str, tokenizer: str, device: str, longest: int) -> LoadedModel:

@@ -68,7 +68,7 @@ def attend_streaming(
         rows,  # (blocks, kv_heads, group x block, head_dim)
         _with_sinks(key, num_sinks, num_blocks, block),
         _with_sinks(value, num_sinks, num_blocks, block),
-        bias.repeat(1, group, 1)[:, None].expand(-1, kv_heads, -1, -1),
+        bias.to(query.dtype).repeat(1, group, 1)[:, None].expand(-1, kv_heads, -1, -1),
         scale,
         softcap,
     )
@@ -95,9 +95,7 @@ def _attend(
     query: Tensor, key: Tensor, value: Tensor, bias: Tensor, scale: float, softcap: float | None
 ) -> Tensor:
     if softcap is None:
-        return scaled_dot_product_attention(
-            query, key, value, attn_mask=bias.to(query.dtype), scale=scale
-        )
+        return scaled_dot_product_attention(query, key, value, attn_mask=bias, scale=scale)
     scores = torch.matmul(query.float(), key.float().transpose(-1, -2)) * scale
     weights = (torch.tanh(scores / softcap) * softcap + bias).softmax(dim=-1)
     return torch.matmul(weights.to(value.dtype), value)

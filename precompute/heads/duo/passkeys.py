@@ -62,16 +62,18 @@ class Passkeys:
         return cls(model, config, haystack, len(sample) / tokens)
 
     def document(self, step: int) -> PasskeyDocument:
-        """The document of a step, from 0 on."""
+        """The document of a step, from 0 on; as long as its passkeys at least."""
         config, rng = self.config, Random(f"{self.config.seed} {step}")
         keys = {_name(rng): _words(rng, config.max_words) for _ in range(config.num_passkeys)}
         facts = [f"The pass phrase of {name} is: {words}." for name, words in keys.items()]
         turns = [self._turn(name, words) for name, words in keys.items()]
         rng.shuffle(turns)
-        room = self._length(rng) - sum(len(part) for turn in turns for part in turn)
-        num_chars = int(room * self.chars_per_token) - sum(map(len, facts))
-        text = hide(facts, self.haystack.draw(max(1, num_chars), rng), rng)
-        return _join(self.model.prompt.encode_document(text).ids, turns)
+        prompt, room = self.model.prompt, self._length(rng)
+        room -= sum(len(part) for turn in turns for part in turn)
+        room -= sum(len(prompt.encode_answer(fact)) for fact in facts)
+        num_chars = max(1, int(room * self.chars_per_token))
+        text = hide(facts, self.haystack.draw(num_chars, rng), rng)
+        return _join(prompt.encode_document(text).ids, turns)
 
     def _length(self, rng: Random) -> int:
         config = self.config
