@@ -1,10 +1,11 @@
 """Accuracy and bytes loaded at each budget, on questions that calibration never saw.
 
-    python -m bench.budgets --data DIR --device cuda --workers 12
+    python -m bench.budgets --data DIR --workers 15 --heads duo.json
 
-Documents of 16K tokens with planted facts are read once and asked at every budget; `exact` is the
-baseline. Question prefill and decoding are counted apart. `--lookups all` also measures one-level
-lookup and the other aggregations.
+Documents of 16K tokens with planted facts are read once and asked at every budget; `exact` with all
+heads is the baseline. Question prefill and decoding are counted apart. `--heads` reads every
+document a second time under a head plan, for lookup and dual caches together. `--lookups all` also
+measures two-level lookup and the other aggregations. `bench.budgets_plot` draws the curves.
 """
 
 import argparse
@@ -18,8 +19,8 @@ from typing import Any
 
 import torch
 
-from bench.facts import AskedDocument, draw_documents, is_exact
-from bench.record import circumstances, write
+from bench.facts import draw_documents
+from bench.record import RESULTS, circumstances, write
 from engine.answer import Answer, answer, open_question
 from engine.artifact import pack, unpack
 from engine.attention import forward
@@ -27,14 +28,20 @@ from engine.budget import EXACT
 from engine.curve import EVERYTHING
 from engine.document import DocumentCache, LookupConfig
 from engine.model import LoadedModel, load_model
+from engine.plan import ALL
+from engine.plan_file import read_plan
 from engine.sampling import Sampling
 from precompute.calibrate import calibrate
 from precompute.read import read_document
 from precompute.settings import ReadSettings
+from reader.examiner import Sheet
+from reader.scoring import is_exact
 
-BUDGETS = (0.08, 0.145, 0.5)
+BUDGETS = (0.08, 0.11, 0.145, 0.25, 0.5)
+DUAL_BUDGETS = (0.02, 0.03, 0.04, 0.05, 0.08, 0.145)
 HELD = (0.08, 0.5)  # the range in which loaded must follow requested
 MOST = 0.15  # loaded, in the accuracy bar
+DUAL_MOST, KEPT = 0.05, 0.95  # loaded and relative exact match, with dual caches
 LOOKUPS = tuple(
     LookupConfig(levels, aggregation)
     for levels in (2, 1)
@@ -43,9 +50,29 @@ LOOKUPS = tuple(
 
 
 @dataclass(frozen=True)
-class Row:
-    """One answer: whether it was right, and the shares of the cache's bytes that it loaded."""
+class Task:
+    """A document to be read under a head plan and asked in every way.
 
+    Attributes:
+        heads: the head plan's file, or "all".
+        lookups: to be measured, the default first.
+    """
+
+    sheet: Sheet
+    heads: str
+    lookups: tuple[LookupConfig, ...]
+    budgets: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One answer: whether it was right, and the shares of full attention's bytes that it loaded.
+
+    Attributes:
+        heads: the head plan's file, or "all".
+    """
+
+    heads: str
     lookup: LookupConfig
     budget: float
     right: bool
@@ -56,98 +83,87 @@ class Row:
 
 def main() -> None:
     """Measure, print and write the result."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--model", default="reader/weights")
-    parser.add_argument("--data", type=Path, required=True, help="prepared haystacks")
-    parser.add_argument("--tokens", type=int, default=16_384)
-    parser.add_argument("--documents", type=int, default=20)
-    parser.add_argument("--questions", type=int, default=16, help="a document")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--lookups", choices=("default", "all"), default="default")
-    parser.add_argument("--out", type=Path, default=None, help="folder of the result")
-    arguments = parser.parse_args()
-    lookups = LOOKUPS if arguments.lookups == "all" else (ReadSettings().lookup,)
-    documents = draw_documents(
-        arguments.data,
-        arguments.model,
-        num_tokens=arguments.tokens,
-        count=arguments.documents,
-        questions=arguments.questions,
+    options = _parse()
+    default = ReadSettings().lookup
+    others = [one for one in LOOKUPS if one != default] if options.lookups == "all" else []
+    name, lookups = "lookups" if others else "budgets", (default, *others)
+    sheets = draw_documents(
+        options.data,
+        options.model,
+        num_tokens=options.tokens,
+        count=options.documents,
+        questions=options.questions,
     )
-    name = "budgets" if arguments.lookups == "default" else "lookups"
+    tasks = [Task(sheet, ALL, lookups, (EXACT, *BUDGETS)) for sheet in sheets]
+    if options.heads:
+        tasks += [
+            Task(sheet, str(options.heads), lookups[:1], (*DUAL_BUDGETS, EXACT)) for sheet in sheets
+        ]
     rows: list[Row] = []
-    for done, more in enumerate(measure(arguments, documents, lookups), start=1):
+    for done, more in enumerate(measure(options, tasks), start=1):
         rows += more
-        result = report(arguments, rows, lookups, done)
-        path = write(name, result, *([arguments.out] if arguments.out else []))
-        print(f"{done} of {len(documents)} documents: {path}", flush=True)
+        path = write(name, report(options, rows, lookups), options.out)
+        print(f"{done} of {len(tasks)} tasks: {path}", flush=True)
 
 
 def report(
-    arguments: argparse.Namespace,
-    rows: Sequence[Row],
-    lookups: Sequence[LookupConfig],
-    num_documents: int,
+    options: argparse.Namespace, rows: Sequence[Row], lookups: Sequence[LookupConfig]
 ) -> dict[str, Any]:
-    """The result after some documents; it grows until the last one."""
+    """The result after some tasks; it grows until the last one."""
+    plain = [row for row in rows if row.heads == ALL]
+    dual = [row for row in rows if row.heads != ALL]
+    default = [row for row in plain if row.lookup == lookups[0]]
     return {
         "benchmark": "budgets",
-        **circumstances(arguments.device),
-        "document_tokens": arguments.tokens,
-        "documents": num_documents,
-        "questions": num_documents * arguments.questions,
-        **summary([row for row in rows if row.lookup == ReadSettings().lookup]),
+        **circumstances(options.device),
+        "document_tokens": options.tokens,
+        "documents": options.documents,
+        "questions": sum(row.budget == EXACT for row in default),
+        **summary(default),
+        "dual": dual_summary(options.heads, dual, default) if dual else None,
         "lookups": [
             {
                 "levels": lookup.levels,
                 "aggregation": lookup.aggregation,
-                **summary([row for row in rows if row.lookup == lookup]),
+                **summary([row for row in plain if row.lookup == lookup]),
             }
             for lookup in lookups
         ],
     }
 
 
-def measure(
-    arguments: argparse.Namespace,
-    documents: Sequence[AskedDocument],
-    lookups: Sequence[LookupConfig],
-) -> Iterator[list[Row]]:
-    """Ask every document's questions at every budget, documents in parallel processes."""
-    work = partial(ask_document, path=arguments.model, device=arguments.device, lookups=lookups)
-    if arguments.workers == 1:
-        yield from map(work, documents)
+def measure(options: argparse.Namespace, tasks: Sequence[Task]) -> Iterator[list[Row]]:
+    """Every task's rows, as they are done by parallel processes of one thread each."""
+    work = partial(do, path=options.model, device=options.device)
+    if options.workers == 1:
+        yield from map(work, tasks)
         return
-    with multiprocessing.get_context("spawn").Pool(arguments.workers) as pool:
-        yield from pool.imap_unordered(work, documents)
+    with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
+        yield from pool.imap_unordered(work, tasks)
 
 
-def ask_document(
-    document: AskedDocument, *, path: str, device: str, lookups: Sequence[LookupConfig]
-) -> list[Row]:
+def do(task: Task, *, path: str, device: str) -> list[Row]:
     """Read one document, store and load it, check it, and ask it in every way."""
     torch.set_num_threads(1)
-    model = load_model(path, device=device)
-    pages = [(1, 0, len(document.text))]
-    settings = ReadSettings()
-    read = read_document(model, document.text, pages, settings, lambda *_: None)
+    model = load_model(path, device=device, heads=task.heads)
+    text, settings = task.sheet.text, ReadSettings()
+    read = read_document(model, text, [(1, 0, len(text))], settings, lambda *_: None)
     manifest, files = pack(read, settings.dtype)
     stored = unpack(manifest, files, device=model.device, dtype=model.dtype)
-    check(model, stored, document)
-    rows = ask_all(model, stored, document, settings.lookup, (EXACT, *BUDGETS))
-    for lookup in lookups:
-        if lookup != settings.lookup:
-            bare = replace(stored, lookup=lookup, curves=EVERYTHING)
-            other = calibrate(model, bare, replace(settings, lookup=lookup), lambda _: None)
-            exact = (replace(row, lookup=lookup) for row in rows if row.budget == EXACT)
-            rows = [*rows, *exact, *ask_all(model, other, document, lookup, BUDGETS)]
+    check(model, stored, task.sheet)
+    rows = list(ask_all(model, stored, task, task.budgets))
+    exact = [row for row in rows if row.budget == EXACT]
+    for lookup in task.lookups[1:]:
+        bare = replace(stored, lookup=lookup, curves=EVERYTHING)
+        other = calibrate(model, bare, replace(settings, lookup=lookup), lambda _: None)
+        rows += [replace(row, lookup=lookup) for row in exact]
+        rows += ask_all(model, other, task, [one for one in task.budgets if one != EXACT])
     return rows
 
 
-def check(model: LoadedModel, document: DocumentCache, asked: AskedDocument) -> None:
+def check(model: LoadedModel, document: DocumentCache, sheet: Sheet) -> None:
     """A budget just below 1 must give the logits of `exact`, or no figure is given."""
-    ids = model.prompt.encode_question(asked.questions[0].text).to(model.device)
+    ids = model.prompt.encode_question(sheet.questions[0].text).to(model.device)
     logits = []
     for budget in (EXACT, 0.999):
         state = open_question(document, budget)
@@ -158,38 +174,32 @@ def check(model: LoadedModel, document: DocumentCache, asked: AskedDocument) -> 
 
 
 def ask_all(
-    model: LoadedModel,
-    document: DocumentCache,
-    asked: AskedDocument,
-    lookup: LookupConfig,
-    budgets: Iterable[float],
-) -> list[Row]:
+    model: LoadedModel, document: DocumentCache, task: Task, budgets: Iterable[float]
+) -> Iterator[Row]:
     """A row a question and budget."""
-    rows = []
+    sampling = Sampling(max_tokens=64)
     for budget in budgets:
-        for question in asked.questions:
-            *_, last = answer(
-                model,
-                document,
-                question.text,
-                budget=budget,
-                sampling=Sampling(max_tokens=64),
-            )
+        for question in task.sheet.questions:
+            *_, last = answer(model, document, question.text, budget=budget, sampling=sampling)
             if not isinstance(last, Answer):
                 raise SystemExit("An answer did not end.")
-            report = last.budget
-            decode = report.loaded_decode if last.usage.completion_tokens > 0 else None
-            right = is_exact(last.text, question.answer)
-            rows.append(Row(lookup, budget, right, report.loaded, report.loaded_prefill, decode))
-    return rows
+            yield Row(
+                heads=task.heads,
+                lookup=document.lookup,
+                budget=budget,
+                right=is_exact(last.text, question.answer),
+                loaded=last.budget.loaded,
+                prefill=last.budget.loaded_prefill,
+                decode=last.budget.loaded_decode if last.usage.completion_tokens > 0 else None,
+            )
 
 
 def summary(rows: Sequence[Row]) -> dict[str, Any]:
     """Exact match and shares loaded at each budget, and the figures of the bars."""
-    points = [_point([row for row in rows if row.budget == b], b) for b in (*BUDGETS, EXACT)]
+    points = _points(rows)
     exact = points[-1]["exact_match"]
     low_enough = [point for point in points if point["loaded"] <= MOST]
-    best = max(low_enough, key=lambda point: point["loaded"])
+    best = max(low_enough, key=lambda point: float(point["loaded"]))
     held = [point for point in points if HELD[0] <= point["requested"] <= HELD[1]]
     return {
         "exact_match_full": exact,
@@ -199,6 +209,36 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
         "largest_deviation_decode": max(_deviation(point, "loaded_decode") for point in held),
         "points": points,
     }
+
+
+def dual_summary(plan: Path, rows: Sequence[Row], full: Sequence[Row]) -> dict[str, Any]:
+    """The same under a head plan, against full attention in all heads.
+
+    The trade-off: what is kept at `DUAL_MOST` of full attention's bytes at most, and the fewest
+    bytes that keep `KEPT`.
+    """
+    exact = fmean(row.right for row in full if row.budget == EXACT)
+    points = [
+        {**point, "relative_exact_match": point["exact_match"] / exact} for point in _points(rows)
+    ]
+    few = [one["relative_exact_match"] for one in points if one["loaded"] <= DUAL_MOST]
+    good = [one["loaded"] for one in points if one["relative_exact_match"] >= KEPT]
+    chosen = read_plan(plan)
+    return {
+        "method": chosen.method,
+        "ratio": chosen.ratio,
+        "at_most_loaded": DUAL_MOST,
+        "relative_exact_match": max(few, default=None),
+        "kept": KEPT,
+        "least_loaded_that_keeps": min(good, default=None),
+        "points": points,
+    }
+
+
+def _points(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """A point a budget, rising."""
+    budgets = sorted({row.budget for row in rows})
+    return [_point([row for row in rows if row.budget == budget], budget) for budget in budgets]
 
 
 def _point(rows: Sequence[Row], budget: float) -> dict[str, Any]:
@@ -215,6 +255,21 @@ def _point(rows: Sequence[Row], budget: float) -> dict[str, Any]:
 
 def _deviation(point: dict[str, Any], phase: str) -> float:
     return abs(float(point[phase]) / float(point["requested"]) - 1)
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--model", default="reader/weights")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the books")
+    parser.add_argument("--tokens", type=int, default=16_384)
+    parser.add_argument("--documents", type=int, default=15)
+    parser.add_argument("--questions", type=int, default=20, help="a document")
+    parser.add_argument("--heads", type=Path, help="a head plan's file")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--lookups", choices=("default", "all"), default="default")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

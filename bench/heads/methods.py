@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from engine.model import LoadedModel
+from engine.plan import HeadPlan
 from precompute.heads import duo, razor, zigzag
-from precompute.heads.base import HeadMethod, Measure, Progress
-from precompute.heads.duo import DuoConfig
+from precompute.heads.base import HeadMethod, Measure
 from precompute.heads.zigzag import ZigzagConfig
 
 
@@ -17,18 +17,20 @@ class Measured:
     measure: Measure
 
 
-def measure_methods(
-    model: LoadedModel, config: DuoConfig, progress: Progress
-) -> dict[str, Measured]:
-    """Train gates for duo, score for razor, and move duo's gates into whole layers for zigzag."""
-    gates = _measured(duo.build(config), model, progress)
-    settings = ZigzagConfig(gates=gates.measure.scores, duo=config)
+def measure_methods(model: LoadedModel, gates: HeadPlan) -> dict[str, Measured]:
+    """Duo by gates that were trained, zigzag by the same gates, razor by its own scores.
+
+    Args:
+        gates: a plan that duo wrote for this model.
+    """
+    scored = razor.build()
+    layered = zigzag.build(ZigzagConfig(gates=gates.scores))
     return {
-        "duo": gates,
-        "razor": _measured(razor.build(), model, progress),
-        "zigzag": _measured(zigzag.build(settings), model, progress),
+        "duo": Measured(duo.build(), Measure(gates.scores, gates.settings)),
+        "razor": Measured(scored, scored.measure(model, _unheard)),
+        "zigzag": Measured(layered, layered.measure(model, _unheard)),
     }
 
 
-def _measured(method: HeadMethod, model: LoadedModel, progress: Progress) -> Measured:
-    return Measured(method, method.measure(model, progress))
+def _unheard(_done: int, _total: int) -> None:
+    """Nobody waits for so short a measurement."""

@@ -83,12 +83,12 @@ def read_documents(reader: Reader, documents: Batch, plan: HeadPlan) -> list[Kep
                 ),
             )
         )
-        grouped = q.unflatten(1, (k.shape[1], -1))  # documents, kv heads, group, tokens, d
+        grouped = torch.unflatten(q, 1, (k.shape[1], -1))  # documents, kv heads, group, tokens, d
         out = torch.empty_like(grouped)
         if len(retrieval):
             asked = grouped[:, retrieval].flatten(1, 2)
             whole = scaled_dot_product_attention(asked, *far, is_causal=True, enable_gqa=True)
-            out[:, retrieval] = whole.unflatten(1, (len(retrieval), -1))
+            out[:, retrieval] = torch.unflatten(whole, 1, (len(retrieval), -1))
         if len(streaming):
             out[:, streaming] = attend_streaming(
                 grouped[:, streaming], *near, plan.num_sinks, plan.window
@@ -124,7 +124,7 @@ class TurnState:
         """Attend with q (questions, heads, steps, d) to the documents and to the turns' tokens."""
         if layer == 0:
             self._hidden = self._hidden_places(q.shape[2])
-        grouped = q.unflatten(1, (k.shape[1], -1))  # questions, kv heads, group, steps, d
+        grouped = torch.unflatten(q, 1, (k.shape[1], -1))  # questions, kv heads, group, steps, d
         out = torch.empty_like(grouped)
         for heads, part in zip(self._heads[layer], self._parts[layer], strict=True):
             self._store(part.keys, k[:, heads])
@@ -135,19 +135,21 @@ class TurnState:
     def _attend_part(self, q: Tensor, part: Kept) -> Tensor:
         """Attend with q (questions, kv heads, group, steps, d) to one part of a layer."""
         group, steps, dim = q.shape[2:]
-        rows = q.unflatten(0, (self._documents, -1)).permute(0, 2, 3, 1, 4, 5).flatten(2, 4)
+        rows = torch.unflatten(q, 0, (self._documents, -1)).permute(0, 2, 3, 1, 4, 5).flatten(2, 4)
         scores = (rows.float() * dim**-0.5) @ part.keys.transpose(2, 3)
         width = part.bias.shape[1]
         scores[..., :width] += part.bias[:, None, None]
-        turns = scores.unflatten(2, (group, -1))[..., width:]
+        turns = torch.unflatten(scores, 2, (group, -1))[..., width:]
         turns.masked_fill_(self._hidden, float("-inf"))
         out = (scores.softmax(-1) @ part.values).to(q.dtype)  # documents, kv heads, rows, d
-        return out.unflatten(2, (group, -1, steps)).permute(0, 3, 1, 2, 4, 5).flatten(0, 1)
+        apart = torch.unflatten(out, 2, (group, -1, steps))
+        return apart.permute(0, 3, 1, 2, 4, 5).flatten(0, 1)
 
     def _store(self, held: Tensor, fresh: Tensor) -> None:
         """Put this pass's keys or values (questions, heads, steps, d) behind the documents'."""
-        slots = held[:, :, -self._per_document() * self._room :].unflatten(2, (-1, self._room))
-        rows = fresh.unflatten(0, (self._documents, -1)).transpose(1, 2)
+        slots = held[:, :, -self._per_document() * self._room :]
+        slots = torch.unflatten(slots, 2, (-1, self._room))
+        rows = torch.unflatten(fresh, 0, (self._documents, -1)).transpose(1, 2)
         slots[:, :, :, self._filled : self._filled + fresh.shape[2]] = rows.to(held.dtype)
 
     def _hidden_places(self, steps: int) -> Tensor:
@@ -158,8 +160,8 @@ class TurnState:
         is_padding = (slots >= self._turns.sizes[:, None]) & (slots < self._turns.ids.shape[1])
         # Padding sees itself, or its softmax would divide by nothing where documents are empty.
         hidden = (slots > asking) | (is_padding[:, None] & (slots != asking))
-        hidden = hidden.unflatten(0, (self._documents, -1))  # documents, questions, steps, room
         per_document = self._per_document()
+        hidden = torch.unflatten(hidden, 0, (-1, per_document))  # ..., questions, steps, room
         others = ~torch.eye(per_document, dtype=torch.bool, device=device)
         spread = hidden[:, :, :, None] | others[:, None, :, None]
         return spread.flatten(3, 4).flatten(1, 2)[:, None, None]

@@ -1,6 +1,7 @@
 """Exact match of the reader under head plans: method x ratio x document length, with controls.
 
-    python -m bench.heads.sweep --data DIR --device cuda --out DIR
+    python -m bench.heads_plan duo --haystack DIR --out duo.json
+    python -m bench.heads.sweep --data DIR --duo duo.json --device cuda --out DIR
 
 Documents with planted facts are read under each plan's mask from the first token on, as in serving,
 and their questions answered greedily. No figure is given unless answers under a mixed plan are the
@@ -29,8 +30,8 @@ from bench.heads.summary import summarise
 from bench.record import RESULTS, circumstances, write
 from engine.model import LoadedModel, load_model
 from engine.plan import ALL
+from engine.plan_file import check_plan, read_plan
 from precompute.heads.base import make_plan
-from precompute.heads.duo.config import DuoConfig
 from reader.model import Reader
 from reader.weights import load_weights
 
@@ -52,14 +53,14 @@ def main() -> None:
     check(options)
     torch.set_float32_matmul_precision("high")  # scores of bf16 queries and keys stay exact
     examinee = load(options, "bfloat16" if options.device == "cuda" else "float32")
-    started = time.perf_counter()
-    methods = measure_methods(examinee.model, _duo_config(options), _tell)
+    gates = read_plan(options.duo)
+    check_plan(gates, examinee.model.spec, examinee.model.weights)
+    methods = measure_methods(examinee.model, gates)
     result: dict[str, Any] = {
         "benchmark": "heads",
         **circumstances(options.device),
         "documents": options.documents,
         "questions_a_document": options.questions,
-        "measuring_seconds": time.perf_counter() - started,
         "methods": {
             name: {"settings": one.measure.settings, "scores": one.measure.scores}
             for name, one in methods.items()
@@ -149,11 +150,6 @@ def draw_exam(examinee: Examinee, options: argparse.Namespace, num_tokens: int, 
     return make_exam(drawn, examinee.tokenizer, examinee.model.device)
 
 
-def _tell(done: int, total: int) -> None:
-    if done % 50 == 0:
-        print(f"step {done} of {total}", flush=True)
-
-
 def _line(row: Mapping[str, Any]) -> str:
     return (
         f"{row['document_tokens']:6} {row['method']:10} {row['ratio']:5.2f} "
@@ -162,27 +158,16 @@ def _line(row: Mapping[str, Any]) -> str:
     )
 
 
-def _duo_config(options: argparse.Namespace) -> DuoConfig:
-    return DuoConfig(
-        steps=options.steps,
-        max_tokens=options.gate_tokens,
-        haystack=str(options.haystack or ""),
-        state=str(options.out / "gates.state"),
-    )
-
-
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--model", type=Path, default=Path("reader/weights"))
     parser.add_argument("--data", type=Path, required=True, help="folder of the books")
-    parser.add_argument("--haystack", type=Path, help="text that gates' passkeys are hidden in")
+    parser.add_argument("--duo", type=Path, required=True, help="a plan that duo wrote")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--lengths", type=int, nargs="+", default=[16_384, 4096, 32_768])
     parser.add_argument("--alone-at", type=int, default=16_384, help="length for single heads")
     parser.add_argument("--documents", type=int, default=15, help="of each length")
     parser.add_argument("--questions", type=int, default=20, help="of each document")
-    parser.add_argument("--steps", type=int, default=600, help="of the gates' training")
-    parser.add_argument("--gate-tokens", type=int, default=16_384, help="longest document there")
     parser.add_argument("--out", type=Path, default=RESULTS)
     return parser.parse_args()
 
