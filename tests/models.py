@@ -36,6 +36,7 @@ from transformers.models.auto import AutoModelForCausalLM
 
 from engine.document import DocumentCache
 from engine.model import LoadedModel, assemble
+from engine.plan import HeadPlan
 from precompute.read import read_document
 from precompute.settings import ReadSettings
 
@@ -173,6 +174,9 @@ ALIBI: dict[str, PretrainedConfig] = {
     "mpt-clipped": MptConfig(**MPT, n_heads=4, attn_config={"clip_qkv": 0.5, "softmax_scale": 0.3}),
 }  # fmt: skip
 
+# Half of the heads of the tiny Llama stream; weights must be reordered in the first layer alone.
+HALF = HeadPlan("file", ((False, True), (True, False)), num_sinks=4, window=24)
+
 SETTINGS = ReadSettings(
     chunk_tokens=100,
     num_tail=16,
@@ -194,10 +198,16 @@ def random_model(config: PretrainedConfig, *, std: float = 0.15, seed: int = 0) 
     return model.float().eval().requires_grad_(False)
 
 
-def loaded(config: PretrainedConfig, tokenizer: Any = None, *, seed: int = 0) -> LoadedModel:
+def loaded(
+    config: PretrainedConfig,
+    tokenizer: Any = None,
+    *,
+    seed: int = 0,
+    plan: HeadPlan | None = None,
+) -> LoadedModel:
     """A random model as the engine loads it, with the byte tokenizer unless another is given."""
-    model = random_model(config, seed=seed)
-    return assemble(model, tokenizer or byte_tokenizer(), name="tiny", fingerprint=f"tiny-{seed}")
+    model, tokenizer = random_model(config, seed=seed), tokenizer or byte_tokenizer()
+    return assemble(model, tokenizer, name="tiny", fingerprint=f"tiny-{seed}", plan=plan)
 
 
 def prose(num_chars: int, seed: int = 0) -> str:

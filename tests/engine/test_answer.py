@@ -14,7 +14,7 @@ from engine.document import DocumentCache
 from engine.model import LoadedModel
 from engine.sampling import Sampling
 from precompute.histogram import FLOOR_TOKENS
-from tests.models import FAMILIES, SETTINGS, loaded, prose, read, sizes
+from tests.models import FAMILIES, HALF, SETTINGS, loaded, prose, read, sizes
 
 TEXT = prose(1000)
 QUESTION = "Who sold the maps?"
@@ -268,6 +268,17 @@ def test_window_layers_are_read_as_far_as_they_are_kept() -> None:
     assert document.kv_bytes == 2 * 2 * (96 + 1001) * 16 * 4
     found = collect(answer(model, document, QUESTION, budget=EXACT, sampling=Sampling(3))).answer
     assert found.usage.kv_bytes_read == 3 * document.kv_bytes
+
+
+def test_exact_means_all_that_a_plan_keeps_and_says_how_much_that_is() -> None:
+    model = loaded(FAMILIES["llama"], plan=HALF)
+    document = read(model, TEXT)
+    found = collect(answer(model, document, QUESTION, budget=EXACT, sampling=Sampling(6))).answer
+    budget, used = found.budget, found.usage
+    assert (budget.requested, budget.applied, budget.raised) == (1.0, 1.0, False)
+    kept = (1001 + 4 + 24 + 1) / 2  # tokens a head, half of them streaming
+    assert budget.loaded == budget.loaded_prefill == pytest.approx(kept / 1001, abs=1e-4)
+    assert used.kv_bytes_read == 6 * used.kv_bytes_stored
 
 
 def test_timings_name_every_stage_in_order(ask: Ask) -> None:

@@ -12,18 +12,19 @@ from torch.testing import assert_close
 
 from common.errors import CorruptArtifact
 from engine.artifact import DOCUMENT_FILE, layer_file, pack, unpack
-from engine.document import DocumentCache
-from tests.models import FAMILIES, loaded, prose, read
+from engine.document import DocumentCache, LayerCache
+from tests.models import FAMILIES, HALF, loaded, prose, read
 
 CPU = torch.device("cpu")
 Files = dict[str, bytes]
 TEXT = "Zoë paid 5 € for the map. " + prose(400)
 
 
-@pytest.fixture(scope="module", params=["llama", "gemma2"])
+@pytest.fixture(scope="module", params=["llama", "gemma2", "llama with a plan"])
 def document(request: pytest.FixtureRequest) -> DocumentCache:
-    """With clusters in every layer, and with a sliding window in the first one."""
-    return read(loaded(FAMILIES[request.param]), TEXT)
+    """With clusters in every layer, with a sliding window in the first one, with dual caches."""
+    family, _, plan = request.param.partition(" ")
+    return read(loaded(FAMILIES[family], plan=HALF if plan else None), TEXT)
 
 
 @pytest.fixture
@@ -53,8 +54,13 @@ def test_a_round_trip_changes_nothing(
     assert found.num_bytes == document.num_bytes
     for ours, theirs in zip(found.layers, document.layers, strict=True):
         assert (ours.num_anchors, ours.window) == (theirs.num_anchors, theirs.window)
+        assert num_dropped(ours) == num_dropped(theirs)
         for one, other in zip(ours.tensors(), theirs.tensors(), strict=True):
             assert_close(one, other, rtol=0, atol=0)
+
+
+def num_dropped(layer: LayerCache) -> int | None:
+    return None if layer.streaming is None else layer.streaming.num_dropped
 
 
 def test_the_order_of_files_does_not_matter(manifest: dict[str, Any], files: Files) -> None:

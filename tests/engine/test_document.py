@@ -3,7 +3,7 @@
 import torch
 
 from engine.document import Clusters, no_clusters
-from tests.models import FAMILIES, loaded, prose, read
+from tests.models import FAMILIES, HALF, loaded, prose, read
 
 
 def test_sizes_are_the_lengths_of_runs() -> None:
@@ -26,3 +26,15 @@ def test_bytes_are_counted() -> None:
     assert document.kv_bytes == keys_and_values
     total = keys_and_values + positions + centroids + runs + offsets + 401 * 8
     assert document.num_bytes == total
+
+
+def test_bytes_of_streaming_heads_are_counted_and_do_not_grow() -> None:
+    model = loaded(FAMILIES["llama"], plan=HALF)
+    short, long = (read(model, prose(num_chars)) for num_chars in (400, 800))
+    vector = 16 * 4  # head_dim, fp32
+    retrieval, streaming = 2 * 2 * 401 * vector, 2 * 2 * (4 + 24 + 1) * vector
+    assert short.kv_bytes == retrieval + streaming
+    assert long.kv_bytes == 2 * 2 * 801 * vector + streaming
+    held = sum(tensor.nbytes for layer in short.layers for tensor in layer.tensors())
+    assert short.num_bytes == held + 401 * (8 + 2 * 4)
+    assert held > short.kv_bytes

@@ -9,9 +9,10 @@ from engine.budget import EXACT
 from engine.document import DocumentCache
 from engine.evidence import AttentionMass, Evidence, find_evidence
 from engine.model import LoadedModel
+from engine.plan import HeadPlan
 from engine.sampling import Sampling
 from precompute.read import read_document
-from tests.models import FAMILIES, SETTINGS, loaded, prose
+from tests.models import FAMILIES, HALF, SETTINGS, loaded, prose, read
 
 SENTENCES = [f"Sentence number {index} speaks of €{index}00. " for index in range(12)]
 LEFT, RIGHT = "".join(SENTENCES[:6]), "".join(SENTENCES[6:])
@@ -121,3 +122,18 @@ def test_windows_are_left_out() -> None:
     *_, found = answer(model, document, "Who?", budget=EXACT, sampling=Sampling(2))
     assert isinstance(found, Answer)
     assert found.evidence == ()
+
+
+def test_streaming_heads_give_no_evidence() -> None:
+    plan = HeadPlan("file", ((False, False), (False, False)), num_sinks=4, window=24)
+    model = loaded(FAMILIES["llama"], plan=plan)
+    document = read(model, prose(300))
+    *_, found = answer(model, document, "Who?", budget=EXACT, sampling=Sampling(2))
+    assert isinstance(found, Answer)
+    assert found.evidence == ()
+
+
+def test_retrieval_heads_beside_streaming_heads_do(document: DocumentCache) -> None:
+    model = loaded(FAMILIES["llama"], plan=HALF)
+    mass = mass_of(model, read(model, document.text), EXACT)
+    assert (mass[document.num_sinks :] > 0).all()

@@ -1,9 +1,11 @@
 """Bytes read, counted by hand."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from engine.document import Clusters, LayerCache
+from engine.document import Clusters, LayerCache, StreamingCache
 from engine.meter import Meter
 from engine.selection import Selection
 
@@ -45,3 +47,19 @@ def test_layers_of_a_pass_add_up() -> None:
 
 def test_nothing_read_is_no_share() -> None:
     assert Meter().share() == 0.0
+
+
+def test_streaming_heads_are_read_whole_and_counted_as_full_attention_would_read_them() -> None:
+    kept = torch.zeros(3, 9, WIDTH)  # 3 more KV heads with 8 tokens and a compensation token
+    dual = replace(layer(torch.float32), streaming=StreamingCache(kept, kept, num_dropped=22))
+    meter = Meter()
+    meter.begin_pass()
+    meter.count(dual, None)
+    meter.begin_pass()
+    meter.count(dual, Selection((torch.arange(5), torch.arange(2)), centroids_read=9))
+    vector = WIDTH * 4
+    streaming = 2 * 3 * 9
+    assert meter.full == [2 * (HEADS + 3) * TOKENS * vector] * 2
+    everything = 2 * HEADS * TOKENS + streaming
+    chosen = 2 * (5 + 2 + HEADS * ANCHORS) + 9 + streaming
+    assert meter.read == [everything * vector, chosen * vector]

@@ -2,15 +2,17 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 import torch
 from transformers import LlamaConfig, ViTConfig
 
-from common.errors import UnsupportedModel
+from common.errors import HeadPlanRejected, UnsupportedModel
 from engine.model import load_model
+from engine.plan import HeadPlan
+from engine.plan_file import write_plan
 from engine.spec import LayerSpec
 from tests.models import FAMILIES, byte_tokenizer, loaded, random_model, sizes
 
@@ -161,3 +163,54 @@ def test_a_gpu_that_is_not_there_is_refused(saved: Path, monkeypatch: pytest.Mon
 def test_a_name_that_is_neither_folder_nor_repository_is_refused() -> None:
     with pytest.raises(UnsupportedModel, match="neither a folder nor a model"):
         load_model("/nowhere/at all", device="cpu")
+
+
+PLAN = HeadPlan("file", ((False, True), (True, False)))
+
+
+@pytest.fixture
+def planned(folder: Path) -> Path:
+    """A model's folder that holds a plan."""
+    write_plan(PLAN, folder / "head_plan.json")
+    return folder
+
+
+def test_a_plan_in_the_models_folder_is_its_default(saved: Path, planned: Path) -> None:
+    assert load_model(str(planned), device="cpu").plan == PLAN
+    assert load_model(str(planned), device="cpu", heads="all").plan.ratio == 1.0
+    assert load_model(str(saved), device="cpu").plan.ratio == 1.0
+
+
+def test_a_plan_may_lie_anywhere(saved: Path, tmp_path: Path) -> None:
+    write_plan(PLAN, tmp_path / "mine.json")
+    assert load_model(str(saved), device="cpu", heads=str(tmp_path / "mine.json")).plan == PLAN
+
+
+def test_a_plan_does_not_touch_the_models_fingerprint(planned: Path) -> None:
+    one, two = (load_model(str(planned), device="cpu", heads=how) for how in ("all", "default"))
+    assert one.fingerprint == two.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("plan", "reason"),
+    [
+        (replace(PLAN, retrieval=((True, False),)), "1 layers"),
+        (replace(PLAN, retrieval=((True,), (False,))), "1 KV heads"),
+        (replace(PLAN, model="another"), "other weights"),
+    ],
+)
+def test_another_models_plan_is_refused(planned: Path, plan: HeadPlan, reason: str) -> None:
+    write_plan(plan, planned / "head_plan.json")
+    with pytest.raises(HeadPlanRejected, match=reason):
+        load_model(str(planned), device="cpu")
+
+
+def test_a_plan_for_these_weights_is_taken_in_any_dtype(planned: Path) -> None:
+    weights = load_model(str(planned), device="cpu", heads="all").weights
+    write_plan(replace(PLAN, model=weights), planned / "head_plan.json")
+    assert load_model(str(planned), device="cpu", dtype="bfloat16").plan.model == weights
+
+
+def test_a_plan_that_is_not_there_is_refused(saved: Path) -> None:
+    with pytest.raises(HeadPlanRejected, match="nonsense"):
+        load_model(str(saved), device="cpu", heads="nonsense")

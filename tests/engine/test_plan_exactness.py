@@ -14,10 +14,10 @@ from engine.artifact import pack, unpack
 from engine.attention import forward
 from engine.budget import EXACT
 from engine.document import DocumentCache, LayerCache, StreamingCache
-from engine.model import LoadedModel, assemble
+from engine.model import LoadedModel
 from engine.plan import HeadPlan
 from tests.engine.masked import masked_logits
-from tests.models import FAMILIES, SETTINGS, byte_tokenizer, prose, random_model, read
+from tests.models import FAMILIES, SETTINGS, loaded, prose, read
 
 QUESTION, ANSWER = "Who keeps the lamps?", "Mira does!"
 NUM_SINKS, WINDOW = 4, 24
@@ -45,13 +45,7 @@ def make_plan(family: str, name: str, *, compensation: bool = True) -> HeadPlan:
 
 @cache
 def tiny(family: str, name: str, compensation: bool = True) -> LoadedModel:
-    return assemble(
-        random_model(FAMILIES[family]),
-        byte_tokenizer(),
-        name="tiny",
-        fingerprint="tiny",
-        plan=make_plan(family, name, compensation=compensation),
-    )
+    return loaded(FAMILIES[family], plan=make_plan(family, name, compensation=compensation))
 
 
 @cache
@@ -185,7 +179,6 @@ def test_a_wrong_cache_is_noticed(fault: str) -> None:
 
 def test_another_plan_is_noticed() -> None:
     document = document_of("llama", "mixed", 300)
-    other = assemble(
-        random_model(FAMILIES["llama"]), byte_tokenizer(), name="tiny", fingerprint="tiny"
+    assert (
+        worst_error(loaded(FAMILIES["llama"]), document, wanted("llama", "mixed", 300)) > NOTICEABLE
     )
-    assert worst_error(other, document, wanted("llama", "mixed", 300)) > NOTICEABLE

@@ -15,11 +15,12 @@ from engine.document import DocumentCache, LookupConfig
 from engine.kernels.score_clusters import AGGREGATIONS
 from engine.meter import Meter
 from engine.model import LoadedModel
+from engine.plan import HeadPlan
 from precompute.calibrate import calibrate
 from precompute.histogram import FLOOR_TOKENS
 from precompute.probes import Probe, make_probes
 from precompute.settings import ReadSettings
-from tests.models import FAMILIES, SETTINGS, loaded, prose, read
+from tests.models import FAMILIES, HALF, SETTINGS, loaded, prose, read
 
 TEXT = prose(2000)
 LOOKUPS = [LookupConfig(levels, how) for levels in (1, 2) for how in AGGREGATIONS]
@@ -103,3 +104,48 @@ def test_progress_counts_probes_and_may_stop_them(model: LoadedModel) -> None:
     with pytest.raises(Cancelled):
         calibrate(model, document, settings, cancel)
     assert told[9:] == [1]
+
+
+@pytest.fixture(scope="module")
+def split() -> tuple[LoadedModel, DocumentCache]:
+    """Half of the heads stream."""
+    model = loaded(FAMILIES["llama"], plan=HALF)
+    return model, read(model, TEXT)
+
+
+def test_streaming_heads_lower_the_floor(
+    model: LoadedModel, split: tuple[LoadedModel, DocumentCache]
+) -> None:
+    floor = split[1].curves.floor
+    assert floor < 0.6 * read(model, TEXT).curves.floor
+    kept = (256 + 4 + 16) / 2 + (4 + 24 + 1) / 2  # tokens a head, half of them streaming
+    assert kept / 2001 < floor < kept / 2001 + 0.05
+
+
+@pytest.mark.parametrize("budget", [0.2, 0.4])
+def test_budgets_count_all_heads_bytes(
+    split: tuple[LoadedModel, DocumentCache], budget: float
+) -> None:
+    probes = make_probes(TEXT, SETTINGS.num_probes, SETTINGS.seed)
+    meters = [ask(*split, probe, budget) for probe in probes]
+    assert fmean(meter.share(0, 1) for meter in meters) == pytest.approx(budget, rel=0.15)
+    assert fmean(meter.share(1) for meter in meters) == pytest.approx(budget, rel=0.15)
+
+
+@pytest.mark.parametrize("budget", [0.7, 1.0])
+def test_what_retrieval_heads_hold_is_all_that_a_budget_can_load(
+    split: tuple[LoadedModel, DocumentCache], budget: float
+) -> None:
+    model, document = split
+    meter = ask(model, document, make_probes(TEXT, 1, 0)[0], budget)
+    everything = (2001 + 4 + 24 + 1) / 2 / 2001
+    assert meter.share() == pytest.approx(everything)
+
+
+def test_a_document_that_only_streams_has_one_budget() -> None:
+    none = HeadPlan("file", ((False, False), (False, False)), num_sinks=4, window=24)
+    model = loaded(FAMILIES["llama"], plan=none)
+    document = read(model, TEXT)
+    assert document.curves.floor == pytest.approx(29 / 2001)
+    meter = ask(model, document, make_probes(TEXT, 1, 0)[0], 0.5)
+    assert meter.share() == pytest.approx(29 / 2001)

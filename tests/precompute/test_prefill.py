@@ -5,10 +5,10 @@ import torch
 from torch.testing import assert_close
 
 from common.errors import LeaseLost
-from engine.model import LoadedModel, assemble
+from engine.model import LoadedModel
 from engine.plan import HeadPlan
 from precompute.prefill import prefill
-from tests.models import FAMILIES, byte_tokenizer, loaded, prose, random_model, unheard
+from tests.models import FAMILIES, loaded, prose, random_model, unheard
 
 FAMILY = ["llama", "mistral-window", "gemma2", "qwen3"]
 
@@ -58,12 +58,9 @@ def test_progress_that_raises_stops_the_work() -> None:
     assert told == [100, 200]
 
 
-def streaming_model(family: str = "llama") -> LoadedModel:
+def streaming_model() -> LoadedModel:
     plan = HeadPlan("file", ((False, True), (False, False)), num_sinks=4, window=24)
-    config = FAMILIES[family]
-    return assemble(
-        random_model(config), byte_tokenizer(), name="tiny", fingerprint="tiny", plan=plan
-    )
+    return loaded(FAMILIES["llama"], plan=plan)
 
 
 @pytest.mark.parametrize("chunk_tokens", [1, 5, 24, 28, 100])
