@@ -13,6 +13,7 @@ import multiprocessing
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import nan
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -198,13 +199,13 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
     """Exact match and shares loaded at each budget, and the figures of the bars."""
     points = _points(rows)
     exact = points[-1]["exact_match"]
-    low_enough = [point for point in points if point["loaded"] <= MOST]
-    best = max(low_enough, key=lambda point: float(point["loaded"]))
+    measured = [(point["loaded"], point["exact_match"]) for point in points]
+    loaded, best = max((one for one in measured if one[0] <= MOST), default=(nan, nan))
     held = [point for point in points if HELD[0] <= point["requested"] <= HELD[1]]
     return {
         "exact_match_full": exact,
-        "relative_exact_match": best["exact_match"] / exact,
-        "relative_exact_match_loaded": best["loaded"],
+        "relative_exact_match": best / (exact or nan),
+        "relative_exact_match_loaded": loaded,
         "largest_deviation_prefill": max(_deviation(point, "loaded_prefill") for point in held),
         "largest_deviation_decode": max(_deviation(point, "loaded_decode") for point in held),
         "points": points,
@@ -217,7 +218,7 @@ def dual_summary(plan: Path, rows: Sequence[Row], full: Sequence[Row]) -> dict[s
     The trade-off: what is kept at `DUAL_MOST` of full attention's bytes at most, and the fewest
     bytes that keep `KEPT`.
     """
-    exact = fmean(row.right for row in full if row.budget == EXACT)
+    exact = fmean(row.right for row in full if row.budget == EXACT) or nan
     points = [
         {**point, "relative_exact_match": point["exact_match"] / exact} for point in _points(rows)
     ]

@@ -1,6 +1,7 @@
 """What a table of cells says: shares of full attention's exact match, and the bars' figures."""
 
 from collections.abc import Mapping, Sequence
+from math import nan
 from statistics import fmean
 from typing import Any
 
@@ -16,7 +17,9 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
     """
     plain = [row for row in rows if not row["variant"]]
     lengths = sorted({row["document_tokens"] for row in rows})
-    full = {row["document_tokens"]: row["exact_match"] for row in plain if row["method"] == "all"}
+    full = {
+        row["document_tokens"]: row["exact_match"] or nan for row in plain if row["method"] == "all"
+    }
     names = dict.fromkeys(row["method"] for row in plain)
     shares = {
         name: {
