@@ -6,6 +6,7 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
+from app.deadline import DeadlineProtocol
 from app.services import Services
 
 DRAIN_S = 20.0
@@ -47,6 +48,7 @@ def make_server(app: FastAPI, services: Services, *, host: str, port: int) -> Se
     """
     config = uvicorn.Config(
         app,
+        http=DeadlineProtocol,
         host=host,
         port=port,
         log_config=None,
