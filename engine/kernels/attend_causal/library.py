@@ -35,8 +35,8 @@ def attend(
     """
     if softcap is not None:
         return _attend_capped(query, keys, values, scale, softcap, causal, mask)
-    if query.is_cuda and query.dtype in HALF and mask is None:
-        if _has_cudnn(query, keys):
+    if _fits_flash(query) and mask is None:
+        if _fits_cudnn(query, keys):
             return _attend_cudnn(query, keys, values, scale, causal)
         return _attend_flash(query, keys, values, scale, causal)
     return _attend_grouped(query, keys, values, scale, causal, mask)
@@ -44,7 +44,7 @@ def attend(
 
 def has_windows(query: Tensor) -> bool:
     """Whether a library's kernel has windows of its own for such a query."""
-    return query.is_cuda and query.dtype in HALF
+    return _fits_flash(query)
 
 
 def attend_window(
@@ -70,7 +70,12 @@ def attend_window(
     return State(out[0].transpose(0, 1), lse[0])
 
 
-def _has_cudnn(query: Tensor, keys: Tensor) -> bool:
+def _fits_flash(query: Tensor) -> bool:
+    width = query.shape[2]
+    return query.is_cuda and query.dtype in HALF and width % 8 == 0 and width <= 256
+
+
+def _fits_cudnn(query: Tensor, keys: Tensor) -> bool:
     whole = query.shape[1] % CUDNN_GRANULE == 0 and keys.shape[1] % CUDNN_GRANULE == 0
     if not whole or not torch.backends.cudnn.is_available():
         return False
