@@ -46,6 +46,15 @@ def is_closed(connection: socket.socket) -> bool:
     return True
 
 
+def status(connection: socket.socket) -> int:
+    """The status of a response, read to the end of its JSON body."""
+    connection.settimeout(5)
+    received = b""
+    while not received.endswith(b"}"):
+        received += connection.recv(65536)
+    return int(received.split()[1])
+
+
 def trickle(connection: socket.socket, seconds: float) -> None:
     """Send a header a byte at a time."""
     end_s = time.monotonic() + seconds
@@ -76,10 +85,10 @@ def test_the_second_head_of_a_connection_has_a_deadline_too(address: str) -> Non
     request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
     connection = send_raw(address, request)
     with closed_at_the_end([connection]):
-        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        assert status(connection) == 200
         time.sleep(2 * HEAD_S)  # idle between requests is no offence
         connection.sendall(request)
-        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        assert status(connection) == 200
         connection.sendall(b"GET /heal")
         assert is_closed(connection)
 
@@ -90,4 +99,4 @@ def test_a_head_in_time_may_have_a_body_that_takes_longer(address: str) -> None:
     with closed_at_the_end([connection]):
         time.sleep(2 * HEAD_S)
         connection.sendall(b"body")
-        assert connection.recv(65536).startswith(b"HTTP/1.1 401")
+        assert status(connection) == 401
