@@ -8,6 +8,7 @@ from torch import Tensor
 
 from engine.curve import Thresholds
 from engine.document import LayerCache, LookupConfig
+from engine.kernels.attend_causal import attend_all
 from engine.kernels.attend_keys import attend_keys
 from engine.kernels.state import State
 from engine.selection import Lookup, Selection, select
@@ -38,7 +39,7 @@ class Everything:
 
     def attend(self, lookup: Lookup, layer: LayerCache) -> Reached:
         """Attend to all clustered tokens."""
-        state = attend_keys(
+        state = attend_all(  # a library's: documents are long, and all of it is read
             lookup.rows,
             layer.keys[:, layer.num_anchors :],
             layer.values[:, layer.num_anchors :],

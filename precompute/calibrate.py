@@ -28,8 +28,8 @@ def calibrate(
     """
     if not any(layer.has_clusters for layer in document.layers):
         return replace(document, curves=_constant(document))
-    prefill = ScoreHistogram(settings.lookup, apart=False)
-    decode = ScoreHistogram(settings.lookup, apart=True)
+    prefill = ScoreHistogram(settings.lookup, apart=False, device=model.device)
+    decode = ScoreHistogram(settings.lookup, apart=True, device=model.device)
     probes = make_probes(document.text, settings.num_probes, settings.seed)
     for done, probe in enumerate(probes, start=1):
         _ask(model, document, probe, prefill, decode)

@@ -20,15 +20,17 @@ class ScoreHistogram:
     Args:
         config: how clusters will be found.
         apart: whether the tokens of a pass select apart (decoding) or together (prefill).
+        device: the document's; what is counted stays there until a curve is asked for.
     """
 
-    def __init__(self, config: LookupConfig, *, apart: bool) -> None:
+    def __init__(self, config: LookupConfig, *, apart: bool, device: torch.device) -> None:
         self._config = config
         self._apart = apart
         self._everything = Everything()
         # Per (bin of level 1, bin of level 2): clustered tokens; per bin of level 1: centroids.
-        self._tokens = torch.zeros(NUM_BINS * NUM_BINS, dtype=torch.float64)
-        self._centroids = torch.zeros(NUM_BINS, dtype=torch.float64)
+        # Whole numbers, so that no order of additions changes them.
+        self._tokens = torch.zeros(NUM_BINS * NUM_BINS, dtype=torch.int64, device=device)
+        self._centroids = torch.zeros(NUM_BINS, dtype=torch.int64, device=device)
         self.selections = 0
 
     def attend(self, lookup: Lookup, layer: LayerCache) -> Reached:
@@ -39,10 +41,8 @@ class ScoreHistogram:
             scores1 = torch.zeros_like(scores2)
         else:
             parents = self._voted(lookup, layer.level1.centroids, layer.level1_token_sizes())
-            scores1 = torch.stack([
-                torch.repeat_interleave(parents[:, head], sizes, dim=1)
-                for head, sizes in enumerate(layer.level1.sizes.long())
-            ], dim=1)  # fmt: skip
+            owners = _owners(layer.level1.offsets, scores2.shape[2])
+            scores1 = parents.gather(2, owners.expand_as(scores2))
         self._count(scores1, scores2, layer.level2.sizes)
         self.selections += num_tokens if self._apart else 1
         return self._everything.attend(lookup, layer)
@@ -60,17 +60,16 @@ class ScoreHistogram:
         if not self._apart:
             return aggregate(scores, lookup.group, self._config.aggregation)[None]
         heads, rows, clusters = scores.shape
-        steps = scores.reshape(heads, lookup.group, rows // lookup.group, clusters).unbind(dim=2)
-        return torch.stack(
-            [aggregate(step, lookup.group, self._config.aggregation) for step in steps]
-        )
+        steps = scores.reshape(heads, lookup.group, rows // lookup.group, clusters)
+        steps = steps.permute(2, 0, 1, 3).flatten(0, 1)  # (steps x heads, group, clusters)
+        votes = aggregate(steps, lookup.group, self._config.aggregation)
+        return votes.reshape(-1, heads, clusters)
 
     def _count(self, scores1: Tensor, scores2: Tensor, sizes: Tensor) -> None:
         bins1, bins2 = _bins(scores1), _bins(scores2)
-        weights = sizes.double().expand_as(bins2).flatten().cpu()
-        joint = (bins1 * NUM_BINS + bins2).flatten().cpu()
-        self._tokens += torch.bincount(joint, weights, minlength=NUM_BINS * NUM_BINS)
-        self._centroids += torch.bincount(bins1.flatten().cpu(), minlength=NUM_BINS)
+        weights = sizes.long().expand_as(bins2).flatten()
+        self._tokens.scatter_add_(0, (bins1 * NUM_BINS + bins2).flatten(), weights)
+        self._centroids.scatter_add_(0, bins1.flatten(), torch.ones_like(weights))
 
     def curve(self, document: DocumentCache) -> BudgetCurve:
         """The share that each threshold loads, from the fewest tokens to nearly all.
@@ -82,8 +81,9 @@ class ScoreHistogram:
         full, fixed = self._vectors(document)
         passes = self.selections / max(1, sum(layer.has_clusters for layer in document.layers))
         # Summed from the top: [i, j] holds what reaches bins i and j.
-        tokens = _from_top(_from_top(self._tokens.view(NUM_BINS, NUM_BINS), 0), 1) / passes
-        centroids = _from_top(self._centroids, 0) / passes
+        joint = self._tokens.cpu().view(NUM_BINS, NUM_BINS)
+        tokens = _from_top(_from_top(joint, 0), 1).double() / passes
+        centroids = _from_top(self._centroids.cpu(), 0).double() / passes
         shares: list[float] = []
         thresholds: list[Thresholds] = []
         bin1 = NUM_BINS - 1
@@ -117,6 +117,13 @@ class ScoreHistogram:
             level = layer.level1 if self._config.levels == 2 else layer.level2
             fixed += level.centroids.shape[0] * level.centroids.shape[1]
         return full, fixed
+
+
+def _owners(offsets: Tensor, num_items: int) -> Tensor:
+    """The run of `offsets` (heads, runs + 1) that each item is in: (heads, num_items) int64."""
+    items = torch.arange(num_items, dtype=offsets.dtype, device=offsets.device)
+    ends = offsets[:, 1:].contiguous()
+    return torch.searchsorted(ends, items.repeat(len(ends), 1), right=True)
 
 
 def _bins(scores: Tensor) -> Tensor:

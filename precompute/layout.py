@@ -76,7 +76,7 @@ def _two_levels(
     labels2 = kmeans.labels(keys, ones, num2)
     means2 = weighted_means(keys, ones, labels2, num2)
     sizes2 = torch.zeros(means2.shape[:2], device=keys.device).scatter_add_(1, labels2, ones)
-    labels1 = kmeans.labels(means2, sizes2, num1)
+    labels1 = kmeans.labels(means2.to(keys.dtype), sizes2, num1)  # as they are stored
     rank1, order1 = _ranks(labels1)  # level-2 clusters, level-1 clusters together
     labels2 = rank1.gather(1, labels2)
     means2 = _rows(means2, order1)

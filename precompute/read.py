@@ -1,5 +1,6 @@
 """Reading a document: from text to everything that a question needs."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
 
 import torch
@@ -42,12 +43,14 @@ def read_document(
     encoded = encode(model, text, settings)
     num_tokens = len(encoded.ids)
     progress("prefill", 0, num_tokens)
-    layers = prefill(
-        model,
-        encoded.ids,
-        settings.chunk_tokens,
-        lambda done: progress("prefill", done, num_tokens),
-        settings.scope_epsilon,
+    layers = deque(
+        prefill(
+            model,
+            encoded.ids,
+            settings.chunk_tokens,
+            lambda done: progress("prefill", done, num_tokens),
+            settings.scope_epsilon,
+        )
     )
     document = DocumentCache(
         layers=_lay_out(model, layers, num_tokens, kmeans, settings, progress),
@@ -86,20 +89,22 @@ def encode(model: LoadedModel, text: str, settings: ReadSettings) -> EncodedDocu
 
 def _lay_out(
     model: LoadedModel,
-    layers: Sequence[PrefilledLayer],
+    layers: deque[PrefilledLayer],
     num_tokens: int,
     kmeans: KMeans,
     settings: ReadSettings,
     progress: Progress,
 ) -> tuple[LayerCache, ...]:
-    laid_out = []
+    """Take the layers one by one, so that no more than one is held in both orders."""
+    laid_out: list[LayerCache] = []
+    num_layers = len(layers)
     with torch.inference_mode():
-        for index, layer in enumerate(layers):
-            window = model.spec.layers[index].window
+        while layers:
+            layer, window = layers.popleft(), model.spec.layers[len(laid_out)].window
             laid_out.append(
                 lay_out_clusters(layer, kmeans, settings)
                 if window is None
                 else lay_out_window(layer, window, num_tokens)
             )
-            progress("cluster", num_tokens * (index + 1) // len(layers), num_tokens)
+            progress("cluster", num_tokens * len(laid_out) // num_layers, num_tokens)
     return tuple(laid_out)
