@@ -13,7 +13,7 @@ from engine.document import DocumentCache
 from engine.model import LoadedModel
 from precompute.settings import artifact_fingerprint
 from storage import Storage
-from tests.models import FAMILIES, loaded, prose
+from tests.models import FAMILIES, HALF, loaded, prose
 from tests.storage.conftest import send_text
 from tests.workers.conftest import QUICK
 from workers.model_reader import ModelReader, read_settings
@@ -71,6 +71,20 @@ def test_a_file_becomes_a_cache_that_the_engine_can_load(
     keys_and_values = 2 * 2 * 2 * cache.num_tokens * 16 * 2  # layers, heads, width, bfloat16
     assert artifact.kv_bytes == keys_and_values
     assert artifact.num_bytes > artifact.kv_bytes
+
+
+def test_a_head_plan_shrinks_what_is_stored(
+    storage: Storage, settings: Settings, tmp_path: Path
+) -> None:
+    model = loaded(FAMILIES["llama"], plan=HALF)
+    worker = Worker(storage, ModelReader(lambda: model, settings), QUICK)
+    document, _ = send_text(storage, tmp_path, storage.tenants.default(), prose(1500))
+    assert worker.run_once()
+    artifact = storage.artifacts.current(document.id)
+    assert artifact is not None
+    kept = 1501 + 4 + 24 + 1  # of two heads, one of which streams
+    assert artifact.kv_bytes == 2 * 2 * kept * 16 * 2  # layers, both, width, bfloat16
+    assert [layer.num_retrieval for layer in load(storage, document.id).layers] == [1, 1]
 
 
 @pytest.mark.parametrize(
