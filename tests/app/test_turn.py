@@ -14,7 +14,7 @@ import pytest
 from app.factory import create_app
 from app.server import make_server
 from app.services import Services
-from common.errors import Cancelled
+from common.errors import Cancelled, DatabaseUnavailable
 from engine.answer import Piece
 from tests.app.library import Library
 from tests.app.live import listening, send_raw, until
@@ -227,3 +227,31 @@ def test_a_slow_answer_times_out(
     assert response.status_code == 504
     assert response.json()["error"]["code"] == "question_timeout"
     until(lambda: idle(services), timeout_s=2)
+
+
+def test_an_answer_goes_on_while_the_database_is_away(
+    address: str,
+    services: Services,
+    library: Library,
+    engine: Engine,
+    document_id: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = threading.Semaphore(0)
+
+    def away(*_: object) -> None:
+        looks.release()
+        raise DatabaseUnavailable("The database does not answer.")
+
+    monkeypatch.setattr("app.turn.LOOK_S", 0.01)
+    with ThreadPoolExecutor(1) as pool:
+        streamed = pool.submit(ask, address, library, document_id, stream=True)
+        assert engine.running.acquire(timeout=10)
+        monkeypatch.setattr(services.storage.documents, "get", away)
+        for _ in range(3):
+            assert looks.acquire(timeout=10), "its document is looked after"
+        assert ask(address, library, document_id).status_code == 503
+        engine.release.set()
+        response = streamed.result(10)
+    assert response.status_code == 200
+    assert events(response.text) == [("piece", {"text": "The gate"})]

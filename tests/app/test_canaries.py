@@ -1,0 +1,62 @@
+"""Secrets and texts that must never show: in logs, in errors, in what anybody may ask for."""
+
+import logging
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+from starlette.testclient import TestClient
+from structlog.testing import capture_logs
+
+from app.factory import create_app
+from app.services import Services
+from engine.answer import Piece
+from tests.app.library import TEXT, Library
+
+DOCUMENT, QUESTION, NAME, WRONG_KEY, PASSWORD = (
+    f"canary-{bird}" for bird in ("heron", "magpie", "plover", "wagtail", "bunting")
+)
+
+ORIGIN = {"origin": "http://testserver"}
+
+
+def breaks(_: object, __: object, question: str, **___: object) -> Iterator[Piece]:
+    """An engine whose error quotes what it was given."""
+    yield Piece("The ga")
+    raise RuntimeError(f"cannot answer {question} about {DOCUMENT}")
+
+
+def test_no_canary_is_logged_or_told(
+    services: Services, library: Library, password: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.WARNING, "httpx2")  # the client's own
+    headers, told = library.headers(), []
+    secrets = [DOCUMENT, QUESTION, NAME, WRONG_KEY, PASSWORD, password]
+    secrets.append(headers["authorization"].removeprefix("Bearer "))
+
+    app = create_app(replace(services, answer=breaks))
+    with capture_logs() as logs, TestClient(app, raise_server_exceptions=False) as client:
+        client.headers.update(headers)
+        document_id = library.upload(client, f"{TEXT} {DOCUMENT}", f"{NAME}.txt")
+        library.publish()
+        asked = {"question": f"Where is {QUESTION}?"}
+        path = f"/documents/{document_id}/ask"
+        for body in (asked, asked | {"stream": True}, asked | {"budget": DOCUMENT}):
+            told.append(client.post(path, json=body))
+        told.append(client.get("/documents", headers={"authorization": f"Bearer {WRONG_KEY}"}))
+        told.append(client.get(f"/documents/{NAME}"))
+        told.append(client.post("/admin/login", data={"password": PASSWORD}, headers=ORIGIN))
+        files = {"file": (f"{NAME}.bin", bytes(range(256)) + DOCUMENT.encode())}
+        told.append(client.post("/documents", files=files))
+        told += [client.get(probe) for probe in ("/healthz", "/readyz")]
+    assert [response.status_code for response in told][:3] == [500, 200, 422]
+    seen = repr(logs) + caplog.text + "".join(response.text for response in told)
+    assert "unexpected error" in seen, "the fault itself is logged"
+    assert [secret for secret in secrets if secret in seen] == []
+    with closing(sqlite3.connect(services.settings.data_dir / "lectern.sqlite3")) as database:
+        stored = "\n".join(database.iterdump())
+    # Of a document, the database keeps its name; of keys and passwords, at most a hash.
+    assert [secret for secret in secrets if secret in stored] == [NAME]
