@@ -11,8 +11,8 @@ from engine.kernels.state import State
 
 aten = torch.ops.aten
 HALF = (torch.bfloat16, torch.float16)
-# cuDNN builds a plan for each shape, which pays where shapes come back: in whole chunks.
-CUDNN_GRANULE = 1024
+# cuDNN builds a plan for each shape, which pays for large shapes that come back: whole chunks.
+CUDNN_GRANULE = 4096
 
 
 def attend(
