@@ -96,23 +96,23 @@ def main() -> None:
         questions=options.questions,
     )
     tasks = [Task(sheet, ALL, lookups, (EXACT, *BUDGETS)) for sheet in sheets]
-    if options.heads:
-        tasks += [
-            Task(sheet, str(options.heads), lookups[:1], (*DUAL_BUDGETS, EXACT)) for sheet in sheets
-        ]
+    for plan in options.heads:
+        budgets = (*DUAL_BUDGETS, EXACT)
+        tasks += [Task(sheet, str(plan), lookups[:1], budgets) for sheet in sheets]
     rows: list[Row] = []
     for done, more in enumerate(measure(options, tasks), start=1):
         rows += more
-        path = write(name, report(options, rows, lookups), options.out)
-        print(f"{done} of {len(tasks)} tasks: {path}", flush=True)
+        write(name, report(options, rows, lookups), options.out)
+        if any(row.heads != ALL for row in rows):
+            write("dual", report_dual(options, rows), options.out)
+        print(f"{done} of {len(tasks)} tasks", flush=True)
 
 
 def report(
     options: argparse.Namespace, rows: Sequence[Row], lookups: Sequence[LookupConfig]
 ) -> dict[str, Any]:
-    """The result after some tasks; it grows until the last one."""
+    """The result without head plans, after some tasks; it grows until the last one."""
     plain = [row for row in rows if row.heads == ALL]
-    dual = [row for row in rows if row.heads != ALL]
     default = [row for row in plain if row.lookup == lookups[0]]
     return {
         "benchmark": "budgets",
@@ -121,7 +121,6 @@ def report(
         "documents": options.documents,
         "questions": sum(row.budget == EXACT for row in default),
         **summary(default),
-        "dual": dual_summary(options.heads, dual, default) if dual else None,
         "lookups": [
             {
                 "levels": lookup.levels,
@@ -130,6 +129,19 @@ def report(
             }
             for lookup in lookups
         ],
+    }
+
+
+def report_dual(options: argparse.Namespace, rows: Sequence[Row]) -> dict[str, Any]:
+    """The result under head plans."""
+    full = [row for row in rows if row.heads == ALL and row.budget == EXACT]
+    return {
+        "benchmark": "dual",
+        **circumstances(options.device),
+        "document_tokens": options.tokens,
+        "documents": options.documents,
+        "questions": len(full),
+        **dual_summary([row for row in rows if row.heads != ALL], full),
     }
 
 
@@ -212,27 +224,42 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def dual_summary(plan: Path, rows: Sequence[Row], full: Sequence[Row]) -> dict[str, Any]:
-    """The same under a head plan, against full attention in all heads.
+def dual_summary(rows: Sequence[Row], full: Sequence[Row]) -> dict[str, Any]:
+    """The same under head plans, against full attention in all heads.
 
-    The trade-off: what is kept at `DUAL_MOST` of full attention's bytes at most, and the fewest
-    bytes that keep `KEPT`.
+    The best trade-offs found: what is kept at `DUAL_MOST` of full attention's bytes at most, and
+    the fewest bytes that keep `KEPT`.
+
+    Args:
+        full: the baseline's answers.
     """
-    exact = fmean(row.right for row in full if row.budget == EXACT) or nan
-    points = [
-        {**point, "relative_exact_match": point["exact_match"] / exact} for point in _points(rows)
+    exact = fmean(row.right for row in full)
+    plans = [
+        _plan_summary([row for row in rows if row.heads == heads], exact)
+        for heads in dict.fromkeys(row.heads for row in rows)
     ]
-    few = [one["relative_exact_match"] for one in points if one["loaded"] <= DUAL_MOST]
-    good = [one["loaded"] for one in points if one["relative_exact_match"] >= KEPT]
-    chosen = read_plan(plan)
+    points = [(p["loaded"], p["relative_exact_match"]) for plan in plans for p in plan["points"]]
+    few = [kept for loaded, kept in points if loaded <= DUAL_MOST]
+    good = [loaded for loaded, kept in points if kept >= KEPT]
     return {
-        "method": chosen.method,
-        "ratio": chosen.ratio,
+        "exact_match_full": exact,
         "at_most_loaded": DUAL_MOST,
-        "relative_exact_match": max(few, default=None),
+        "relative_exact_match": max(few, default=nan),
         "kept": KEPT,
-        "least_loaded_that_keeps": min(good, default=None),
-        "points": points,
+        "least_loaded_that_keeps": min(good, default=nan),
+        "plans": plans,
+    }
+
+
+def _plan_summary(rows: Sequence[Row], exact: float) -> dict[str, Any]:
+    plan = read_plan(Path(rows[0].heads))
+    return {
+        "method": plan.method,
+        "ratio": plan.ratio,
+        "points": [
+            {**point, "relative_exact_match": point["exact_match"] / (exact or nan)}
+            for point in _points(rows)
+        ],
     }
 
 
@@ -265,7 +292,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--tokens", type=int, default=16_384)
     parser.add_argument("--documents", type=int, default=15)
     parser.add_argument("--questions", type=int, default=20, help="a document")
-    parser.add_argument("--heads", type=Path, help="a head plan's file")
+    parser.add_argument("--heads", type=Path, nargs="*", default=[], help="head plans' files")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--lookups", choices=("default", "all"), default="default")

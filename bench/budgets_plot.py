@@ -1,6 +1,6 @@
 """Draw exact match over the bytes that were read, with and without dual caches.
 
-python -m bench.budgets_plot bench/results/budgets.json bench/results/budgets.png
+python -m bench.budgets_plot bench/results bench/results/budgets.png
 """
 
 import argparse
@@ -13,16 +13,15 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 
-def draw(result: Mapping[str, Any]) -> Figure:
+def draw(result: Mapping[str, Any], dual: Mapping[str, Any]) -> Figure:
     """A curve of measured points each; full attention as a line."""
     mpl.use("Agg")
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
     curves = {"lookup": result["points"]}
-    if dual := result["dual"]:
-        curves[f"lookup and {dual['ratio']:.0%} retrieval heads ({dual['method']})"] = dual[
-            "points"
-        ]
+    for plan in dual["plans"]:
+        share = f"{plan['ratio']:.0%} retrieval heads ({plan['method']})"
+        curves[f"lookup and {share}"] = plan["points"]
     for label, points in curves.items():
         loaded = [point["loaded"] for point in points]
         axes.plot(loaded, [point["exact_match"] for point in points], "o-", label=label)
@@ -44,10 +43,12 @@ def draw(result: Mapping[str, Any]) -> Figure:
 def main() -> None:
     """Parse the command line and draw."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("result", type=Path)
+    parser.add_argument("results", type=Path, help="folder of budgets.json and dual.json")
     parser.add_argument("out", type=Path)
     options = parser.parse_args()
-    draw(json.loads(options.result.read_text())).savefig(options.out, dpi=110)
+    names = ("budgets.json", "dual.json")
+    results = [json.loads((options.results / name).read_text()) for name in names]
+    draw(*results).savefig(options.out, dpi=110)
 
 
 if __name__ == "__main__":

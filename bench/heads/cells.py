@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.heads.controls import random_plan, streaming_plan
-from bench.heads.methods import Measured
+from bench.heads.methods import Measured, plan_of
 from engine.model import LoadedModel
 from engine.plan import HeadPlan, plan_all
-from precompute.heads.base import make_plan
 from reader.scoring import wilson
 
 RATIOS = (0.05, 0.10, 0.25, 0.50)
@@ -34,6 +33,15 @@ class Case:
     variant: str = ""
     seed: int | None = None
 
+    def heads(self) -> list[list[int]]:
+        """The retrieval heads, as [layer, head]."""
+        return [
+            [layer, head]
+            for layer, row in enumerate(self.plan.retrieval)
+            for head, is_retrieval in enumerate(row)
+            if is_retrieval
+        ]
+
     def row(self, length: int, right: list[bool], seconds: float) -> dict[str, Any]:
         """The case with its result, as a JSON object."""
         low, high = wilson(sum(right), len(right))
@@ -42,7 +50,7 @@ class Case:
             "ratio": self.ratio,
             "variant": self.variant,
             "seed": self.seed,
-            "retrieval_heads": sum(map(sum, self.plan.retrieval)),
+            "retrieval_heads": self.heads(),
             "num_sinks": self.plan.num_sinks,
             "window": self.plan.window,
             "compensation": self.plan.compensation,
@@ -59,8 +67,8 @@ def cases(model: LoadedModel, methods: Mapping[str, Measured], length: int) -> I
     yield Case("all", 1.0, plan_all(model.spec))
     yield from _with_and_without(Case("streaming", 0.0, streaming_plan(model.spec)))
     for ratio in RATIOS:
-        for name, measured in methods.items():
-            plan = make_plan(name, measured.method, measured.measure, ratio, model=model)
+        for name in methods:
+            plan = plan_of(model, methods, name, ratio)
             case = Case(name, ratio, plan)
             yield from _with_and_without(case) if ratio == ABLATED else (case,)
             if ratio == ABLATED and name == "razor":

@@ -1,11 +1,12 @@
 """The methods under test, with what they find out about the reader."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.model import LoadedModel
 from engine.plan import HeadPlan
 from precompute.heads import duo, razor, zigzag
-from precompute.heads.base import HeadMethod, Measure
+from precompute.heads.base import HeadMethod, Measure, make_plan
 from precompute.heads.zigzag import ZigzagConfig
 
 
@@ -30,6 +31,14 @@ def measure_methods(model: LoadedModel, gates: HeadPlan) -> dict[str, Measured]:
         "razor": Measured(scored, scored.measure(model, _unheard)),
         "zigzag": Measured(layered, layered.measure(model, _unheard)),
     }
+
+
+def plan_of(
+    model: LoadedModel, methods: Mapping[str, Measured], name: str, ratio: float
+) -> HeadPlan:
+    """A method's plan at a ratio of retrieval heads."""
+    one = methods[name]
+    return make_plan(name, one.method, one.measure, ratio, model=model)
 
 
 def _unheard(_done: int, _total: int) -> None:

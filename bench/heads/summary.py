@@ -23,7 +23,7 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
     names = dict.fromkeys(row["method"] for row in plain)
     shares = {
         name: {
-            f"{ratio:g}": _shares(rows, full, name, ratio)
+            percent(ratio): _shares(rows, full, name, ratio)
             for ratio in sorted({row["ratio"] for row in plain if row["method"] == name})
         }
         for name in names
@@ -38,8 +38,8 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
             name: _smallest_kept(shares[name]) for name in [*methods, "random"]
         },
         "kept": KEPT,
-        "random_below_full_at_0.25": 1 - max(shares["random"]["0.25"].values()),
-        "variants_at_0.25": {
+        "random_below_full_at_25": 1 - max(shares["random"]["25"].values()),
+        "variants_at_25": {
             variant: {
                 name: _shares(rows, full, name, 0.25, variant)
                 for name in methods
@@ -48,6 +48,11 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
             for variant in variants
         },
     }
+
+
+def percent(ratio: float) -> str:
+    """A ratio as a name."""
+    return f"{100 * ratio:g}"
 
 
 def _shares(
@@ -67,11 +72,11 @@ def _shares(
     return {**by_length, "worst": min(by_length.values()), "pooled": pooled}
 
 
-def _smallest_kept(shares: Mapping[str, Mapping[str, float]]) -> float | None:
-    """The least ratio from which on every length keeps its share; None if there is none."""
-    smallest = None
-    for ratio in sorted(shares, key=float, reverse=True):
-        if shares[ratio]["worst"] < KEPT:
+def _smallest_kept(shares: Mapping[str, Mapping[str, float]]) -> float:
+    """The least ratio from which on every length keeps its share; 1 if only all heads do."""
+    smallest = 1.0
+    for name in sorted(shares, key=float, reverse=True):
+        if not shares[name]["worst"] >= KEPT:
             break
-        smallest = float(ratio)
+        smallest = float(name) / 100
     return smallest

@@ -5,7 +5,7 @@
 
 Documents with planted facts are read under each plan's mask from the first token on, as in serving,
 and their questions answered greedily. No figure is given unless answers under a mixed plan are the
-engine's own. Writes `heads.json` as it goes; `bench.heads.plot` draws it.
+engine's own. Writes `heads.json` as it goes, and a few of the plans; `bench.heads.plot` draws it.
 """
 
 import argparse
@@ -24,18 +24,18 @@ from bench.heads.cells import RATIOS, cases
 from bench.heads.check import differing_answers, with_plan
 from bench.heads.controls import random_plan
 from bench.heads.exam import Exam, load_tokenizer, make_exam
-from bench.heads.methods import Measured, measure_methods
+from bench.heads.methods import Measured, measure_methods, plan_of
 from bench.heads.sitting import sit
-from bench.heads.summary import summarise
+from bench.heads.summary import percent, summarise
 from bench.record import RESULTS, circumstances, write
 from engine.model import LoadedModel, load_model
 from engine.plan import ALL
-from engine.plan_file import check_plan, read_plan
-from precompute.heads.base import make_plan
+from engine.plan_file import check_plan, read_plan, write_plan
 from reader.model import Reader
 from reader.weights import load_weights
 
 CHECK_TOKENS, CHECK_QUESTIONS = 2048, 8
+WRITTEN = (("duo", 0.10), ("duo", 0.25), ("razor", 0.25), ("zigzag", 0.50))  # plans
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,13 @@ def main() -> None:
     options = _parse()
     check(options)
     torch.set_float32_matmul_precision("high")  # scores of bf16 queries and keys stay exact
-    examinee = load(options, "bfloat16" if options.device == "cuda" else "float32")
+    examinee = load(options.model, options.device, "auto")
     gates = read_plan(options.duo)
     check_plan(gates, examinee.model.spec, examinee.model.weights)
     methods = measure_methods(examinee.model, gates)
+    for name, ratio in WRITTEN:
+        plan = plan_of(examinee.model, methods, name, ratio)
+        write_plan(plan, options.out / f"{name}-{percent(ratio)}.json")
     result: dict[str, Any] = {
         "benchmark": "heads",
         **circumstances(options.device),
@@ -96,11 +99,8 @@ def alone(
 ) -> dict[str, Any]:
     """What each head alone costs, and which costly heads the duo plans leave out."""
     rows = list(mask_each(examinee.reader, exam, examinee.model.spec, examinee.tokenizer))
-    gates = methods["duo"]
     left_out = {
-        f"{ratio:g}": missing_heads(
-            rows, make_plan("duo", gates.method, gates.measure, ratio, model=examinee.model)
-        )
+        percent(ratio): missing_heads(rows, plan_of(examinee.model, methods, "duo", ratio))
         for ratio in RATIOS
     }
     return {
@@ -113,11 +113,11 @@ def alone(
 
 
 def check(options: argparse.Namespace) -> None:
-    """Answers under a mixed plan must be the engine's own, in fp32.
+    """Answers under a mixed plan must be the engine's on a CPU, and on the device nearly so.
 
     Raises: SystemExit with the first difference.
     """
-    examinee = load(options, "float32")
+    examinee = load(options.model, "cpu", "float32")
     [document] = draw_documents(
         options.data,
         str(options.model),
@@ -125,17 +125,30 @@ def check(options: argparse.Namespace) -> None:
         count=1,
         questions=CHECK_QUESTIONS,
     )
-    mixed = with_plan(examinee.model, random_plan(examinee.model.spec, 0.5, seed=0))
-    if differing := differing_answers(mixed, examinee.reader, examinee.tokenizer, document):
+    plan = random_plan(examinee.model.spec, 0.5, seed=0)
+    reader, tokenizer = examinee.reader, examinee.tokenizer
+    if differing := differing_answers(with_plan(examinee.model, plan), reader, tokenizer, document):
         raise SystemExit(f"The engine answers otherwise, no figure is given: {differing[0]}")
+    answers = [
+        sit(
+            reader.to(device),
+            make_exam([document], tokenizer, torch.device(device)),
+            plan,
+            tokenizer,
+        )
+        for device in ("cpu", options.device)
+    ]
+    changed = sum(here != there for here, there in zip(*answers, strict=True))
+    if changed > 1:  # scores that are nearly equal may fall otherwise
+        raise SystemExit(f"{changed} of {CHECK_QUESTIONS} answers change with the device.")
     print(f"{CHECK_QUESTIONS} answers under a mixed plan are the engine's", flush=True)
 
 
-def load(options: argparse.Namespace, dtype: str) -> Examinee:
+def load(folder: Path, device: str, dtype: str) -> Examinee:
     """The same weights for the engine and for exams."""
-    model = load_model(str(options.model), device=options.device, dtype=dtype, heads=ALL)
-    reader = load_weights(options.model).to(model.device, model.dtype)
-    return Examinee(model, reader, load_tokenizer(options.model))
+    model = load_model(str(folder), device=device, dtype=dtype, heads=ALL)
+    reader = load_weights(folder).to(model.device, model.dtype)
+    return Examinee(model, reader, load_tokenizer(folder))
 
 
 def draw_exam(examinee: Examinee, options: argparse.Namespace, num_tokens: int, count: int) -> Exam:
@@ -153,7 +166,7 @@ def draw_exam(examinee: Examinee, options: argparse.Namespace, num_tokens: int, 
 def _line(row: Mapping[str, Any]) -> str:
     return (
         f"{row['document_tokens']:6} {row['method']:10} {row['ratio']:5.2f} "
-        f"{row['retrieval_heads']:3} heads {row['variant']:22} {row['exact_match']:.3f} "
+        f"{len(row['retrieval_heads']):3} heads {row['variant']:22} {row['exact_match']:.3f} "
         f"{row['seconds']:6.2f} s"
     )
 
