@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors.torch import load
 from torch import Tensor
 
 from common.errors import CorruptArtifact
@@ -23,6 +23,7 @@ from engine.document import (
     ScopedHeads,
     StreamingCache,
 )
+from engine.tensor_file import serialize
 
 DOCUMENT_FILE = "document.safetensors"
 
@@ -32,7 +33,9 @@ def layer_file(layer: int) -> str:
     return f"layer-{layer:03d}.safetensors"
 
 
-def pack(document: DocumentCache, dtype: str) -> tuple[dict[str, Any], Iterator[tuple[str, bytes]]]:
+def pack(
+    document: DocumentCache, dtype: str
+) -> tuple[dict[str, Any], Iterator[tuple[str, memoryview]]]:
     """Describe a document for the manifest, and yield its files one by one.
 
     Args:
@@ -54,7 +57,7 @@ def pack(document: DocumentCache, dtype: str) -> tuple[dict[str, Any], Iterator[
 
 def unpack(
     manifest: Mapping[str, Any],
-    files: Iterable[tuple[str, bytes]],
+    files: Iterable[tuple[str, bytes | memoryview]],
     *,
     device: torch.device,
     dtype: torch.dtype,
@@ -71,16 +74,16 @@ def unpack(
         raise CorruptArtifact("The stored cache does not fit its own description.") from error
 
 
-def _files(document: DocumentCache, dtype: torch.dtype) -> Iterator[tuple[str, bytes]]:
+def _files(document: DocumentCache, dtype: torch.dtype) -> Iterator[tuple[str, memoryview]]:
     text = torch.frombuffer(bytearray(document.text.encode()), dtype=torch.uint8)
     parts = {"ids": document.ids, "offsets": document.offsets, "text": text}
-    yield DOCUMENT_FILE, save({name: part.cpu().contiguous() for name, part in parts.items()})
+    yield DOCUMENT_FILE, serialize({name: part.contiguous() for name, part in parts.items()})
     for index, layer in enumerate(document.layers):
         tensors = {
-            name: (part.to(dtype) if part.is_floating_point() else part).cpu().contiguous()
+            name: (part.to(dtype) if part.is_floating_point() else part).contiguous()
             for name, part in _named(layer).items()
         }
-        yield layer_file(index), save(tensors)
+        yield layer_file(index), serialize(tensors)
 
 
 def _named(layer: LayerCache) -> dict[str, Tensor]:
@@ -115,7 +118,7 @@ def _describe(layer: LayerCache) -> dict[str, Any]:
 
 def _unpack(
     manifest: Mapping[str, Any],
-    files: Iterable[tuple[str, bytes]],
+    files: Iterable[tuple[str, bytes | memoryview]],
     device: torch.device,
     dtype: torch.dtype,
 ) -> DocumentCache:
@@ -123,7 +126,8 @@ def _unpack(
     wanted = {layer_file(index): index for index in range(len(described))}
     layers: dict[int, LayerCache] = {}
     parts: dict[str, Tensor] | None = None
-    for name, data in files:
+    for name, given in files:
+        data = bytes(given)  # no copy of what is bytes already
         if name == DOCUMENT_FILE:
             parts = load(data)
         else:

@@ -19,7 +19,7 @@ class Reading:
     """
 
     manifest: Mapping[str, Any]
-    files: Iterator[tuple[str, bytes]]
+    files: Iterator[tuple[str, bytes | memoryview]]
     kv_bytes: int
     num_tokens: int
     num_pages: int

@@ -36,7 +36,7 @@ def manifest(document: DocumentCache) -> dict[str, Any]:
 
 @pytest.fixture
 def files(document: DocumentCache) -> Files:
-    return dict(pack(document, "float32")[1])
+    return {name: bytes(data) for name, data in pack(document, "float32")[1]}
 
 
 def reopened(manifest: dict[str, Any], files: Files) -> DocumentCache:
@@ -73,7 +73,7 @@ def test_stored_and_held_dtypes_are_chosen_apart(
     document: DocumentCache, dtype: torch.dtype
 ) -> None:
     manifest, files = pack(document, str(dtype).removeprefix("torch."))
-    stored = dict(files)
+    stored = {name: bytes(data) for name, data in files}
     assert load(stored[layer_file(0)])["keys"].dtype == dtype
     found = unpack(manifest, stored.items(), device=CPU, dtype=torch.float32)
     for ours, theirs in zip(found.layers, document.layers, strict=True):
