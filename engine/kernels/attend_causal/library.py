@@ -77,9 +77,8 @@ def _fits_flash(query: Tensor) -> bool:
 
 def _fits_cudnn(query: Tensor, keys: Tensor) -> bool:
     whole = query.shape[1] % CUDNN_GRANULE == 0 and keys.shape[1] % CUDNN_GRANULE == 0
-    if not whole or not torch.backends.cudnn.is_available():
-        return False
-    return torch.cuda.get_device_capability(query.device) >= (9, 0) and query.shape[2] <= 128
+    is_hopper = torch.cuda.get_device_capability(query.device) >= (9, 0)
+    return whole and is_hopper and query.shape[2] <= 128
 
 
 def _attend_cudnn(query: Tensor, keys: Tensor, values: Tensor, scale: float, causal: bool) -> State:
