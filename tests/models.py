@@ -182,6 +182,7 @@ SETTINGS = ReadSettings(
     num_tail=16,
     level2_ratio=0.1,
     level1_ratio=0.03,
+    scope_epsilon=1e-90,  # no head drops any key
     num_probes=8,
     dtype="float32",
 )
