@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from cli import bench, heads
 from cli import documents as commands
-from cli import heads
 from cli.address import listen
 from cli.client import Client
 from cli.options import DEFAULT_URL, AsJson, DataDir, Key, Url, given, read_settings
@@ -25,6 +25,7 @@ app = typer.Typer(
 )
 
 app.add_typer(heads.app)
+app.add_typer(bench.app)
 
 
 def main() -> None:

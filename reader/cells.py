@@ -12,6 +12,9 @@ PlantMaker = Callable[[Random], Plant]
 # Wordings as in training, names that training never drew; and wordings that it never used either.
 SEEN = Voice(wordings="train", held_out=True, refusals=0.0, extras=0.0)
 HELD_OUT = replace(SEEN, wordings="held_out")
+# Cells of natural questions; their documents are as long as they are.
+PARAGRAPH, ARTICLE = "SQuAD, paragraph alone", "SQuAD, whole article"
+OWN = 0
 _ALL_LENGTHS = (4096, 16_384, 32_768, 65_536, 131_072)
 
 

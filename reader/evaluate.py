@@ -27,7 +27,8 @@ import tokenizers
 import torch
 from tokenizers import Tokenizer
 
-from reader.cells import cells
+from common.errors import InvalidInput
+from reader.cells import ARTICLE, OWN, PARAGRAPH, cells
 from reader.data.split import HELD_OUT_BOOKS
 from reader.data.wordings import REFUSAL
 from reader.examiner import (
@@ -39,12 +40,11 @@ from reader.examiner import (
     held_out_sources,
     shipped,
 )
+from reader.report import length_name
 from reader.scoring import Mark, row_of
 from reader.weights import load_weights
 
 FOLDER = Path(__file__).parent
-PARAGRAPH, ARTICLE = "SQuAD, paragraph alone", "SQuAD, whole article"
-OWN = 0  # the length of documents that are as long as they are
 _BAR_LENGTH = 16_384
 _WORKERS_A_GPU = 4
 
@@ -81,19 +81,38 @@ class Plan:
     workers: int = 1
 
     def tasks(self) -> list[Task]:
-        """All documents, the longest first."""
+        """All documents, the longest first.
+
+        Raises: InvalidInput if there are none, or a cell or length is none of the table's.
+        """
         planted = [(cell.name, length, QUESTIONS_A_DOCUMENT) for cell in cells()
                    for length in cell.lengths]  # fmt: skip
         natural = [(PARAGRAPH, OWN, QUESTIONS_A_PARAGRAPH), (ARTICLE, OWN, QUESTIONS_A_DOCUMENT)]
         own = [(folder.name, OWN, self.questions) for folder in shipped_folders()]
-        return sorted(
-            (
-                Task(length, name, number)
-                for name, length, most in (*planted, *natural, *own)
-                if name in (self.cells or (name,)) and length in (self.lengths or (length,))
-                for number in range(-(-self.questions // most))
-            ),
-            key=lambda task: (-task.length, task.cell, task.number),
+        known = (*planted, *natural, *own)
+        _check("cell", self.cells, [name for name, _, _ in known])
+        _check("length", self.lengths, [length for _, length, _ in known])
+        tasks = [
+            Task(length, name, number)
+            for name, length, most in known
+            if name in (self.cells or (name,)) and length in (self.lengths or (length,))
+            for number in range(-(-self.questions // most))
+        ]
+        if not tasks:
+            raise InvalidInput("None of these cells is examined at any of these lengths.")
+        return sorted(tasks, key=lambda task: (-task.length, task.cell, task.number))
+
+
+def check_data(folder: Path) -> None:
+    """Make sure that the held-out books and SQuAD are there.
+
+    Raises: InvalidInput that names what is missing.
+    """
+    wanted = ["squad/train-v1.1.json.gz", *(f"books/{name}.txt.gz" for name in HELD_OUT_BOOKS)]
+    missing = [name for name in wanted if not (folder / name).is_file()]
+    if missing:
+        raise InvalidInput(
+            f"'{folder}' lacks {', '.join(missing)}; the model card says where they are from."
         )
 
 
@@ -102,9 +121,27 @@ def shipped_folders() -> list[Path]:
     return sorted(file.parent for file in FOLDER.glob("*/questions.json"))
 
 
-def evaluate(plan: Plan, out: Path) -> Iterator[tuple[int, int]]:
-    """Measure and write the table as it grows; gives documents done and in all as it goes."""
+@dataclass(frozen=True)
+class Step:
+    """How far an evaluation has come.
+
+    Attributes:
+        done, total: documents.
+        line: the row of the table that this document has completed, or nothing.
+    """
+
+    done: int
+    total: int
+    line: str
+
+
+def evaluate(plan: Plan, out: Path) -> Iterator[Step]:
+    """Measure, and write the table as it grows; gives a step a document.
+
+    Raises: InvalidInput if the plan asks for what is not there.
+    """
     tasks, result = plan.tasks(), {"about": _about(plan), "cells": {}}
+    check_data(plan.data)
     open_tasks, marks = defaultdict(set), defaultdict(list)
     for task in tasks:
         open_tasks[task.cell, task.length].add(task)
@@ -112,13 +149,14 @@ def evaluate(plan: Plan, out: Path) -> Iterator[tuple[int, int]]:
         place = task.cell, task.length
         open_tasks[place].remove(task)
         marks[place].append(found)
+        line = ""
         if not open_tasks[place]:
             row = row_of([one for sheet in marks[place] for one in sheet], len(marks[place]))
-            result["cells"].setdefault(task.cell, {})[_length_name(task.length)] = row
+            result["cells"].setdefault(task.cell, {})[length_name(task.length)] = row
             result["false_refusals"] = _false_refusals(marks)
             write_result(result, out)  # a run that is cut off keeps what it has
-            print(_line(task, row), flush=True)
-        yield done, len(tasks)
+            line = _line(task, row)
+        yield Step(done, len(tasks), line)
 
 
 def examine(plan: Plan, tasks: Sequence[Task]) -> Iterator[tuple[Task, list[Mark]]]:
@@ -173,6 +211,14 @@ class Board:
         return self._natural.article(rng) if task.cell == ARTICLE else shipped(FOLDER / task.cell)
 
 
+def _check(noun: str, given: Sequence[Any], known: Sequence[Any]) -> None:
+    """Raises: InvalidInput for what is not among what is known."""
+    for one in given:
+        if one not in known:
+            listed = ", ".join(str(other) for other in dict.fromkeys(known))
+            raise InvalidInput(f"The table has no {noun} '{one}'; it has: {listed}.")
+
+
 def _work(
     plan: Plan,
     device: str,
@@ -220,14 +266,10 @@ def write_result(result: dict[str, Any], file: Path) -> None:
     part.replace(file)
 
 
-def _length_name(length: int) -> str:
-    return str(length) if length else "own"
-
-
 def _line(task: Task, row: dict[str, Any]) -> str:
     low, high = row["interval_95"]
     return (
-        f"{task.cell:34} {_length_name(task.length):>6} n={row['questions']:4} "
+        f"{task.cell:34} {length_name(task.length):>6} n={row['questions']:4} "
         f"{row['exact_match']:.3f} [{low:.3f}, {high:.3f}] refused {row['refused']:.3f} "
         f"F1 {row['f1']:.3f}"
     )
@@ -271,6 +313,17 @@ def _commit() -> str:
     return found.stdout.strip()
 
 
+def choose_device(name: str) -> str:
+    """The device that a name means; `auto` is the GPU if there is one.
+
+    Raises: InvalidInput if there is none by that name here.
+    """
+    found = "cuda" if torch.cuda.is_available() else "cpu"
+    if name not in ("auto", "cpu", found):
+        raise InvalidInput(f"This machine has no device '{name}'.")
+    return found if name == "auto" else name
+
+
 def default_workers(device: str) -> int:
     """Processes that keep the GPUs busy; one on a CPU, where each takes every core."""
     return 1 if device == "cpu" else _WORKERS_A_GPU * torch.cuda.device_count()
@@ -301,8 +354,9 @@ def main() -> None:
         theta=options.theta,
         workers=options.workers or default_workers(options.device),
     )
-    for _ in evaluate(plan, options.out):
-        pass
+    for step in evaluate(plan, options.out):
+        if step.line:
+            print(step.line, flush=True)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,9 @@ def lights(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("command", ["demo", "serve", "worker", "upload", "ask", "documents"])
+@pytest.mark.parametrize(
+    "command", ["demo", "serve", "worker", "upload", "ask", "documents", "bench"]
+)
 def test_every_command_explains_itself(command: str, lectern: Lectern) -> None:
     code, out, _ = lectern(command, "--help")
     assert code == 0

@@ -1,32 +1,24 @@
 """The examination: scoring, intervals, documents of the asked length, a table that grows."""
 
-import gzip
 import json
-from pathlib import Path
 from random import Random
 
 import pytest
-from tokenizers import Tokenizer
 
-import reader
-from reader.cells import cells
+from common.errors import InvalidInput
+from reader.cells import PARAGRAPH, cells
 from reader.data.documents import Sources
 from reader.data.facts import Question
 from reader.data.feed import vocabulary_of
 from reader.data.haystack import BoundaryTable
 from reader.data.natural import load_squad
-from reader.data.prose import minutes
-from reader.evaluate import PARAGRAPH, Plan, evaluate, shipped_folders
+from reader.evaluate import Plan, choose_device, evaluate, shipped_folders
 from reader.examiner import Examiner, Natural, shipped
 from reader.model import Reader
 from reader.prepare import tokenize_all
 from reader.scoring import mark, names_all, normalise, overlap, row_of, wilson
 from reader.shape import TINY
-from reader.tokenizer import save_tokenizer
-from reader.weights import save_weights
-
-TOKENIZER = Tokenizer.from_file(str(Path(reader.__file__).parent / "weights" / "tokenizer.json"))
-TEXT = "".join(minutes(Random(seed)) for seed in range(12))
+from tests.reader.material import TEXT, TOKENIZER, write_data, write_weights
 
 
 @pytest.fixture(scope="module")
@@ -38,25 +30,12 @@ def examiner():
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    for part in ("books", "squad"):
-        (folder / part).mkdir()
-    (folder / "books" / "frankenstein.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
-    asked = [{"question": f"Who is number {n}?", "answers": [{"text": f"n{n}"}]} for n in range(9)]
-    article = {"paragraphs": [{"context": "It is n1, says the story.", "qas": asked}] * 3}
-    titles = [f"Article {number}" for number in range(40)]
-    content = {"data": [{"title": title, **article} for title in titles]}
-    file = folder / "squad" / "train-v1.1.json.gz"
-    file.write_bytes(gzip.compress(json.dumps(content).encode()))
-    return folder
+    return write_data(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("weights")
-    save_weights(Reader(TINY), folder)
-    save_tokenizer(TOKENIZER, folder, TINY.context_length)
-    return folder
+    return write_weights(tmp_path_factory.mktemp("weights"))
 
 
 @pytest.mark.parametrize("cell", cells(), ids=lambda cell: cell.name)
@@ -91,11 +70,31 @@ def test_an_untrained_reader_fails_and_the_table_says_so(data, weights, tmp_path
         lengths=(0, 16_384) if workers == 1 else (0,),
     )  # fmt: skip
     progress = list(evaluate(plan, tmp_path / "result.json"))
-    assert progress[-1] == (len(progress), len(progress))
+    assert (progress[-1].done, progress[-1].total) == (len(progress), len(progress))
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["cells"][PARAGRAPH]["own"]["exact_match"] == 0
     assert result["cells"][PARAGRAPH]["own"]["questions"] == 4
     assert ("table" in result["cells"]) == (workers == 1)
+
+
+def test_what_the_table_does_not_have_is_refused(data, weights, tmp_path):
+    def refused(**what):
+        plan = Plan(**{"weights": weights, "data": data, "device": "cpu", **what})
+        with pytest.raises(InvalidInput) as error:
+            list(evaluate(plan, tmp_path / "result.json"))
+        return error.value.message
+
+    assert "no cell 'singel'; it has: single, same attribute" in refused(cells=("singel",))
+    assert "no length '5000'" in refused(lengths=(5000,))
+    assert "None of these cells" in refused(cells=("list",), lengths=(4096,))
+    assert "lacks squad/train-v1.1.json.gz, books/frankenstein.txt.gz" in refused(data=tmp_path)
+
+
+def test_a_device_is_chosen_by_its_name():
+    assert choose_device("cpu") == "cpu"
+    assert choose_device("auto") in ("cpu", "cuda")
+    with pytest.raises(InvalidInput, match="no device 'tpu'"):
+        choose_device("tpu")
 
 
 def test_wilson_is_the_published_interval():

@@ -1,0 +1,80 @@
+"""The table of an evaluation, read back from its result: which rows in which order."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from reader.cells import ARTICLE, OWN, PARAGRAPH, cells
+
+_OWN_NAME = "own"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the table.
+
+    Attributes:
+        length: of the documents, in tokens; `OWN` where they are as long as they are.
+        refused: share of the questions that were answered with the refusal.
+        interval, f1_interval: 95 %.
+    """
+
+    cell: str
+    length: int
+    questions: int
+    exact_match: float
+    interval: tuple[float, float]
+    refused: float
+    f1: float
+    f1_interval: tuple[float, float]
+
+    def share(self) -> str:
+        """Exact match with its interval."""
+        return with_interval(self.exact_match, self.interval)
+
+    def overlap(self) -> str:
+        """F1 of the words with its interval."""
+        return with_interval(self.f1, self.f1_interval)
+
+
+def rows_of(result: dict[str, Any]) -> Iterator[Row]:
+    """All rows that an evaluation has written: planted cells, natural ones, shipped documents."""
+    known = [cell.name for cell in cells()] + [PARAGRAPH, ARTICLE]
+    names = sorted(result["cells"], key=lambda name: (*known, name).index(name))
+    for name in names:
+        rows = result["cells"][name]
+        for length in sorted(rows, key=length_of):
+            yield _row(name, length_of(length), rows[length])
+
+
+def length_name(length: int) -> str:
+    """A length as the result names it."""
+    return _OWN_NAME if length == OWN else str(length)
+
+
+def length_of(name: str) -> int:
+    """The length that a result's name means."""
+    return OWN if name == _OWN_NAME else int(name)
+
+
+def short_length(length: int) -> str:
+    """A length for people: 16K, or that it is the document's own."""
+    return _OWN_NAME if length == OWN else f"{length // 1024}K"
+
+
+def with_interval(value: float, interval: tuple[float, float]) -> str:
+    """A share and its bounds: 0.990 [0.964, 0.997]."""
+    return f"{value:.3f} [{interval[0]:.3f}, {interval[1]:.3f}]"
+
+
+def _row(cell: str, length: int, row: dict[str, Any]) -> Row:
+    return Row(
+        cell=cell,
+        length=length,
+        questions=row["questions"],
+        exact_match=row["exact_match"],
+        interval=tuple(row["interval_95"]),
+        refused=row["refused"],
+        f1=row["f1"],
+        f1_interval=tuple(row["f1_interval_95"]),
+    )
