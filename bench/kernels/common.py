@@ -196,6 +196,13 @@ def copy_bandwidth(num_bytes: int = 1 << 32) -> float:
     return 2 * num_bytes * 1e6 / sample["p50"]
 
 
+def matmul_rate(size: int = 8192) -> float:
+    """Floating-point operations a second of a large bf16 product of matrices."""
+    left, right = torch.randn(2, size, size, device="cuda", dtype=torch.bfloat16)
+    sample = time_graph([lambda: left @ right], least_steps=4, replays=10)
+    return 2 * size**3 * 1e6 / sample["p50"]
+
+
 # -- baselines -----------------------------------------------------------------------------------
 
 LIBRARIES = {

@@ -9,6 +9,8 @@ from torch import Tensor
 
 from engine.kernels.member_means import member_means
 
+STEP = 1 / 8  # of a member's offset from the mean: more than what half precision rounds off
+
 
 @dataclass(frozen=True)
 class KMeansConfig:
@@ -39,7 +41,7 @@ def weighted_means(points: Tensor, weights: Tensor, labels: Tensor, num_clusters
 
 
 class Lloyd:
-    """Lloyd's algorithm; neighbours in the text are the first centroids.
+    """Lloyd's algorithm from evenly spaced points; large clusters are split to fill empty ones.
 
     Args:
         nearest: as `engine.kernels.nearest_centroids`.
@@ -63,11 +65,42 @@ class Lloyd:
         labels = self._nearest(points, centroids)
         for _ in range(self._config.iterations):
             means = self._means(points, weights, labels, num_clusters)
-            # An empty cluster keeps its centroid: later rounds may fill it.
-            empty = means.abs().amax(dim=-1, keepdim=True) == 0
-            centroids = torch.where(empty, centroids, means.to(points.dtype))
+            centroids = fill_empty(points, weights, labels, means).to(points.dtype)
             labels = self._nearest(points, centroids)
         return labels
+
+
+def fill_empty(points: Tensor, weights: Tensor, labels: Tensor, means: Tensor) -> Tensor:
+    """Let each empty cluster share the points of a large one: the first that of the largest, ...
+
+    Both centroids step aside from the mean, along a member's offset from it.
+
+    Args:
+        points, weights, labels: as of `KMeans.labels`; points without weight are not counted.
+        means: (heads, clusters, head_dim) fp32 of the members of each cluster.
+    Returns: centroids (heads, clusters, head_dim) fp32; all are means where none is empty.
+    """
+    counted = (weights > 0).long()
+    nothing = torch.zeros(means.shape[:2], dtype=torch.int64, device=points.device)
+    sizes = nothing.scatter_add(1, labels, counted)
+    place = torch.arange(points.shape[1], device=points.device) * counted
+    member = nothing.scatter_reduce(1, labels, place, "amax")
+    step = STEP * (_rows(points, member).float() - means)
+    empty = sizes == 0
+    by_size = sizes.argsort(dim=1, descending=True, stable=True)
+    rank = empty.cumsum(dim=1) - 1  # of an empty cluster among its like
+    rank = rank.clamp(min=0) % (sizes > 1).sum(dim=1, keepdim=True).clamp(min=1)
+    giver = by_size.gather(1, rank)
+    gives = nothing.scatter_add(1, giver, empty.long())[..., None] > 0
+    return torch.where(
+        empty[..., None],
+        _rows(means + step, giver),
+        torch.where(gives, means - step, means),
+    )
+
+
+def _rows(points: Tensor, which: Tensor) -> Tensor:
+    return points.gather(1, which[..., None].expand(-1, -1, points.shape[2]))
 
 
 def first_members(num_points: int, num_clusters: int, device: torch.device) -> Tensor:

@@ -111,6 +111,13 @@ def test_zeros_and_copies_are_no_trouble(kmeans: KMeans) -> None:
     assert labels.shape == (HEADS, 40)
 
 
+def test_no_cluster_stays_empty_while_another_can_be_split(kmeans: KMeans) -> None:
+    points = normal(HEADS, 80, WIDTH)
+    points[:, :40] = points[:, :1]  # half of the first centroids are one
+    labels = kmeans.labels(points, ones(points), 8)
+    assert all(len(head.unique()) == 8 for head in labels)
+
+
 def test_half_precision_keys_are_clustered(kmeans: KMeans) -> None:
     points, owner = clouds(num_points=80, num_clouds=2)
     labels = kmeans.labels(points.bfloat16(), ones(points), 2)
