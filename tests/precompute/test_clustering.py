@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from common import plugins
 from precompute import clustering
-from precompute.clustering.base import KMeans, KMeansConfig, weighted_means
+from precompute.clustering.base import KMeans, KMeansConfig, first_members, weighted_means
 from tests.engine.naive import normal
 
 HEADS, WIDTH = 3, 16
@@ -113,7 +113,8 @@ def test_zeros_and_copies_are_no_trouble(kmeans: KMeans) -> None:
 
 def test_no_cluster_stays_empty_while_another_can_be_split(kmeans: KMeans) -> None:
     points = normal(HEADS, 80, WIDTH)
-    points[:, :40] = points[:, :1]  # half of the first centroids are one
+    first = first_members(80, 8, points.device)
+    points[:, first[:4]] = points[:, :1]  # half of the first centroids are one
     labels = kmeans.labels(points, ones(points), 8)
     assert all(len(head.unique()) == 8 for head in labels)
 
