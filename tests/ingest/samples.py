@@ -125,6 +125,47 @@ def pdf_bomb(unpacked_bytes: int = 60_000_000) -> bytes:
     return pdf_pages([b"BT /F1 12 Tf " + line * (unpacked_bytes // len(line)) + b"ET"])
 
 
+def looping_xref_pdf() -> bytes:
+    """A PDF whose table of objects names itself as its predecessor."""
+    data = pdf_objects([b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [] >>"])
+    start = data.split()[-2]
+    return data.replace(b"/Root", b"/Prev %s /Root" % start)
+
+
+def looping_pages_pdf() -> bytes:
+    """A PDF whose tree of pages is its own child."""
+    catalogue = b"<< /Type /Catalog /Pages 2 0 R >>"
+    return pdf_objects([catalogue, b"<< /Type /Pages /Count 1 /Kids [2 0 R 2 0 R] >>"])
+
+
+def looping_form_pdf() -> bytes:
+    """A PDF whose page draws a form that draws itself."""
+    form = b"<< /Type /XObject /Subtype /Form /BBox [0 0 9 9] %s /Length 5 >>\nstream\n/X Do\nendstream"
+    page = b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] /Contents 4 0 R %s >>"
+    itself = b"/Resources << /XObject << /X 4 0 R >> >>"
+    pages = b"<< /Type /Pages /Count 1 /Kids [3 0 R] >>"
+    catalogue = b"<< /Type /Catalog /Pages 2 0 R >>"
+    return pdf_objects([catalogue, pages, page % itself, form % itself])
+
+
+def outward_docx() -> bytes:
+    """A DOCX with a template and a picture on another host."""
+    outside = (
+        b'<Relationship Id="rIdOut%d" TargetMode="External" Target="http://example.test/%d" '
+        b'Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/%s"/>'
+    )
+    links = b"".join(
+        outside % (i, i, kind) for i, kind in enumerate((b"attachedTemplate", b"image"))
+    )
+    return docx_file(
+        lambda name, data: (
+            data.replace(b"</Relationships>", links + b"</Relationships>")
+            if name == "word/_rels/document.xml.rels"
+            else data
+        )
+    )
+
+
 def zip_bomb(unpacked_bytes: int) -> bytes:
     """A DOCX with a part that deflates a thousandfold."""
     return docx_file(

@@ -133,6 +133,17 @@ def test_an_entity_never_brings_in_a_local_file(put: Put, tmp_path) -> None:
     assert "canary" not in refusal.value.message
 
 
+def test_what_lies_outside_a_docx_is_not_fetched(put: Put, monkeypatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("it opened a connection")
+
+    data = samples.outward_docx()
+    assert data != samples.docx_file()
+    monkeypatch.setattr("socket.socket.connect", refuse)
+    monkeypatch.setattr("socket.getaddrinfo", refuse)
+    assert samples.STORY in read(put, "docx", data)
+
+
 def test_too_much_text_is_refused(put: Put) -> None:
     with pytest.raises(DocumentRejected, match="characters"):
         extract(put(b"x" * 11), "txt", Limits(text_chars=10))

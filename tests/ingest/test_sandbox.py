@@ -48,6 +48,24 @@ def test_running_out_of_time_is_a_refusal(put: Put) -> None:
         extract_limited(put(b"x"), "txt", Limits(timeout_s=0.01))
 
 
+@pytest.mark.parametrize(
+    "data",
+    [samples.looping_xref_pdf(), samples.looping_pages_pdf(), samples.looping_form_pdf()],
+    ids=["xref", "pages", "form"],
+)
+def test_a_pdf_that_refers_to_itself_ends(data: bytes, put: Put) -> None:
+    with pytest.raises(DocumentRejected) as refusal:
+        extract_limited(put(data), "pdf", Limits(timeout_s=20.0))
+    assert "seconds" not in refusal.value.message, "by itself, not by the clock"
+
+
+def test_a_pdf_of_many_pages_is_read(put: Put) -> None:
+    pages = [samples.pdf_lines(f"Page {number}.") for number in range(500)]
+    document = extract_limited(put(samples.pdf_pages(pages)), "pdf", Limits())
+    assert [page.number for page in document.pages] == list(range(1, 501))
+    assert "Page 499." in document.text
+
+
 def test_one_line_of_fifty_megabytes_is_read(put: Put) -> None:
     size = 50 * 1000 * 1000
     assert len(extract_limited(put(b"word " * (size // 5)), "txt", Limits()).text) == size
