@@ -140,7 +140,8 @@ def looping_pages_pdf() -> bytes:
 
 def looping_form_pdf() -> bytes:
     """A PDF whose page draws a form that draws itself."""
-    form = b"<< /Type /XObject /Subtype /Form /BBox [0 0 9 9] %s /Length 5 >>\nstream\n/X Do\nendstream"
+    draws = b"/Length 5 >>\nstream\n/X Do\nendstream"
+    form = b"<< /Type /XObject /Subtype /Form /BBox [0 0 9 9] %s " + draws
     page = b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] /Contents 4 0 R %s >>"
     itself = b"/Resources << /XObject << /X 4 0 R >> >>"
     pages = b"<< /Type /Pages /Count 1 /Kids [3 0 R] >>"
