@@ -1,0 +1,84 @@
+"""The documents that are shipped with the reader, read and asked as a server does it.
+
+python -m bench.invented
+
+The demo's handbook and a manual of another kind: neither shares a name, a figure or a wording with
+the training data.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bench.record import circumstances, write
+from engine.answer import Answer, answer
+from engine.artifact import pack, unpack
+from engine.budget import NAMES
+from engine.document import DocumentCache
+from engine.model import LoadedModel, load_model
+from engine.sampling import Sampling
+from precompute.read import read_document
+from precompute.settings import ReadSettings
+from reader.evaluate import FOLDER, shipped_folders
+from reader.examiner import Sheet, shipped
+from reader.scoring import is_exact
+
+BUDGETS = ("balanced", "exact")
+
+
+def main() -> None:
+    """Measure, print and write the result."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--model", default=str(FOLDER / "weights"))
+    parser.add_argument("--device", default="cpu")
+    options = parser.parse_args()
+    model = load_model(options.model, device=options.device)
+    result = {
+        "benchmark": "invented",
+        **circumstances(options.device),
+        "documents": {folder.name: examine(model, folder) for folder in shipped_folders()},
+    }
+    print(write("invented", result).read_text())
+
+
+def examine(model: LoadedModel, folder: Path) -> dict[str, Any]:
+    """Read a document, store and load it, and ask its questions at each budget."""
+    sheet = shipped(folder)
+    document = stored(model, sheet.text)
+    by_budget = {name: list(ask(model, document, sheet, NAMES[name])) for name in BUDGETS}
+    return {
+        "document_tokens": document.num_tokens,
+        **{
+            name: {"right": sum(one["right"] for one in answers), "asked": answers}
+            for name, answers in by_budget.items()
+        },
+    }
+
+
+def stored(model: LoadedModel, text: str) -> DocumentCache:
+    """The document as it comes back from its artifact."""
+    settings = ReadSettings()
+    read = read_document(model, text, [(1, 0, len(text))], settings, lambda *_: None)
+    manifest, files = pack(read, settings.dtype)
+    return unpack(manifest, files, device=model.device, dtype=model.dtype)
+
+
+def ask(
+    model: LoadedModel, document: DocumentCache, sheet: Sheet, budget: float
+) -> Iterator[dict[str, Any]]:
+    """Each question with its answers."""
+    for question in sheet.questions:
+        *_, last = answer(model, document, question.text, budget=budget, sampling=Sampling())
+        assert isinstance(last, Answer)
+        yield {
+            "question": question.text,
+            "expected": question.answer,
+            "given": last.text,
+            "right": is_exact(last.text, question.answer),
+            "loaded": last.budget.loaded,
+        }
+
+
+if __name__ == "__main__":
+    main()
