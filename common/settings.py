@@ -55,7 +55,7 @@ class PrecomputeSettings(_Group):
     num_tail: int = Field(default=128, ge=0)
     level2_ratio: float = Field(default=0.05, gt=0, le=1)
     level1_ratio: float = Field(default=0.01, gt=0, le=1)
-    clustering: str = "torch"
+    clustering: str = "auto"
     kmeans_iterations: int = Field(default=10, gt=0)
     scope_epsilon: float = Field(default=1e-3, gt=0, lt=1)
     heads: str = Field(default="default", description="'all', or a head plan's file")

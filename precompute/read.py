@@ -13,7 +13,7 @@ from engine.model import LoadedModel
 from engine.prompt import EncodedDocument
 from precompute import clustering
 from precompute.calibrate import calibrate
-from precompute.clustering.base import KMeans, KMeansConfig
+from precompute.clustering.base import KMeans, KMeansConfig, back_end
 from precompute.layout import lay_out_clusters, lay_out_window
 from precompute.prefill import PrefilledLayer, prefill
 from precompute.settings import ReadSettings
@@ -39,7 +39,8 @@ def read_document(
         is not there, all before any work is done.
     """
     config = KMeansConfig(iterations=settings.kmeans_iterations, seed=settings.seed)
-    kmeans: KMeans = plugins.build(clustering, settings.clustering, config)
+    name = back_end(settings.clustering, model.device)
+    kmeans: KMeans = plugins.build(clustering, name, config)
     encoded = encode(model, text, settings)
     num_tokens = len(encoded.ids)
     progress("prefill", 0, num_tokens)

@@ -19,7 +19,7 @@ class ReadSettings:
         num_sinks: leading tokens kept exact in every head.
         num_tail: last tokens kept exact in every head.
         level2_ratio, level1_ratio: centroids per clustered token.
-        clustering: name of a file in `precompute/clustering`.
+        clustering: name of a file in `precompute/clustering`, or "auto" for the device's fastest.
         kmeans_iterations: per level.
         scope_epsilon: attention weight below which heads with linear biases (ALiBi) may drop keys.
         num_probes: questions made from the document itself to calibrate budgets on.
@@ -34,7 +34,7 @@ class ReadSettings:
     num_tail: int = 128
     level2_ratio: float = 0.05
     level1_ratio: float = 0.01
-    clustering: str = "torch"
+    clustering: str = "auto"
     kmeans_iterations: int = 10
     scope_epsilon: float = EPSILON
     num_probes: int = 64
@@ -45,7 +45,12 @@ class ReadSettings:
 
 
 def artifact_fingerprint(model: LoadedModel, settings: ReadSettings) -> str:
-    """Identify what an artifact depends on beside the document: format, model, plan, settings."""
+    """Identify what an artifact depends on beside the document: format, model, plan, settings.
+
+    Of "auto" it is the word that counts, not what it means on a device: whichever back end clusters
+    a document, its artifact holds the same keys and values, with budgets calibrated on its own
+    clusters. A document that was read on a GPU is not stale for a server without one.
+    """
     return digest({
         "format": FORMAT,
         "model": model.fingerprint,

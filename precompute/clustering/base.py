@@ -9,6 +9,7 @@ from torch import Tensor
 
 from engine.kernels.member_means import member_means
 
+AUTO, FASTEST = "auto", {"cuda": "triton", "cpu": "torch"}  # see bench/clustering.py
 STEP = 1 / 8  # of a member's offset from the mean: more than what half precision rounds off
 
 
@@ -33,6 +34,11 @@ class KMeans(Protocol):
         Returns: labels (heads, points) int64 in [0, num_clusters); clusters may be empty.
         """
         ...
+
+
+def back_end(name: str, device: torch.device) -> str:
+    """The back end that a name means on a device: "auto" the fastest one, any other itself."""
+    return FASTEST[device.type] if name == AUTO else name
 
 
 def weighted_means(points: Tensor, weights: Tensor, labels: Tensor, num_clusters: int) -> Tensor:

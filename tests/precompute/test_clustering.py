@@ -10,7 +10,14 @@ from torch.testing import assert_close
 
 from common import plugins
 from precompute import clustering
-from precompute.clustering.base import KMeans, KMeansConfig, first_members, weighted_means
+from precompute.clustering.base import (
+    FASTEST,
+    KMeans,
+    KMeansConfig,
+    back_end,
+    first_members,
+    weighted_means,
+)
 from tests.engine.naive import normal
 
 HEADS, WIDTH = 3, 16
@@ -129,3 +136,11 @@ def test_means_are_weighted_and_of_empty_clusters_zero() -> None:
     points = torch.tensor([[[1.0], [3.0], [10.0]]])
     labels, weights = torch.tensor([[0, 0, 2]]), torch.tensor([[1.0, 3.0, 2.0]])
     assert_close(weighted_means(points, weights, labels, 3), torch.tensor([[[2.5], [0.0], [10.0]]]))
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_auto_is_a_back_end_that_is_there(device: str) -> None:
+    found = back_end("auto", torch.device(device))
+    assert found == FASTEST[device]
+    assert found in plugins.names(clustering)
+    assert back_end("faiss", torch.device(device)) == "faiss"
