@@ -21,7 +21,7 @@ from cli.compose import READER, WEIGHTS, make_secrets, model_path, open_stack
 from cli.documents import follow
 from cli.serving import serving
 from cli.show import budget_line, ms, number, one_line, say, size
-from common.errors import Permanent
+from common.errors import InvalidInput, Permanent
 from common.logging import configure
 from common.settings import Settings
 
@@ -62,9 +62,11 @@ def run(
 
     Args:
         listener: a bound socket.
-        folder: holds handbook.md and questions.json ([{"question", "answer"}]).
-    Raises: DemoFailed if fewer than six answers are right; CannotServe.
+        folder: holds one Markdown file and questions.json ([{"question", "answer"}]).
+    Raises: InvalidInput if it does not; DemoFailed if fewer than six answers are right;
+        CannotServe.
     """
+    handbook, questions = find(folder)
     configure("ERROR")
     # A shell's background job starts with SIGINT ignored; stopping must work there too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -73,20 +75,26 @@ def run(
     with tempfile.TemporaryDirectory(prefix="demo-", dir=settings.data_dir) as data_dir:
         own = settings.model_copy(update={"data_dir": Path(data_dir)})
         try:
-            _run(console, own, listener, folder, stay=stay)
+            _run(console, own, listener, handbook, questions, stay=stay)
         except KeyboardInterrupt:
             say(console, "Stopped.")
 
 
 def _run(
-    console: Console, settings: Settings, listener: socket.socket, folder: Path, *, stay: bool
+    console: Console,
+    settings: Settings,
+    listener: socket.socket,
+    handbook: Path,
+    questions: Path,
+    *,
+    stay: bool,
 ) -> None:
     say(console, f"Loading {_shown(model_path(settings))} ...")
     stack = open_stack(settings)
     secrets = make_secrets(stack)
     with serving(stack, listener) as url, Client(url, secrets.api_key) as client:
-        document = read(client, console, folder / "handbook.md")
-        asked = ask_all(client, console, document["id"], folder / "questions.json")
+        document = read(client, console, handbook)
+        asked = ask_all(client, console, document["id"], questions)
         report(console, document, asked)
         judge(asked)
         show_limits(console, settings)
@@ -96,6 +104,17 @@ def _run(
         if stay:
             say(console, "\nThe server keeps running. Ctrl-C stops it and removes the demo's data.")
             threading.Event().wait()
+
+
+def find(folder: Path) -> tuple[Path, Path]:
+    """The one Markdown file of a folder, and its questions.
+
+    Raises: InvalidInput if they are not there.
+    """
+    handbooks, questions = list(folder.glob("*.md")), folder / "questions.json"
+    if len(handbooks) != 1 or not questions.is_file():
+        raise InvalidInput(f"'{folder}' must hold one Markdown file and questions.json.")
+    return handbooks[0], questions
 
 
 def read(client: Client, console: Console, path: Path) -> dict[str, Any]:

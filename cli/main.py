@@ -48,8 +48,8 @@ def demo(
     handbook: Annotated[
         Path | None,
         typer.Option(
-            help="A folder with another handbook.md and questions.json "
-            '([{"question", "answer"}, ...]).',
+            help="A folder with another Markdown file and questions.json "
+            '([{"question", "answer"}, ...]), such as reader/manual.',
             file_okay=False,
             exists=True,
             show_default=False,

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from cli.demo import Asked, DemoFailed, judge, limits, report, show_next_steps
+from cli.compose import READER
+from cli.demo import Asked, DemoFailed, find, judge, limits, report, show_next_steps
+from common.errors import InvalidInput
 from tests.cli.conftest import ID, answer, document
 
 CARD = """# Reader
@@ -45,6 +47,19 @@ def test_case_blanks_and_a_final_period_do_not_matter(given: str) -> None:
 @pytest.mark.parametrize("given", ["", "Odile", "Odile Brandt and others"])
 def test_anything_else_is_wrong(given: str) -> None:
     assert not asked(given).right
+
+
+@pytest.mark.parametrize("name", ["handbook", "manual"])
+def test_both_shipped_documents_can_be_shown(name: str) -> None:
+    handbook, questions = find(READER / name)
+    assert handbook.read_text().startswith("#")
+    assert questions.is_file()
+
+
+def test_a_folder_without_questions_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "handbook.md").touch()
+    with pytest.raises(InvalidInput, match=r"one Markdown file and questions\.json"):
+        find(tmp_path)
 
 
 def test_fewer_than_six_right_answers_fail() -> None:
