@@ -15,6 +15,7 @@ HELD_OUT = replace(SEEN, wordings="held_out")
 # Cells of natural questions; their documents are as long as they are.
 PARAGRAPH, ARTICLE = "SQuAD, paragraph alone", "SQuAD, whole article"
 OWN = 0
+HELD_OUT_NAME = "held-out wordings"  # in the names of their cells
 _ALL_LENGTHS = (4096, 16_384, 32_768, 65_536, 131_072)
 
 
@@ -40,9 +41,9 @@ def cells() -> tuple[Cell, ...]:
         Cell("same attribute", _crowd(2, 8), ("same attribute",), _ALL_LENGTHS),
         Cell("same entity", _portrait(SEEN), ("same entity",), _ALL_LENGTHS),
         Cell("unanswerable", _near_misses, ("unanswerable",), _ALL_LENGTHS),
-        Cell("single, held-out wordings", _single(HELD_OUT), ("single",)),
-        Cell("same attribute, held-out wordings", _crowd(2, 8, HELD_OUT), ("same attribute",)),
-        Cell("same entity, held-out wordings", _portrait(HELD_OUT), ("same entity",)),
+        Cell(f"single, {HELD_OUT_NAME}", _single(HELD_OUT), ("single",)),
+        Cell(f"same attribute, {HELD_OUT_NAME}", _crowd(2, 8, HELD_OUT), ("same attribute",)),
+        Cell(f"same entity, {HELD_OUT_NAME}", _portrait(HELD_OUT), ("same entity",)),
         Cell("rules and events", lambda rng: plants.plant_scene(rng, SEEN), ("scene",)),
         Cell("32 rivals", _crowd(33, 33), ("crowd",)),
         Cell("word-pair keys", _shaped(key="word pair"), ("same attribute",)),

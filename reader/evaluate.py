@@ -40,12 +40,11 @@ from reader.examiner import (
     held_out_sources,
     shipped,
 )
-from reader.report import length_name
+from reader.report import false_refusals, length_name, rows_of
 from reader.scoring import Mark, row_of
 from reader.weights import load_weights
 
 FOLDER = Path(__file__).parent
-_BAR_LENGTH = 16_384
 _WORKERS_A_GPU = 4
 
 
@@ -153,7 +152,7 @@ def evaluate(plan: Plan, out: Path) -> Iterator[Step]:
         if not open_tasks[place]:
             row = row_of([one for sheet in marks[place] for one in sheet], len(marks[place]))
             result["cells"].setdefault(task.cell, {})[length_name(task.length)] = row
-            result["false_refusals"] = _false_refusals(marks)
+            result["false_refusals"] = false_refusals(rows_of(result))
             write_result(result, out)  # a run that is cut off keeps what it has
             line = _line(task, row)
         yield Step(done, len(tasks), line)
@@ -244,18 +243,6 @@ def _next(
 
 def _device(plan: Plan, place: int) -> str:
     return plan.device if plan.device == "cpu" else f"cuda:{place % torch.cuda.device_count()}"
-
-
-def _false_refusals(marks: dict[tuple[str, int], list[list[Mark]]]) -> dict[str, Any]:
-    """How often a question that the document answers was refused, over all cells at 16K tokens."""
-    refused = [
-        one.refused
-        for (cell, length), sheets in marks.items()
-        for sheet in sheets
-        for one in sheet
-        if length == _BAR_LENGTH and cell != "unanswerable"
-    ]
-    return {"questions": len(refused), "share": round(sum(refused) / max(1, len(refused)), 4)}
 
 
 def write_result(result: dict[str, Any], file: Path) -> None:

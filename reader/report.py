@@ -1,12 +1,13 @@
 """The table of an evaluation, read back from its result: which rows in which order."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reader.cells import ARTICLE, OWN, PARAGRAPH, cells
+from reader.cells import ARTICLE, HELD_OUT_NAME, OWN, PARAGRAPH, cells
 
 _OWN_NAME = "own"
+_BAR_LENGTH = 16_384
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,22 @@ def rows_of(result: dict[str, Any]) -> Iterator[Row]:
         rows = result["cells"][name]
         for length in sorted(rows, key=length_of):
             yield _row(name, length_of(length), rows[length])
+
+
+def false_refusals(rows: Iterable[Row]) -> dict[str, Any]:
+    """How often a question was refused that the document answers, over the cells at 16K tokens.
+
+    In all wordings, and apart in those that training used.
+    """
+    answerable = [row for row in rows if row.length == _BAR_LENGTH and row.cell != "unanswerable"]
+    trained = [row for row in answerable if HELD_OUT_NAME not in row.cell]
+    return {**_refusals(answerable), "trained_wordings": _refusals(trained)}
+
+
+def _refusals(rows: Sequence[Row]) -> dict[str, Any]:
+    questions = sum(row.questions for row in rows)
+    refused = sum(row.refused * row.questions for row in rows)
+    return {"questions": questions, "share": round(refused / max(1, questions), 4)}
 
 
 def length_name(length: int) -> str:

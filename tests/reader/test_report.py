@@ -1,6 +1,6 @@
 """Rows come back from a result in the table's order, whatever was finished first."""
 
-from reader.report import rows_of, short_length
+from reader.report import false_refusals, rows_of, short_length
 
 ROW = {
     "documents": 10, "questions": 200, "exact_match": 0.99, "interval_95": [0.9643, 0.9973],
@@ -26,3 +26,17 @@ def test_shares_are_written_with_their_intervals():
     assert row.share() == "0.990 [0.964, 0.997]"
     assert row.overlap() == "0.995 [0.990, 1.000]"
     assert [short_length(length) for length in (4096, 131_072, 0)] == ["4K", "128K", "own"]
+
+
+def test_false_refusals_count_what_the_document_answers_at_the_bars_length():
+    cells = {
+        "single": {"16384": ROW | {"refused": 0.02}, "4096": ROW | {"refused": 1.0}},
+        "single, held-out wordings": {"16384": ROW | {"refused": 0.08, "questions": 100}},
+        "unanswerable": {"16384": ROW | {"refused": 0.9}},
+    }
+    found = false_refusals(rows_of({"cells": cells}))
+    assert found == {
+        "questions": 300,
+        "share": 0.04,
+        "trained_wordings": {"questions": 200, "share": 0.02},
+    }
