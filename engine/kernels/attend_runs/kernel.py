@@ -1,0 +1,135 @@
+"""`attend_runs` in Triton: every program attends to an equal share of the listed pieces."""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from engine.kernels.decoding import ResidentLayer, Scoring, Workspace
+from engine.kernels.decoding.sizes import power_of_two
+from engine.kernels.tiles.kernel import absorb, capped, divided, load_rows, log_mass
+
+
+@triton.jit
+def share_of(totals, retrieval, programs, HEADS_PAD: tl.constexpr, STEP: tl.constexpr):
+    """Pieces of heads [HEADS_PAD], where each head ends in all of them, pieces a program takes."""
+    heads = tl.arange(0, HEADS_PAD)
+    count = tl.load(totals + heads, mask=heads < retrieval, other=0)
+    ends = tl.cumsum(count, 0)
+    share = tl.cdiv(tl.cdiv(tl.sum(count, 0), programs), STEP) * STEP
+    return count, ends, share
+
+
+@triton.jit
+def attend_runs_kernel(
+    query,
+    keys,
+    values,
+    stride,
+    retrieval,
+    runs,
+    askers,
+    capacity,
+    totals,
+    out,
+    lse,
+    scale,
+    NUM_HEADS: tl.constexpr,
+    GROUP: tl.constexpr,
+    GROUP_PAD: tl.constexpr,
+    BATCH: tl.constexpr,
+    OUT_ROWS: tl.constexpr,
+    ROWS: tl.constexpr,
+    D: tl.constexpr,
+    SOFTCAP: tl.constexpr,
+    HEADS_PAD: tl.constexpr,
+    PIECE: tl.constexpr,
+    BLOCK: tl.constexpr,
+    STAGES: tl.constexpr,
+    OVERLAPPED: tl.constexpr,
+):
+    """Program p writes its part of head h to place p + h."""
+    if OVERLAPPED:
+        tl.extra.cuda.gdc_launch_dependents()
+        tl.extra.cuda.gdc_wait()
+    program = tl.program_id(0)
+    heads, row, cols = tl.arange(0, HEADS_PAD), tl.arange(0, ROWS), tl.arange(0, D)
+    STEP: tl.constexpr = BLOCK // PIECE
+    count, ends, share = share_of(totals, retrieval, tl.num_programs(0), HEADS_PAD, STEP)
+    low = program * share
+    high = tl.minimum(low + share, tl.sum(count, 0))
+    first = tl.sum((ends <= low).to(tl.int32), 0)
+    last = tl.sum((ends - count < high).to(tl.int32), 0)
+    lane = tl.arange(0, BLOCK)
+    for head in range(first, last):
+        begin = tl.sum(tl.where(heads == head, ends - count, 0), 0)
+        start = tl.maximum(low - begin, 0)
+        stop = tl.minimum(high - begin, tl.sum(tl.where(heads == head, count, 0), 0))
+        if start < stop:
+            q = load_rows(query, head, NUM_HEADS, GROUP, GROUP_PAD, BATCH, ROWS, D)
+            top = tl.full([ROWS], float("-inf"), tl.float32)
+            mass, total = tl.zeros([ROWS], tl.float32), tl.zeros([ROWS, D], tl.float32)
+            base = tl.cast(head, tl.int64) * stride
+            listed = runs + head * capacity
+            run = tl.load(
+                listed + start + lane // PIECE, mask=start + lane // PIECE < stop, other=0
+            )
+            for step in tl.range(start, stop, STEP, num_stages=STAGES):
+                piece = step + lane // PIECE  # [BLOCK]
+                token = (run >> 5) + lane % PIECE
+                seen = lane % PIECE < (run & 31)
+                at = token[:, None] * D + cols[None, :]
+                k = tl.load(keys + base + at, mask=seen[:, None], other=0.0)
+                v = tl.load(values + base + at, mask=seen[:, None], other=0.0)
+                scores = capped(tl.dot(q, tl.trans(k), input_precision="ieee") * scale, SOFTCAP)
+                visible = seen[None, :]
+                if BATCH > 1:
+                    bits = tl.load(askers + head * capacity + piece, mask=piece < stop, other=0)
+                    visible &= (bits[None, :] >> (row // GROUP_PAD)[:, None]) & 1 != 0
+                scores = tl.where(visible, scores, float("-inf"))
+                top, mass, total = absorb(scores, v, top, mass, total)
+                # A step ahead, so that keys never wait for their addresses.
+                run = tl.load(listed + piece + STEP, mask=piece + STEP < stop, other=0)
+            place = program + head
+            real = row < OUT_ROWS
+            tl.store(lse + place * OUT_ROWS + row, log_mass(top, mass), mask=real)
+            tl.store(
+                out + (place * OUT_ROWS + row)[:, None] * D + cols[None, :],
+                divided(total, mass),
+                mask=real[:, None],
+            )
+
+
+def attend_runs_triton(
+    query: Tensor, layer: ResidentLayer, work: Workspace, scoring: Scoring
+) -> None:
+    """See `attend_runs`."""
+    s, t = work.sizes, work.tuning
+    attend_runs_kernel[(t.programs,)](
+        query,
+        layer.keys[:, s.num_anchors :],
+        layer.values[:, s.num_anchors :],
+        layer.keys.stride(0),
+        s.retrieval,
+        work.runs,
+        work.askers,
+        work.runs.shape[1],
+        work.totals,
+        work.part_out,
+        work.part_lse,
+        scoring.scale,
+        NUM_HEADS=s.num_heads,
+        GROUP=s.group,
+        GROUP_PAD=s.group_pad,
+        BATCH=s.batch,
+        OUT_ROWS=s.rows,
+        ROWS=max(16, s.rows),
+        D=s.head_dim,
+        SOFTCAP=scoring.softcap,
+        HEADS_PAD=power_of_two(s.kv_heads),
+        PIECE=t.piece,
+        BLOCK=t.block,
+        STAGES=t.stages,
+        OVERLAPPED=t.overlapped,
+        num_warps=t.warps,
+        **t.launch,
+    )

@@ -1,0 +1,132 @@
+"""Contract of `decode_attention`."""
+
+import torch
+from torch import Tensor
+
+from common.errors import ShapeError
+from engine.kernels.attend_runs import attend_runs
+from engine.kernels.decode_attention.reference import decode_attention_reference
+from engine.kernels.decoding import (
+    QuestionKeys,
+    ResidentLayer,
+    Scoring,
+    Sizes,
+    Workspace,
+    sizes_of,
+)
+from engine.kernels.descend import descend
+from engine.kernels.merge_splits import merge_splits
+from engine.kernels.select_runs import select_runs
+from engine.kernels.survey import survey
+
+MAX_BATCH = 16  # questions of a step; more are asked in several
+MAX_ELEMENTS = 1 << 31  # of one head's keys: within it kernels count in 32 bits
+HEAD_DIMS = (16, 32, 64, 128, 256)  # of kernels: a tile's sides are powers of two
+
+
+def decode_attention(
+    query: Tensor,
+    layer: ResidentLayer,
+    question: QuestionKeys,
+    thresholds: Tensor,
+    work: Workspace,
+    scoring: Scoring,
+) -> Tensor:
+    """Attend with one token of each question: to itself and its question, and to the document.
+
+    Retrieval heads look centroids up and attend exactly to the clusters that they keep, and to the
+    anchors; streaming heads attend to what they keep of the document. Where `supports` holds it is
+    four launches, five with two levels, that never wait for the host: shapes and addresses are
+    fixed, counts stay on the device, so a CUDA graph can hold it. Everywhere else it is the
+    reference, which does wait. Results do not depend on timing: the same inputs give the same bits.
+
+    Args:
+        query: (batch, num_heads, head_dim), contiguous, after RoPE; head h belongs to KV head
+            h // group. All questions are about this document.
+        layer: the document's keys of this layer.
+        question: the questions' own keys, the token's included.
+        thresholds: (2, batch) fp32 in nats, contiguous, of level 1 and level 2: a cluster is kept
+            if the log of its share of attention, as the group votes, reaches it.
+        work: buffers of `allocate(sizes_of(...))`; whoever shares them shares the results. What a
+            question reads is added to its tally.
+        scoring: how keys are scored.
+    Returns: work.out, (batch, num_heads, head_dim); work.lse holds the log-sum-exp in nats of
+        everything that was attended to.
+    Raises: ShapeError if the tensors do not fit together or lie in another way than stated.
+    Source: Squeezed Attention, sections 4 and 6.3; Flash-Decoding.
+    """
+    _check(query, layer, question, thresholds, work)
+    if not (query.is_cuda and supports(work.sizes)):
+        found = decode_attention_reference(query, layer, question, thresholds, scoring)
+        work.out.copy_(found.out)
+        work.lse.copy_(found.lse)
+        work.tally.add_(found.read)
+        return work.out
+    survey(query, layer, question, work, scoring)
+    if work.sizes.retrieval and work.sizes.num_clusters:
+        if layer.upper is not None:
+            descend(query, layer, thresholds, work, scoring)
+        select_runs(layer, thresholds, work, scoring)
+        attend_runs(query, layer, work, scoring)
+    merge_splits(work)
+    return work.out
+
+
+def supports(sizes: Sizes) -> bool:
+    """Whether the kernels can take a step of these sizes on a GPU: widths of powers of two."""
+    fits = (sizes.num_anchors + sizes.num_keys) * sizes.head_dim < MAX_ELEMENTS
+    return sizes.head_dim in HEAD_DIMS and sizes.batch <= MAX_BATCH and fits
+
+
+def _check(
+    query: Tensor,
+    layer: ResidentLayer,
+    question: QuestionKeys,
+    thresholds: Tensor,
+    work: Workspace,
+) -> None:
+    s = work.sizes
+    batch, num_heads, _ = query.shape
+    if sizes_of(layer, question, num_heads) != s or query.shape != work.out.shape:
+        raise ShapeError(
+            f"Query {tuple(query.shape)}, keys {tuple(layer.keys.shape)} and question keys "
+            f"{tuple(question.keys.shape)} do not fit a workspace for {s}."
+        )
+    streaming = 0 if layer.streaming is None else len(layer.streaming.keys)
+    if num_heads % s.kv_heads or s.retrieval + streaming != s.kv_heads:
+        raise ShapeError(
+            f"{num_heads} heads over {s.kv_heads} KV heads, of which {s.retrieval} are retrieval "
+            f"and {streaming} streaming heads."
+        )
+    if thresholds.shape != (2, batch) or question.lengths.shape != (batch,):
+        raise ShapeError(
+            f"Thresholds {tuple(thresholds.shape)} or lengths {tuple(question.lengths.shape)} for "
+            f"{batch} questions."
+        )
+    _check_layout(query, layer, question, thresholds)
+
+
+def _check_layout(
+    query: Tensor, layer: ResidentLayer, question: QuestionKeys, thresholds: Tensor
+) -> None:
+    pairs = [(layer.keys, layer.values), (question.keys, question.values)]
+    levels = [(layer.centroids, layer.offsets)]
+    dense = [query, thresholds, question.keys, question.lengths]
+    if layer.streaming is not None:
+        pairs.append((layer.streaming.keys, layer.streaming.values))
+        dense += [layer.streaming.keys, layer.streaming.log_weights]
+    if layer.upper is not None:
+        upper = layer.upper
+        levels += [(upper.centroids, upper.offsets), (upper.centroids, upper.token_offsets)]
+    dense += [tensor for level in levels for tensor in level]
+    if any(k.stride() != v.stride() or k.shape != v.shape for k, v in pairs):
+        raise ShapeError("Keys lie unlike their values.")
+    rows_apart = layer.keys.stride()[1:] != (query.shape[2], 1)
+    if rows_apart or not all(tensor.is_contiguous() for tensor in dense):
+        raise ShapeError("Queries, keys, centroids or offsets are strided.")
+    for centroids, offsets in levels:
+        heads, clusters, _ = centroids.shape
+        if offsets.shape != (heads, clusters + 1) or offsets.dtype != torch.int32:
+            raise ShapeError(
+                f"{tuple(offsets.shape)} offsets of {offsets.dtype} for {clusters} clusters."
+            )

@@ -1,0 +1,25 @@
+"""What the decode kernels of a layer share: their inputs, their sizes and their buffers."""
+
+from engine.kernels.decoding.inputs import (
+    QuestionKeys,
+    ResidentLayer,
+    Scoring,
+    StreamingKeys,
+    UpperLevel,
+)
+from engine.kernels.decoding.sizes import Sizes, sizes_of
+from engine.kernels.decoding.tuning import Tuning
+from engine.kernels.decoding.workspace import Workspace, allocate
+
+__all__ = [
+    "QuestionKeys",
+    "ResidentLayer",
+    "Scoring",
+    "Sizes",
+    "StreamingKeys",
+    "Tuning",
+    "UpperLevel",
+    "Workspace",
+    "allocate",
+    "sizes_of",
+]

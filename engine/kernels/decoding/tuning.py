@@ -1,0 +1,42 @@
+"""Sizes of tiles and shares of work."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes of tiles and shares of work; none of them changes results but for rounding.
+
+    Attributes:
+        near_keys: near keys (anchors, streaming keys, a question's own) a program.
+        part_clusters: centroids a program scores, in one-level lookup and in level 1.
+        score_block, score_stages, score_warps: tiles of the survey and, but for their stages
+            (`descend_stages`), of the descent.
+        upper: level-1 clusters a program descends from.
+        chunk_scores: scores a program of the selection takes; select_warps: its warps.
+        piece: longest piece of a run, a power of two of at most 16.
+        block, stages, warps, programs: of the attention over runs.
+        overlapped: let a kernel's programs start while those of the one before it end
+            (programmatic dependent launch).
+    """
+
+    near_keys: int = 256
+    part_clusters: int = 256
+    score_block: int = 64
+    score_stages: int = 3
+    score_warps: int = 4
+    descend_stages: int = 2
+    upper: int = 16
+    chunk_scores: int = 4096
+    select_warps: int = 8
+    piece: int = 16
+    block: int = 64
+    stages: int = 4
+    warps: int = 4
+    programs: int = 264
+    overlapped: bool = False
+
+    @property
+    def launch(self) -> dict[str, bool]:
+        """Options of every launch; the interpreter does not know this one."""
+        return {"launch_pdl": True} if self.overlapped else {}

@@ -1,0 +1,125 @@
+"""`merge_splits` in Triton: one program a row."""
+
+import triton
+import triton.language as tl
+
+from engine.kernels.attend_runs.kernel import share_of
+from engine.kernels.decoding import Workspace
+from engine.kernels.decoding.sizes import power_of_two
+from engine.kernels.tiles.kernel import log_mass
+
+
+@triton.jit
+def _merge(out, lse, first, last, step, top, mass, total, D: tl.constexpr, BLOCK: tl.constexpr):
+    """Fold parts first to last, `step` rows apart, into the running state."""
+    cols = tl.arange(0, D)
+    for start in range(first, last, BLOCK):
+        part = start + tl.arange(0, BLOCK)
+        found = tl.load(lse + part * step, mask=part < last, other=float("-inf"))
+        seen = found > float("-inf")
+        rows = tl.load(
+            out + (part * step)[:, None] * D + cols[None, :], mask=seen[:, None], other=0.0
+        )
+        higher = tl.maximum(top, tl.max(found, 0))
+        finite = tl.where(higher == float("-inf"), 0.0, higher)
+        shares, shrink = tl.exp(found - finite), tl.exp(top - finite)
+        mass = mass * shrink + tl.sum(shares, 0)
+        total = total * shrink + tl.sum(shares[:, None] * rows, 0)
+        top = higher
+    return top, mass, total
+
+
+@triton.jit
+def merge_splits_kernel(
+    near_out,
+    near_lse,
+    part_out,
+    part_lse,
+    totals,
+    retrieval,
+    programs,
+    out,
+    lse,
+    NUM_HEADS: tl.constexpr,
+    KV_HEADS: tl.constexpr,
+    GROUP: tl.constexpr,
+    GROUP_PAD: tl.constexpr,
+    PART_ROWS: tl.constexpr,
+    D: tl.constexpr,
+    NEAR_PARTS: tl.constexpr,
+    HEADS_PAD: tl.constexpr,
+    STEP: tl.constexpr,
+    BLOCK: tl.constexpr,
+    OVERLAPPED: tl.constexpr,
+):
+    """Join a row's near parts and, in a retrieval head, its parts over runs, in a fixed order."""
+    if OVERLAPPED:
+        tl.extra.cuda.gdc_launch_dependents()
+        tl.extra.cuda.gdc_wait()
+    head, question = tl.program_id(0), tl.program_id(1)
+    kv_head, member, cols = head // GROUP, head % GROUP, tl.arange(0, D)
+    near = (question * KV_HEADS + kv_head) * NEAR_PARTS * GROUP + member
+    top, mass, total = _merge(
+        near_out + near * D,
+        near_lse + near,
+        0,
+        NEAR_PARTS,
+        GROUP,
+        tl.full([], float("-inf"), tl.float32),
+        tl.full([], 0.0, tl.float32),
+        tl.zeros([D], tl.float32),
+        D,
+        16,
+    )
+    if kv_head < retrieval:
+        heads = tl.arange(0, HEADS_PAD)
+        count, ends, share = share_of(totals, retrieval, programs, HEADS_PAD, STEP)
+        end = tl.sum(tl.where(heads == kv_head, ends, 0), 0)
+        begin = end - tl.sum(tl.where(heads == kv_head, count, 0), 0)
+        if begin < end:
+            first, last = begin // share + kv_head, (end - 1) // share + kv_head + 1
+            row = question * GROUP_PAD + member
+            top, mass, total = _merge(
+                part_out + row * D,
+                part_lse + row,
+                first,
+                last,
+                PART_ROWS,
+                top,
+                mass,
+                total,
+                D,
+                BLOCK,
+            )
+    at = question * NUM_HEADS + head
+    tl.store(lse + at, log_mass(top, mass))
+    tl.store(out + at * D + cols, total / tl.where(mass > 0.0, mass, 1.0))
+
+
+def merge_splits_triton(work: Workspace) -> None:
+    """See `merge_splits`."""
+    s, t = work.sizes, work.tuning
+    merge_splits_kernel[(s.num_heads, s.batch)](
+        work.near_out,
+        work.near_lse,
+        work.part_out,
+        work.part_lse,
+        work.totals,
+        s.retrieval if s.num_clusters else 0,
+        t.programs,
+        work.out,
+        work.lse,
+        NUM_HEADS=s.num_heads,
+        KV_HEADS=s.kv_heads,
+        GROUP=s.group,
+        GROUP_PAD=s.group_pad,
+        PART_ROWS=s.rows,
+        D=s.head_dim,
+        NEAR_PARTS=work.near_parts,
+        HEADS_PAD=power_of_two(s.kv_heads),
+        STEP=t.block // t.piece,
+        BLOCK=32,
+        OVERLAPPED=t.overlapped,
+        num_warps=4,
+        **t.launch,
+    )

@@ -1,0 +1,215 @@
+"""`select_runs` in Triton: vote, threshold and compact in one launch."""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from engine.kernels.decoding import ResidentLayer, Scoring, Workspace
+from engine.kernels.decoding.sizes import power_of_two
+from engine.kernels.tiles.kernel import log_mass
+
+
+@triton.jit
+def row_lse(
+    parts,
+    near_lse,
+    head,
+    num_parts,
+    KV_HEADS: tl.constexpr,
+    GROUP: tl.constexpr,
+    GROUP_PAD: tl.constexpr,
+    BATCH: tl.constexpr,
+    ROWS: tl.constexpr,
+    PARTS_PAD: tl.constexpr,
+    NEAR_PARTS: tl.constexpr,
+    NEAR_PAD: tl.constexpr,
+):
+    """Log of the denominator per row [ROWS]: parts of the clusters, and the near keys' E."""
+    row = tl.arange(0, ROWS)
+    question, member = row // GROUP_PAD, row % GROUP_PAD
+    real = (question < BATCH) & (member < GROUP)
+    part = tl.arange(0, PARTS_PAD)[:, None]
+    far = tl.load(
+        parts + (head * num_parts + part) * ROWS + row[None, :],
+        mask=(part < num_parts) & real[None, :],
+        other=float("-inf"),
+    )
+    part = tl.arange(0, NEAR_PAD)[:, None]
+    pair = ((question * KV_HEADS + head) * NEAR_PARTS)[None, :] + part
+    near = tl.load(
+        near_lse + pair * GROUP + member[None, :],
+        mask=(part < NEAR_PARTS) & real[None, :],
+        other=float("-inf"),
+    )
+    top = tl.maximum(tl.max(far, 0), tl.max(near, 0))
+    finite = tl.where(top == float("-inf"), 0.0, top)
+    mass = tl.sum(tl.exp(far - finite[None, :]), 0) + tl.sum(tl.exp(near - finite[None, :]), 0)
+    return log_mass(top, mass)
+
+
+@triton.jit
+def askers_of(
+    scores,
+    lse,
+    thresholds,
+    GROUP: tl.constexpr,
+    GROUP_PAD: tl.constexpr,
+    BATCH: tl.constexpr,
+    BATCH_PAD: tl.constexpr,
+    COUNT: tl.constexpr,
+    BY_MAXIMUM: tl.constexpr,
+):
+    """Bit b [COUNT] int32: question b keeps the cluster; scores [COUNT, BATCH_PAD x GROUP_PAD]."""
+    finite = tl.where(lse == float("-inf"), 0.0, lse)
+    shares = tl.reshape(scores - finite[None, :], [COUNT, BATCH_PAD, GROUP_PAD])
+    if GROUP < GROUP_PAD:
+        shares = tl.where((tl.arange(0, GROUP_PAD) < GROUP)[None, None, :], shares, float("-inf"))
+    vote = tl.max(shares, 2)
+    if not BY_MAXIMUM:
+        top = tl.where(vote == float("-inf"), 0.0, vote)
+        vote = log_mass(top, tl.sum(tl.exp(shares - top[:, :, None]), 2) * (1.0 / GROUP))
+    question = tl.arange(0, BATCH_PAD)
+    wanted = tl.load(thresholds + question, mask=question < BATCH, other=float("inf"))[None, :]
+    kept = (vote >= wanted) & (vote > float("-inf")) & (question < BATCH)[None, :]
+    return tl.sum(tl.where(kept, 1 << question[None, :], 0), 1)
+
+
+@triton.jit
+def count_for(tally, amounts, bits, BATCH: tl.constexpr, BATCH_PAD: tl.constexpr):
+    """Add the amounts [COUNT] int32 to the tally of every question whose bit is set."""
+    question = tl.arange(0, BATCH_PAD)
+    asked = (bits[:, None] >> question[None, :]) & 1
+    read = tl.sum(asked * amounts[:, None], 0).to(tl.int64)
+    tl.atomic_add(tally + question, read, mask=question < BATCH, sem="relaxed")
+
+
+@triton.jit
+def list_runs(
+    runs, askers, place, begin, size, pieces, bits, BATCH: tl.constexpr, PIECE: tl.constexpr
+):
+    """Write every kept cluster's pieces, `pieces` of them, to its place."""
+    for piece in range(0, tl.max(pieces, 0)):
+        start = begin + piece * PIECE
+        length = tl.minimum(size - piece * PIECE, PIECE)
+        tl.store(runs + place + piece, start * 32 + length, mask=piece < pieces)
+        if BATCH > 1:
+            tl.store(askers + place + piece, bits, mask=piece < pieces)
+
+
+@triton.jit
+def select_runs_kernel(
+    scores,
+    parts,
+    num_parts,
+    near_lse,
+    offsets,
+    thresholds,
+    num_clusters,
+    runs,
+    askers,
+    capacity,
+    counts,
+    num_chunks,
+    totals,
+    tally,
+    KV_HEADS: tl.constexpr,
+    GROUP: tl.constexpr,
+    GROUP_PAD: tl.constexpr,
+    BATCH: tl.constexpr,
+    BATCH_PAD: tl.constexpr,
+    PARTS_PAD: tl.constexpr,
+    NEAR_PARTS: tl.constexpr,
+    NEAR_PAD: tl.constexpr,
+    CHUNKS_PAD: tl.constexpr,
+    CHUNK: tl.constexpr,
+    PIECE: tl.constexpr,
+    BY_MAXIMUM: tl.constexpr,
+    OVERLAPPED: tl.constexpr,
+):
+    """One program a chunk of one head's clusters."""
+    if OVERLAPPED:
+        tl.extra.cuda.gdc_launch_dependents()
+        tl.extra.cuda.gdc_wait()
+    chunk, head = tl.program_id(0), tl.program_id(1)
+    ROWS: tl.constexpr = BATCH_PAD * GROUP_PAD
+    lse = row_lse(
+        parts,
+        near_lse,
+        head,
+        num_parts,
+        KV_HEADS,
+        GROUP,
+        GROUP_PAD,
+        BATCH,
+        ROWS,
+        PARTS_PAD,
+        NEAR_PARTS,
+        NEAR_PAD,
+    )
+    cluster, row = chunk * CHUNK + tl.arange(0, CHUNK), tl.arange(0, ROWS)
+    real = cluster < num_clusters
+    found = tl.load(
+        scores + (head * num_clusters + cluster)[:, None] * ROWS + row[None, :],
+        mask=real[:, None],
+        other=float("-inf"),
+    )
+    bits = askers_of(found, lse, thresholds, GROUP, GROUP_PAD, BATCH, BATCH_PAD, CHUNK, BY_MAXIMUM)
+    begin = tl.load(offsets + head * (num_clusters + 1) + cluster, mask=real, other=0)
+    size = tl.load(offsets + head * (num_clusters + 1) + cluster + 1, mask=real, other=0) - begin
+    pieces = tl.where(bits != 0, (size + PIECE - 1) // PIECE, 0)
+    own = tl.sum(pieces, 0)
+    count_for(tally + head * BATCH, size, bits, BATCH, BATCH_PAD)
+    # Publish this chunk's count (plus 1: 0 means not yet), then wait for those before it, which
+    # were started earlier. Places, and so the order of the list, are the same in every run.
+    tl.atomic_xchg(counts + head * num_chunks + chunk, own + 1, sem="release")
+    other = tl.arange(0, CHUNKS_PAD)
+    published = tl.load(
+        counts + head * num_chunks + other, mask=other < chunk, other=1, volatile=True
+    )
+    while tl.min(published, 0) == 0:
+        published = tl.load(
+            counts + head * num_chunks + other, mask=other < chunk, other=1, volatile=True
+        )
+    before = tl.sum(published - 1, 0)
+    if chunk == num_chunks - 1:
+        tl.store(totals + head, before + own)
+    place = head * capacity + before + tl.cumsum(pieces, 0) - pieces
+    list_runs(runs, askers, place, begin, size, pieces, bits, BATCH, PIECE)
+
+
+def select_runs_triton(
+    layer: ResidentLayer, thresholds: Tensor, work: Workspace, scoring: Scoring
+) -> None:
+    """See `select_runs`."""
+    s, t, num_chunks = work.sizes, work.tuning, work.counts.shape[1]
+    select_runs_kernel[(num_chunks, s.retrieval)](
+        work.scores,
+        work.parts,
+        work.parts.shape[1],
+        work.near_lse,
+        layer.offsets,
+        thresholds[1],
+        s.num_clusters,
+        work.runs,
+        work.askers,
+        work.runs.shape[1],
+        work.counts,
+        num_chunks,
+        work.totals,
+        work.tally[0],
+        KV_HEADS=s.kv_heads,
+        GROUP=s.group,
+        GROUP_PAD=s.group_pad,
+        BATCH=s.batch,
+        BATCH_PAD=power_of_two(s.batch),
+        PARTS_PAD=power_of_two(work.parts.shape[1]),
+        NEAR_PARTS=work.near_parts,
+        NEAR_PAD=power_of_two(work.near_parts),
+        CHUNKS_PAD=power_of_two(num_chunks),
+        CHUNK=work.chunk,
+        PIECE=t.piece,
+        BY_MAXIMUM=scoring.by_maximum,
+        OVERLAPPED=t.overlapped,
+        num_warps=t.select_warps,
+        **t.launch,
+    )

@@ -1,0 +1,143 @@
+"""One layer's decode step of an awkward shape, for the tests of its kernels."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from engine.kernels.decoding import (
+    QuestionKeys,
+    ResidentLayer,
+    Scoring,
+    StreamingKeys,
+    Tuning,
+    UpperLevel,
+    Workspace,
+    allocate,
+    sizes_of,
+)
+from tests.engine.kernels.launched import DEVICE, beside
+from tests.engine.naive import normal
+
+# Small tiles, so that small inputs are cut into many parts.
+SMALL = Tuning(
+    near_keys=16,
+    part_clusters=32,
+    score_block=16,
+    score_stages=2,
+    upper=4,
+    chunk_scores=64,
+    select_warps=4,
+    piece=8,
+    block=32,
+    stages=2,
+    programs=7,
+)
+DROPPED = 50  # tokens that a compensation token stands for
+
+
+@dataclass(frozen=True)
+class Case:
+    """Sizes of a step, and what its questions keep.
+
+    Attributes:
+        lengths: keys of each question; its capacity is one more than the longest.
+        level1, level2: thresholds in nats.
+    """
+
+    retrieval: int = 2
+    streaming: int = 1
+    group: int = 4
+    head_dim: int = 64
+    anchors: int = 9
+    tokens: int = 211
+    clusters: int = 37
+    upper: int = 0
+    streaming_keys: int = 21
+    lengths: tuple[int, ...] = (7,)
+    level1: float = -5.9
+    level2: float = -5.7
+    softcap: float | None = None
+    aggregation: str = "max_group_mean"
+
+    @property
+    def scoring(self) -> Scoring:
+        """Of this case."""
+        return Scoring(0.3 * 4 / math.sqrt(self.head_dim), self.softcap, self.aggregation)
+
+    def inputs(self, dtype: torch.dtype) -> "Inputs":
+        """Draw it; what is not to be read is nan, or an index out of range."""
+        kv_heads, batch = self.retrieval + self.streaming, len(self.lengths)
+        held = normal(
+            2, self.retrieval, self.anchors + self.tokens + 3, self.head_dim, dtype=dtype, seed=1
+        ).to(DEVICE)
+        held[:, :, self.anchors + self.tokens :] = torch.nan
+        held = held[:, :, : self.anchors + self.tokens]
+        capacity = max(self.lengths) + 1
+        own = normal(2, batch, kv_heads, capacity, self.head_dim, dtype=dtype, seed=2).to(DEVICE)
+        for question, length in enumerate(self.lengths):
+            own[:, question, :, length:] = torch.nan
+        offsets = runs(self.retrieval, self.clusters, self.tokens, seed=3)
+        layer = ResidentLayer(
+            held[0],
+            held[1],
+            self.anchors,
+            beside(self._normal(self.retrieval, self.clusters, dtype=dtype, seed=4)),
+            beside(offsets),
+            self._upper(offsets, dtype) if self.upper else None,
+            self._streaming(dtype) if self.streaming else None,
+        )
+        lengths = torch.tensor(self.lengths, dtype=torch.int32, device=DEVICE)
+        thresholds = torch.tensor([[self.level1] * batch, [self.level2] * batch], device=DEVICE)
+        return Inputs(
+            beside(self._normal(batch, kv_heads * self.group, dtype=dtype, seed=5)),
+            layer,
+            QuestionKeys(own[0], own[1], beside(lengths)),
+            beside(thresholds),
+            self.scoring,
+        )
+
+    def _normal(self, *shape: int, dtype: torch.dtype, seed: int) -> Tensor:
+        return normal(*shape, self.head_dim, dtype=dtype, seed=seed).to(DEVICE)
+
+    def _upper(self, offsets: Tensor, dtype: torch.dtype) -> UpperLevel:
+        over = runs(self.retrieval, self.upper, self.clusters, seed=6)
+        centroids = self._normal(self.retrieval, self.upper, dtype=dtype, seed=7)
+        return UpperLevel(beside(centroids), beside(over), beside(offsets.gather(1, over.long())))
+
+    def _streaming(self, dtype: torch.dtype) -> StreamingKeys:
+        shape = (self.streaming, self.streaming_keys)
+        log_weights = torch.zeros(shape, device=DEVICE)
+        log_weights[:, -1] = math.log(DROPPED)
+        return StreamingKeys(
+            beside(self._normal(*shape, dtype=dtype, seed=8)),
+            beside(self._normal(*shape, dtype=dtype, seed=9)),
+            beside(log_weights),
+        )
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a step reads."""
+
+    query: Tensor
+    layer: ResidentLayer
+    question: QuestionKeys
+    thresholds: Tensor
+    scoring: Scoring
+
+    def workspace(self, tuning: Tuning = SMALL) -> Workspace:
+        """Buffers for it."""
+        sizes = sizes_of(self.layer, self.question, self.query.shape[1])
+        return allocate(sizes, self.query.dtype, self.query.device, tuning)
+
+
+def runs(heads: int, count: int, total: int, seed: int) -> Tensor:
+    """Offsets (heads, count + 1) int32 of runs that cover `total`; some are empty."""
+    generator = torch.Generator().manual_seed(seed)
+    cuts = torch.randint(0, total + 1, (heads, count - 1), generator=generator).sort().values
+    cuts[:, count // 2 :] = cuts[:, count // 2 :].roll(1, 0)
+    cuts = cuts.sort().values
+    ends = torch.full((heads, 1), total)
+    return torch.cat((torch.zeros_like(ends), cuts, ends), 1).int().to(DEVICE)

@@ -1,0 +1,211 @@
+"""A decode step over a resident document: kernels against the definition, and the definition."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from common.errors import ShapeError
+from engine.kernels.attend_runs.reference import attend_runs_reference
+from engine.kernels.decode_attention import decode_attention, supports
+from engine.kernels.decode_attention.reference import Attended, decode_attention_reference
+from engine.kernels.decoding import Workspace
+from engine.kernels.descend.reference import descend_reference
+from engine.kernels.merge_splits.reference import merge_splits_reference
+from engine.kernels.select_runs.reference import select_runs_reference
+from engine.kernels.survey.reference import survey_reference
+from tests.engine import naive
+from tests.engine.kernels.decode_case import SMALL, Case, Inputs
+from tests.engine.kernels.launched import DTYPES, TOLERANCE, guarded_buffers
+
+pytest.importorskip("triton")
+
+CASES = [
+    Case(),
+    Case(upper=6),
+    Case(level2=-1e9),  # everything
+    Case(level2=10.0),  # nothing
+    Case(upper=6, level1=10.0),
+    Case(upper=5, level1=-1e9, level2=-1e9, tokens=64, clusters=1, retrieval=1, streaming=0),
+    Case(group=1, lengths=(1,), retrieval=1, streaming=0),
+    Case(group=2, lengths=(7, 1, 20), upper=6, streaming_keys=40),
+    Case(group=8, retrieval=2, streaming=0, head_dim=128, tokens=63, clusters=5),
+    Case(group=7, lengths=(3, 5)),
+    Case(lengths=(4, 17, 1, 2), aggregation="max", softcap=3.0),
+    Case(retrieval=0, streaming=3, clusters=1, tokens=5),
+    Case(tokens=1, clusters=3, anchors=1, lengths=(1,), level2=-1e9),
+    Case(anchors=0, streaming=0, head_dim=16, clusters=64, tokens=400),
+]
+
+
+def run_kernels(inputs: Inputs, work: Workspace) -> None:
+    from engine.kernels.attend_runs.kernel import attend_runs_triton
+    from engine.kernels.descend.kernel import descend_triton
+    from engine.kernels.merge_splits.kernel import merge_splits_triton
+    from engine.kernels.select_runs.kernel import select_runs_triton
+    from engine.kernels.survey.kernel import survey_triton
+
+    i = inputs
+    survey_triton(i.query, i.layer, i.question, work, i.scoring)
+    if work.sizes.retrieval and work.sizes.num_clusters:
+        if i.layer.upper is not None:
+            descend_triton(i.query, i.layer, i.thresholds, work, i.scoring)
+        select_runs_triton(i.layer, i.thresholds, work, i.scoring)
+        attend_runs_triton(i.query, i.layer, work, i.scoring)
+    merge_splits_triton(work)
+
+
+def run_stages(inputs: Inputs, work: Workspace) -> None:
+    i = inputs
+    survey_reference(i.query, i.layer, i.question, work, i.scoring)
+    if work.sizes.retrieval:
+        if i.layer.upper is not None:
+            descend_reference(i.query, i.layer, i.thresholds, work, i.scoring)
+        select_runs_reference(i.layer, i.thresholds, work, i.scoring)
+        attend_runs_reference(i.query, i.layer, work, i.scoring)
+    merge_splits_reference(work)
+
+
+def real_rows(work: Workspace) -> Tensor:
+    """Rows of a tile that are a head of a question."""
+    s = work.sizes
+    rows = torch.arange(s.rows, device=work.out.device)
+    return rows[(rows // s.group_pad < s.batch) & (rows % s.group_pad < s.group)]
+
+
+def define(inputs: Inputs) -> Attended:
+    i = inputs
+    return decode_attention_reference(i.query, i.layer, i.question, i.thresholds, i.scoring)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", CASES)
+def test_the_kernels_attend_as_the_definition_does(
+    case: Case, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = case.inputs(dtype)
+    expected = define(inputs)
+    with guarded_buffers(monkeypatch):
+        work = inputs.workspace()
+        run_kernels(inputs, work)
+    tolerance = TOLERANCE[dtype]
+    assert_close(work.out, expected.out, rtol=tolerance, atol=tolerance)
+    assert_close(work.lse, expected.lse, rtol=1e-4, atol=1e-4)
+    assert torch.equal(work.tally, expected.read)
+
+
+@pytest.mark.parametrize("case", [CASES[1], CASES[7], CASES[10], CASES[12]])
+def test_the_stages_in_torch_attend_as_the_definition_does(case: Case) -> None:
+    inputs = case.inputs(torch.float32)
+    work = inputs.workspace()
+    run_stages(inputs, work)
+    expected = define(inputs)
+    assert_close(work.out, expected.out, rtol=1e-4, atol=1e-5)
+    assert_close(work.lse, expected.lse, rtol=1e-4, atol=1e-4)
+    assert torch.equal(work.tally, expected.read)
+
+
+@pytest.mark.parametrize("upper", [0, 6])
+def test_each_kernel_leaves_behind_what_its_definition_does(upper: int) -> None:
+    inputs = Case(group=2, lengths=(7, 1, 20), upper=upper).inputs(torch.float32)
+    ours, theirs = inputs.workspace(), inputs.workspace()
+    run_kernels(inputs, ours)
+    run_stages(inputs, theirs)
+    near = [work.near_lse.logsumexp(2) for work in (ours, theirs)]
+    denominators = [work.parts.logsumexp(1)[:, real_rows(work)] for work in (ours, theirs)]
+    scores = [work.scores[:, :, real_rows(work)] for work in (ours, theirs)]
+    for found, expected in (near, denominators, scores):
+        assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    assert torch.equal(ours.totals, theirs.totals)
+    for head, total in enumerate(ours.totals.tolist()):
+        assert torch.equal(ours.runs[head, :total], theirs.runs[head, :total])
+        assert torch.equal(ours.askers[head, :total], theirs.askers[head, :total])
+
+
+def test_the_same_step_gives_the_same_bits() -> None:
+    inputs = Case(upper=6, lengths=(7, 2)).inputs(DTYPES[-1])
+    work = inputs.workspace()
+    run_kernels(inputs, work)
+    first = work.out.clone()
+    run_kernels(inputs, work)
+    assert torch.equal(work.out, first)
+    assert torch.equal(work.tally, 2 * define(inputs).read)
+
+
+@pytest.mark.parametrize("programs", [1, 40])
+def test_shares_of_work_do_not_matter(programs: int) -> None:
+    inputs = Case().inputs(torch.float32)
+    one, other = inputs.workspace(), inputs.workspace(replace(SMALL, programs=programs, piece=16))
+    run_kernels(inputs, one)
+    run_kernels(inputs, other)
+    assert_close(one.out, other.out, rtol=1e-5, atol=1e-5)
+
+
+def test_a_step_sees_what_the_question_has_become() -> None:
+    inputs = Case(lengths=(7,)).inputs(torch.float32)
+    work = inputs.workspace()
+    run_kernels(inputs, work)
+    before = work.out.clone()
+    inputs.question.keys[:, :, 7], inputs.question.values[:, :, 7] = 0.5, 2.0
+    inputs.question.lengths.fill_(8)
+    run_kernels(inputs, work)
+    assert_close(work.out, define(inputs).out, rtol=2e-5, atol=2e-5)
+    assert not torch.allclose(work.out, before, atol=1e-3)
+
+
+def test_the_definition_is_full_attention_where_everything_is_kept() -> None:
+    inputs = Case(level2=-1e9, streaming=0, retrieval=3, lengths=(7, 3)).inputs(torch.float32)
+    layer, question = inputs.layer, inputs.question
+    found = define(inputs)
+    for asked, length in enumerate((7, 3)):
+        keys = torch.cat((layer.keys, question.keys[asked, :, :length]), 1)
+        values = torch.cat((layer.values, question.values[asked, :, :length]), 1)
+        rows = inputs.query[asked].view(3, 4, -1)
+        out, lse = naive.attention(rows, keys, values, inputs.scoring.scale)
+        assert_close(found.out[asked].double(), out.flatten(0, 1), rtol=1e-5, atol=1e-5)
+        assert_close(found.lse[asked].double(), lse.flatten(), rtol=1e-5, atol=1e-5)
+
+
+def test_the_operation_fills_the_workspace() -> None:
+    inputs = Case(upper=6).inputs(DTYPES[0])
+    work, expected = inputs.workspace(), define(inputs)
+    i = inputs
+    out = decode_attention(i.query, i.layer, i.question, i.thresholds, work, i.scoring)
+    assert out is work.out
+    assert_close(out, expected.out, rtol=TOLERANCE[DTYPES[0]], atol=TOLERANCE[DTYPES[0]])
+    assert torch.equal(work.tally, expected.read)
+
+
+def test_widths_that_are_no_power_of_two_have_no_kernel() -> None:
+    sizes = Case().inputs(torch.float32).workspace().sizes
+    assert supports(sizes)
+    assert not supports(replace(sizes, head_dim=80))
+    assert not supports(replace(sizes, batch=17))
+    assert not supports(replace(sizes, num_keys=1 << 26))
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    i = Case().inputs(torch.float32)
+    work, layer = i.workspace(), i.layer
+    strided = replace(layer, centroids=layer.centroids.transpose(0, 1).contiguous().transpose(0, 1))
+    refused = [
+        ({"query": i.query[:, 1:]}, "do not fit a workspace"),
+        ({"thresholds": i.thresholds[:1]}, "Thresholds"),
+        ({"layer": replace(layer, streaming=None)}, "do not fit a workspace"),
+        ({"layer": replace(layer, values=layer.values.clone())}, "lie unlike"),
+        ({"layer": strided}, "strided"),
+        ({"layer": replace(layer, offsets=layer.offsets.long())}, "offsets"),
+    ]
+    for change, reason in refused:
+        changed = replace(i, **change)
+        with pytest.raises(ShapeError, match=reason):
+            decode_attention(
+                changed.query,
+                changed.layer,
+                changed.question,
+                changed.thresholds,
+                work,
+                changed.scoring,
+            )
