@@ -116,12 +116,10 @@ def compare(
     for _ in range(repeats):  # in turn, so that what else the machine does hits all
         for name, kmeans in backs.items():
             samples[name].append(seconds(work(kmeans)))
-    least = min(one["inertia"] for one in found.values())
     for name, one in found.items():
         one["seconds"] = percentiles(samples[name])
-        one["inertia_ratio"] = one["inertia"] / least
-        if "faiss" in found:
-            one["inertia_to_faiss"] = one["inertia"] / found["faiss"]["inertia"]
+        for other in {"faiss", "torch"} & set(found):
+            one[f"inertia_to_{other}"] = one["inertia"] / found[other]["inertia"]
     return found
 
 
