@@ -16,7 +16,7 @@ def nearest_centroids_reference(points: Tensor, centroids: Tensor) -> Tensor:
     turned = centroids.transpose(1, 2)
     block = max(1, MAX_SCORES[points.device.type] // (heads * centroids.shape[1]))
     parts = [
-        torch.baddbmm(halves, points[:, at : at + block], turned, beta=-1).argmax(dim=-1)
+        torch.baddbmm(halves, points[:, at : at + block], turned, beta=-1).max(dim=-1).indices
         for at in range(0, num_points, block)
     ]
     return torch.cat(parts, dim=1)
