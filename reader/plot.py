@@ -4,12 +4,13 @@ python -m reader.plot bench/results/reader-training.jsonl bench/results/reader-t
 """
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+
+from reader.history import read_log
 
 
 def draw(log: list[dict[str, Any]]) -> Figure:
@@ -25,21 +26,8 @@ def draw(log: list[dict[str, Any]]) -> Figure:
         if line["run_starts"]:
             axes.axvline(line["total_tokens"] / 1e6, color="gray", lw=0.8)
     axes.set(xlabel="million tokens", ylabel="loss on answer tokens (nats)", yscale="log")
-    axes.legend(title="sequence length")
+    axes.legend(title="sequence length", loc="upper left", bbox_to_anchor=(1, 1), markerscale=2)
     return figure
-
-
-def read_log(file: Path) -> list[dict[str, Any]]:
-    """Lines of the log with tokens counted over all runs; a run starts where steps fall back."""
-    lines: list[dict[str, Any]] = []
-    before, last_step, last_tokens = 0, 0, 0
-    for text in file.read_text().splitlines():
-        line = json.loads(text)
-        starts = line["step"] < last_step
-        before += last_tokens if starts else 0
-        last_step, last_tokens = line["step"], line["tokens"]
-        lines.append(line | {"total_tokens": before + line["tokens"], "run_starts": starts})
-    return lines
 
 
 def main() -> None:

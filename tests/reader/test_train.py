@@ -18,8 +18,8 @@ from reader.data.feed import Batch, Feed, vocabulary_of
 from reader.data.haystack import BoundaryTable
 from reader.data.prose import handbook
 from reader.data.speech import Voice
+from reader.history import read_log
 from reader.model import Reader
-from reader.plot import read_log
 from reader.prepare import tokenize_all
 from reader.ranks import Rank, launch
 from reader.schedule import Progress, Schedule, Stage, parse_stages
