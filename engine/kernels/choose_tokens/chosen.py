@@ -9,8 +9,9 @@ class Chosen(NamedTuple):
     """Tokens to attend to.
 
     Attributes:
-        tokens: (kv_heads, clustered tokens) int32, the first `counts` of a head are indices into
-            its clustered tokens, ascending; what is behind them means nothing.
+        tokens: (kv_heads, near + clustered tokens) int32, the first `counts` of a head are indices
+            into the near tokens and the clustered ones behind them, ascending; what is behind the
+            first `counts` means nothing.
         counts: (kv_heads,) int32.
         votes: aggregated log scores (kv_heads, clusters) fp32; -inf for an empty cluster.
     """

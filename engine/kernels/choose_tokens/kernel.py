@@ -45,13 +45,24 @@ def capped_scores(a, b, scale: tl.constexpr, SOFTCAP: tl.constexpr):
 
 
 @triton.jit
+def more_mass(scores, top, total):
+    """The highest score of each row and the sum of powers relative to it, with a tile more."""
+    higher = tl.maximum(top, tl.max(scores, 1))  # [rows]
+    total = total * tl.exp2(top - higher) + tl.sum(tl.exp2(scores - higher[:, None]), 1)
+    return higher, total
+
+
+@triton.jit
 def mass_kernel(
     query,
     centroids,
     offsets,
+    near,
     mass,
     rows,
     clusters,
+    num_near,
+    near_stride,
     tiles_per_split,
     SCALE: tl.constexpr,
     SOFTCAP: tl.constexpr,
@@ -59,9 +70,9 @@ def mass_kernel(
     ROWS: tl.constexpr,
     CLUSTERS: tl.constexpr,
 ):
-    """Partial log mass of a tile of rows over one split of the centroids.
+    """Partial log mass of a tile of rows over one split of the centroids, the last: the near keys.
 
-    mass: (kv_heads, splits, rows).
+    mass: (kv_heads, splits, rows); near_stride: elements between heads.
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     split, head = tl.program_id(1), tl.program_id(2).to(tl.int64)
@@ -71,6 +82,16 @@ def mass_kernel(
     )
     top = tl.full([ROWS], -1e30, tl.float32)  # finite, so that a row of empty clusters is no nan
     total = tl.zeros([ROWS], tl.float32)
+    if split == tl.num_programs(1) - 1:
+        for base in range(0, num_near, CLUSTERS):
+            at = base + tl.arange(0, CLUSTERS)
+            there = at < num_near
+            k = tl.load(
+                near + head * near_stride + at[:, None] * D + dims, mask=there[:, None], other=0.0
+            )
+            scores = capped_scores(q, k, SCALE, SOFTCAP)
+            scores = tl.where(there[None, :], scores, -float("inf"))
+            top, total = more_mass(scores, top, total)
     first = split * tiles_per_split
     for tile in range(first, tl.minimum(first + tiles_per_split, tl.cdiv(clusters, CLUSTERS))):
         at = tile * CLUSTERS + tl.arange(0, CLUSTERS)
@@ -81,10 +102,7 @@ def mass_kernel(
         edge = offsets + head * (clusters + 1) + at
         size = tl.load(edge + 1, mask=there, other=0) - tl.load(edge, mask=there, other=0)
         weight = tl.where(size > 0, tl.log2(tl.maximum(size, 1).to(tl.float32)), -float("inf"))
-        scores = capped_scores(q, c, SCALE, SOFTCAP) + weight[None, :]
-        higher = tl.maximum(top, tl.max(scores, 1))  # [ROWS]
-        total = total * tl.exp2(top - higher) + tl.sum(tl.exp2(scores - higher[:, None]), 1)
-        top = higher
+        top, total = more_mass(capped_scores(q, c, SCALE, SOFTCAP) + weight[None, :], top, total)
     at = (head * tl.num_programs(1) + split) * rows + row
     log_mass = tl.where(total > 0, top + tl.log2(tl.maximum(total, 1e-38)), -float("inf"))
     tl.store(mass + at, log_mass, mask=row < rows)
@@ -211,17 +229,22 @@ def list_kernel(
     chosen,
     counts,
     clusters,
+    num_near,
     capacity,
     CLUSTERS: tl.constexpr,
     TILES: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """List the tokens of a tile's kept clusters behind those of all earlier tiles."""
+    """List the tokens of a tile's kept clusters behind the near ones and all earlier tiles'."""
     tile, head = tl.program_id(0), tl.program_id(1).to(tl.int64)
     num_tiles = tl.num_programs(0)
     earlier = tl.arange(0, TILES)
     before = tl.load(tile_tokens + head * num_tiles + earlier, mask=earlier < tile, other=0)
-    begin = tl.sum(before, 0)
+    begin = num_near + tl.sum(before, 0)
+    if tile == 0:
+        for base in range(0, num_near, BLOCK):
+            place = base + tl.arange(0, BLOCK)
+            tl.store(chosen + head * capacity + place, place, mask=place < num_near)
     at = tile * CLUSTERS + tl.arange(0, CLUSTERS)
     there = at < clusters
     edge = offsets + head * (clusters + 1) + at
@@ -231,7 +254,7 @@ def list_kernel(
     size = tl.where(vote >= tl.load(threshold), size, 0)
     end = tl.cumsum(size, 0)
     total = tl.sum(size, 0)
-    shift = start - (end - size)
+    shift = num_near + start - (end - size)
     for base in range(0, total, BLOCK):
         place = base + tl.arange(0, BLOCK)
         inside = (place[:, None] >= (end - size)[None, :]) & (place[:, None] < end[None, :])
@@ -250,6 +273,7 @@ class Question:
     offsets: Tensor
     threshold: Tensor
     extra_lse: Tensor
+    near: Tensor
     group: int
     how: str
     scale: float
@@ -265,19 +289,25 @@ class Question:
 
 
 def partial_mass(question: Question, tiles: Tiles) -> Tensor:
-    """Log mass of each row in each split of the centroids (kv_heads, splits, rows), base 2."""
+    """Log mass of each row in each split of the centroids, then in the near keys.
+
+    Returns: (kv_heads, splits + 1, rows), base 2.
+    """
     heads, rows, _ = question.query.shape
     clusters = question.centroids.shape[1]
     row_tiles, cluster_tiles = triton.cdiv(rows, tiles.rows), triton.cdiv(clusters, tiles.clusters)
     per_split = triton.cdiv(cluster_tiles, max(1, tiles.programs // (heads * row_tiles)))
-    mass = question.empty(heads, triton.cdiv(cluster_tiles, per_split), rows)
+    mass = question.empty(heads, triton.cdiv(cluster_tiles, per_split) + 1, rows)
     mass_kernel[row_tiles, mass.shape[1], heads](
         question.query,
         question.centroids,
         question.offsets,
+        question.near,
         mass,
         rows,
         clusters,
+        question.near.shape[1],
+        question.near.stride(0),
         per_split,
         **question.fixed(),
         ROWS=tiles.rows,
@@ -326,10 +356,12 @@ def vote(question: Question, mass: Tensor, tiles: Tiles) -> tuple[Tensor, Tensor
 
 
 def list_tokens(
-    question: Question, votes: Tensor, tile_tokens: Tensor, capacity: int, tile: int
+    question: Question, votes: Tensor, tile_tokens: Tensor, num_tokens: int, tile: int
 ) -> tuple[Tensor, Tensor]:
-    """The kept clusters' tokens (kv_heads, capacity), and how many (kv_heads,); `tile` clusters."""
+    """The near and the kept clusters' tokens, and how many (kv_heads,); `tile` clusters."""
     heads, num_tiles = tile_tokens.shape
+    num_near = question.near.shape[1]
+    capacity = num_near + num_tokens
     chosen = question.empty(heads, capacity, dtype=torch.int32)
     counts = question.empty(heads, dtype=torch.int32)
     list_kernel[num_tiles, heads](
@@ -340,6 +372,7 @@ def list_tokens(
         chosen,
         counts,
         votes.shape[1],
+        num_near,
         capacity,
         CLUSTERS=tile,
         TILES=triton.next_power_of_2(num_tiles),
@@ -355,6 +388,7 @@ def choose_tokens_triton(
     offsets: Tensor,
     threshold: Tensor,
     extra_lse: Tensor,
+    near: Tensor,
     *,
     num_tokens: int,
     group: int,
@@ -367,7 +401,9 @@ def choose_tokens_triton(
     """See `choose_tokens`."""
     if how not in AGGREGATIONS:
         raise InvalidInput(f"Aggregation '{how}' is none of {', '.join(AGGREGATIONS)}.")
-    question = Question(query, centroids, offsets, threshold, extra_lse, group, how, scale, softcap)
+    question = Question(
+        query, centroids, offsets, threshold, extra_lse, near, group, how, scale, softcap
+    )
     mass_tiles = mass_tiles or fitting_mass(query.shape[1])
     vote_tiles = vote_tiles or fitting_vote(query.shape[1])
     mass = partial_mass(question, mass_tiles)

@@ -15,6 +15,7 @@ def choose_tokens(
     offsets: Tensor,
     threshold: Tensor,
     extra_lse: Tensor,
+    near: Tensor,
     *,
     num_tokens: int,
     group: int,
@@ -22,9 +23,12 @@ def choose_tokens(
     scale: float,
     softcap: float | None = None,
 ) -> Chosen:
-    """List the tokens of the clusters whose aggregated log score reaches a threshold.
+    """List the near tokens and those of the clusters whose aggregated score reaches a threshold.
 
-    On a GPU nothing waits for the host: the counts stay there.
+    With `attend_tokens` this is a question's prefill over a layer's retrieval heads: `near` are the
+    anchors, `layer.keys[:, : layer.num_anchors]`, so that rows of `layer.keys` are listed, and
+    `extra_lse` is of the question's attention to itself, which is `around` there. On a GPU nothing
+    waits for the host: the counts stay there.
 
     Args:
         query: (kv_heads, group x tokens, head_dim), contiguous, at least one row.
@@ -32,7 +36,9 @@ def choose_tokens(
         offsets: (kv_heads, clusters + 1) int32, run j of clustered tokens is offsets[j] to
             offsets[j + 1]; a run may be empty.
         threshold: log score, fp32 of one element on the query's device.
-        extra_lse: log mass of what is attended anyway (kv_heads, group x tokens), fp32.
+        extra_lse: log mass of what else is attended (kv_heads, group x tokens), fp32.
+        near: keys that are attended anyway (kv_heads, near, head_dim), their rows contiguous; they
+            count in the scores' denominator, and are listed as 0, 1, ... before the clustered ones.
         num_tokens: clustered tokens of a head.
         group: query heads per KV head.
         how: a name of `score_clusters.AGGREGATIONS`.
@@ -51,6 +57,10 @@ def choose_tokens(
             f"{tuple(offsets.shape)} offsets for {tuple(centroids.shape[:2])} clusters, or "
             f"{tuple(extra_lse.shape)} masses for {tuple(query.shape[:2])} rows."
         )
+    if near.shape[0] != heads or near.shape[2] != head_dim:
+        raise ShapeError(
+            f"Query {tuple(query.shape)} and near keys {tuple(near.shape)} do not fit."
+        )
     choose = _implementation(query)
     return choose(
         query,
@@ -58,6 +68,7 @@ def choose_tokens(
         offsets,
         threshold,
         extra_lse,
+        near,
         num_tokens=num_tokens,
         group=group,
         how=how,

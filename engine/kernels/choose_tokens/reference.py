@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from engine.kernels.attend_keys.reference import scores_reference
 from engine.kernels.choose_tokens.chosen import Chosen
 from engine.kernels.score_clusters import aggregate, log_cluster_scores
 
@@ -13,6 +14,7 @@ def choose_tokens_reference(
     offsets: Tensor,
     threshold: Tensor,
     extra_lse: Tensor,
+    near: Tensor,
     *,
     num_tokens: int,
     group: int,
@@ -21,15 +23,18 @@ def choose_tokens_reference(
     softcap: float | None,
 ) -> Chosen:
     """See `choose_tokens`."""
-    sizes = offsets.diff(dim=1)
+    sizes, num_near = offsets.diff(dim=1), near.shape[1]
+    beside = scores_reference(query, near, scale=scale, softcap=softcap).logsumexp(dim=-1)
+    mass = torch.logaddexp(extra_lse, beside)
     scores = log_cluster_scores(
-        query, centroids, sizes, scale=scale, softcap=softcap, extra_lse=extra_lse
+        query, centroids, sizes, scale=scale, softcap=softcap, extra_lse=mass
     )
     votes = aggregate(scores, group, how)
-    tokens = torch.zeros(len(query), num_tokens, dtype=torch.int32, device=query.device)
+    tokens = torch.arange(num_near + num_tokens, dtype=torch.int32, device=query.device)
+    tokens = tokens.repeat(len(query), 1)
     counts = torch.zeros(len(query), dtype=torch.int32, device=query.device)
     for head, keep in enumerate(votes >= threshold):
         listed = torch.repeat_interleave(keep, sizes[head].long()).nonzero()[:, 0]
-        tokens[head, : len(listed)] = listed
-        counts[head] = len(listed)
+        counts[head] = num_near + len(listed)
+        tokens[head, num_near : counts[head]] = num_near + listed
     return Chosen(tokens, counts, votes)
