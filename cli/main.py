@@ -49,7 +49,7 @@ def demo(
         Path | None,
         typer.Option(
             help="A folder with another Markdown file and questions.json "
-            '([{"question", "answer"}, ...]), such as reader/manual.',
+            '([{"question", "answer"}, ...]).',
             file_okay=False,
             exists=True,
             show_default=False,
