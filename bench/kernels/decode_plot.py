@@ -1,0 +1,65 @@
+"""Draw how much faster than full attention a decode step is.
+
+python -m bench.kernels.decode_plot bench/results/kernels_decode.json decode.png
+"""
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+KINDS = {
+    (1, 0): ("one level", "o-"),
+    (2, 0): ("hierarchical", "s--"),
+    (1, 4): ("one level, half of the heads streaming", "^:"),
+}
+
+
+def draw(result: Mapping[str, Any]) -> Figure:
+    """A panel a batch size, a curve a context and kind."""
+    mpl.use("Agg")
+    rows = result["rows"]
+    batches = sorted({row["batch"] for row in rows})
+    contexts = sorted({row["context"] for row in rows})
+    figure = Figure(figsize=(5 * len(batches), 4.5), layout="constrained")
+    for axes, batch in zip(
+        figure.subplots(1, len(batches), squeeze=False)[0], batches, strict=True
+    ):
+        for color, context in enumerate(contexts):
+            for (levels, streaming), (label, style) in KINDS.items():
+                points = sorted(
+                    (row["sparsity"], row["speedup"])
+                    for row in rows
+                    if (row["batch"], row["context"], row["levels"], row["streaming_heads"])
+                    == (batch, context, levels, streaming)
+                )
+                if points:
+                    name = f"{context // 1024}K, {label}"
+                    axes.plot(*zip(*points, strict=True), style, color=f"C{color}", label=name)
+        axes.axhline(1.0, color="black", lw=0.8)
+        axes.set(
+            xlabel="sparsity, % of clustered keys not read",
+            ylabel="times faster than full attention",
+            title=f"{batch} question{'s' if batch > 1 else ''}",
+        )
+        axes.grid(visible=True, alpha=0.3)
+    figure.axes[0].legend(fontsize="small")
+    figure.suptitle(f"decode attention of a layer, lookup included ({result['about']['gpu']})")
+    return figure
+
+
+def main() -> None:
+    """Parse the command line and draw."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("result", type=Path)
+    parser.add_argument("out", type=Path)
+    options = parser.parse_args()
+    draw(json.loads(options.result.read_text())).savefig(options.out, dpi=110)
+
+
+if __name__ == "__main__":
+    main()
