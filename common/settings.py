@@ -50,7 +50,7 @@ class LookupSettings(_Group):
 class PrecomputeSettings(_Group):
     """How a document is read; every field is part of the artifact's fingerprint."""
 
-    chunk_tokens: int = Field(default=1024, gt=0)
+    chunk_tokens: int = Field(default=8192, gt=0)
     num_sinks: int = Field(default=4, ge=0)
     num_tail: int = Field(default=128, ge=0)
     level2_ratio: float = Field(default=0.05, gt=0, le=1)

@@ -29,7 +29,7 @@ class ReadSettings:
         lookup: how clusters will be found.
     """
 
-    chunk_tokens: int = 1024
+    chunk_tokens: int = 8192
     num_sinks: int = 4
     num_tail: int = 128
     level2_ratio: float = 0.05

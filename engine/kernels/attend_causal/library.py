@@ -36,8 +36,11 @@ def attend(
     if softcap is not None:
         return _attend_capped(query, keys, values, scale, softcap, causal, mask)
     if _fits_flash(query) and mask is None:
-        if _fits_cudnn(query, keys):
-            return _attend_cudnn(query, keys, values, scale, causal)
+        tokens = query.shape[1]
+        whole = query if causal or tokens < CUDNN_GRANULE else _to_granules(query)
+        if _fits_cudnn(whole, keys):
+            state = _attend_cudnn(whole, keys, values, scale, causal)
+            return State(state.out[:, :tokens], state.lse[:, :tokens])
         return _attend_flash(query, keys, values, scale, causal)
     return _attend_grouped(query, keys, values, scale, causal, mask)
 
@@ -79,6 +82,12 @@ def _fits_cudnn(query: Tensor, keys: Tensor) -> bool:
     whole = query.shape[1] % CUDNN_GRANULE == 0 and keys.shape[1] % CUDNN_GRANULE == 0
     is_hopper = torch.cuda.get_device_capability(query.device) >= (9, 0)
     return whole and is_hopper and query.shape[2] <= 128
+
+
+def _to_granules(query: Tensor) -> Tensor:
+    """Zeros behind a document's last chunk: so its shape, too, is one that comes back."""
+    missing = -query.shape[1] % CUDNN_GRANULE
+    return torch.nn.functional.pad(query, (0, 0, 0, missing))
 
 
 def _attend_cudnn(query: Tensor, keys: Tensor, values: Tensor, scale: float, causal: bool) -> State:
