@@ -251,6 +251,10 @@ def attend_tokens_triton(
 
 
 def fitting_tiles(rows: int) -> Tiles:
-    """Tiles for a question of so many rows a head."""
+    """Tiles for a question of so many rows a head: about two programs for each of 132 units.
+
+    Partial states of long questions weigh more than an even share of the work: few ranges then.
+    """
     tile = min(128, max(16, triton.next_power_of_2(rows)))
-    return Tiles(rows=tile, warps=4 if tile <= 64 else 8)
+    ranges = max(16, 264 // triton.cdiv(rows, tile))
+    return Tiles(rows=tile, ranges=ranges, warps=4 if tile <= 64 else 8)
