@@ -82,8 +82,8 @@ def encode(model: LoadedModel, text: str, settings: ReadSettings) -> EncodedDocu
     most = model.spec.context_length - min(settings.reserve_tokens, model.spec.context_length // 2)
     if len(encoded.ids) > most:
         raise DocumentTooLong(
-            f"The document has {len(encoded.ids):,} tokens; the model '{model.name}' takes {most:,} "
-            f"beside a question and its answer."
+            f"The document has {len(encoded.ids):,} tokens; the model '{model.name}' takes "
+            f"{most:,} beside a question and its answer."
         )
     return encoded
 
