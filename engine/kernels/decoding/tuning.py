@@ -1,6 +1,6 @@
 """Sizes of tiles and shares of work."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -40,3 +40,17 @@ class Tuning:
     def launch(self) -> dict[str, bool]:
         """Options of every launch; the interpreter does not know this one."""
         return {"launch_pdl": True} if self.overlapped else {}
+
+
+def fitting(head_dim: int, element_size: int) -> Tuning:
+    """Tiles for keys of so many numbers of so many bytes: the wider, the shorter.
+
+    Tiles were measured on keys of 256 bytes; several times as much would not fit into an SM.
+    """
+    tuning = Tuning()
+    by = max(1, head_dim * element_size // 256)
+    return replace(
+        tuning,
+        score_block=max(16, tuning.score_block // by),
+        block=max(16, tuning.block // by),
+    )

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from engine.kernels.decoding.sizes import Sizes, ceil_div
-from engine.kernels.decoding.tuning import Tuning
+from engine.kernels.decoding.tuning import Tuning, fitting
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def allocate(
     At 512K keys of 8 heads, 5 % centroids and a batch of 1 it takes 6 MB; scores grow with the
     batch.
     """
-    s, t = sizes, tuning or Tuning()
+    s, t = sizes, tuning or fitting(sizes.head_dim, dtype.itemsize)
 
     def floats(*shape: int) -> Tensor:
         return torch.empty(shape, dtype=torch.float32, device=device)

@@ -319,7 +319,7 @@ def survey_triton(
         ROWS=max(16, s.rows),
         COUNTS_PAD=power_of_two(work.counts.shape[1]),
         BLOCK=t.score_block,
-        NEAR_BLOCK=min(64, t.near_keys),
+        NEAR_BLOCK=min(t.score_block, t.near_keys),
         STAGES=t.score_stages,
         OVERLAPPED=t.overlapped,
         num_warps=t.score_warps,

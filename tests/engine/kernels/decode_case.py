@@ -135,6 +135,8 @@ class Inputs:
 
 def runs(heads: int, count: int, total: int, seed: int) -> Tensor:
     """Offsets (heads, count + 1) int32 of runs that cover `total`; some are empty."""
+    if count == 0:
+        return torch.zeros(heads, 1, dtype=torch.int32, device=DEVICE)
     generator = torch.Generator().manual_seed(seed)
     cuts = torch.randint(0, total + 1, (heads, count - 1), generator=generator).sort().values
     cuts[:, count // 2 :] = cuts[:, count // 2 :].roll(1, 0)

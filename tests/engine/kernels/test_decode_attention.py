@@ -1,6 +1,7 @@
 """A decode step over a resident document: kernels against the definition, and the definition."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ from engine.kernels.select_runs.reference import select_runs_reference
 from engine.kernels.survey.reference import survey_reference
 from tests.engine import naive
 from tests.engine.kernels.decode_case import SMALL, Case, Inputs
-from tests.engine.kernels.launched import DTYPES, TOLERANCE, guarded_buffers
+from tests.engine.kernels.launched import DEVICE, DTYPES, TOLERANCE, guarded_buffers
 
 pytest.importorskip("triton")
 
@@ -36,6 +37,7 @@ CASES = [
     Case(lengths=(4, 17, 1, 2), aggregation="max", softcap=3.0),
     Case(retrieval=0, streaming=3, clusters=1, tokens=5),
     Case(tokens=1, clusters=3, anchors=1, lengths=(1,), level2=-1e9),
+    Case(tokens=0, clusters=0),  # a document of anchors alone
     Case(anchors=0, streaming=0, head_dim=16, clusters=64, tokens=400),
 ]
 
@@ -153,6 +155,24 @@ def test_a_step_sees_what_the_question_has_become() -> None:
     run_kernels(inputs, work)
     assert_close(work.out, define(inputs).out, rtol=2e-5, atol=2e-5)
     assert not torch.allclose(work.out, before, atol=1e-3)
+
+
+@pytest.mark.skipif(DEVICE != "cuda", reason="captures a CUDA graph")
+def test_a_captured_step_sees_what_the_question_has_become() -> None:
+    inputs = Case(upper=6, lengths=(7, 2)).inputs(torch.bfloat16)
+    work, i = inputs.workspace(), inputs
+    step = partial(decode_attention, i.query, i.layer, i.question, i.thresholds, work, i.scoring)
+    step()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    i.question.keys[:, :, 2:], i.question.values[:, :, 2:] = 0.5, 2.0
+    i.question.lengths.fill_(8)
+    i.query.mul_(-1)
+    graph.replay()
+    expected = define(inputs)
+    assert_close(work.out, expected.out, rtol=3e-2, atol=3e-2)
+    assert_close(work.lse, expected.lse, rtol=1e-3, atol=1e-3)
 
 
 def test_the_definition_is_full_attention_where_everything_is_kept() -> None:
