@@ -70,9 +70,10 @@ def mass_kernel(
     ROWS: tl.constexpr,
     CLUSTERS: tl.constexpr,
 ):
-    """Partial log mass of a tile of rows over one split of the centroids, the last: the near keys.
+    """Partial log mass of a tile of rows over one split of the centroids.
 
-    mass: (kv_heads, splits, rows); near_stride: elements between heads.
+    The last split, which may be short, also takes the near keys. mass: (kv_heads, splits, rows);
+    near_stride: elements between heads.
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     split, head = tl.program_id(1), tl.program_id(2).to(tl.int64)
@@ -289,15 +290,12 @@ class Question:
 
 
 def partial_mass(question: Question, tiles: Tiles) -> Tensor:
-    """Log mass of each row in each split of the centroids, then in the near keys.
-
-    Returns: (kv_heads, splits + 1, rows), base 2.
-    """
+    """Log mass of each row in each split of the centroids (kv_heads, splits, rows), base 2."""
     heads, rows, _ = question.query.shape
     clusters = question.centroids.shape[1]
     row_tiles, cluster_tiles = triton.cdiv(rows, tiles.rows), triton.cdiv(clusters, tiles.clusters)
     per_split = triton.cdiv(cluster_tiles, max(1, tiles.programs // (heads * row_tiles)))
-    mass = question.empty(heads, triton.cdiv(cluster_tiles, per_split) + 1, rows)
+    mass = question.empty(heads, triton.cdiv(cluster_tiles, per_split), rows)
     mass_kernel[row_tiles, mass.shape[1], heads](
         question.query,
         question.centroids,
