@@ -33,7 +33,7 @@ class Tiles:
 @triton.jit
 def scores_of(q, k, SCALE: tl.constexpr, SOFTCAP: tl.constexpr):
     """Scaled, capped dot products, times log2(e)."""
-    scores = tl.dot(q, tl.trans(k)) * (SCALE * 1.4426950408889634)
+    scores = tl.dot(q, tl.trans(k), input_precision="ieee") * (SCALE * 1.4426950408889634)
     if SOFTCAP > 0:  # softcap * tanh(score / softcap)
         capped = 1 - 2 / (tl.exp2(scores * (2 / SOFTCAP)) + 1)
         scores = capped * (SOFTCAP * 1.4426950408889634)
@@ -47,7 +47,7 @@ def fold(scores, v, acc, top, total):
     weights = tl.exp2(scores - higher[:, None])
     shrink = tl.exp2(top - higher)
     total = total * shrink + tl.sum(weights, 1)
-    acc = tl.dot(weights.to(v.dtype), v, acc * shrink[:, None])
+    acc = tl.dot(weights.to(v.dtype), v, acc * shrink[:, None], input_precision="ieee")
     return acc, higher, total
 
 

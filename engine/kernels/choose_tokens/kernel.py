@@ -37,7 +37,7 @@ class Tiles:
 @triton.jit
 def capped_scores(a, b, scale: tl.constexpr, SOFTCAP: tl.constexpr):
     """Scaled, capped dot products of the rows of `a` and of `b`, times log2(e)."""
-    scores = tl.dot(a, tl.trans(b)) * (scale * 1.4426950408889634)
+    scores = tl.dot(a, tl.trans(b), input_precision="ieee") * (scale * 1.4426950408889634)
     if SOFTCAP > 0:  # softcap * tanh(score / softcap)
         capped = 1 - 2 / (tl.exp2(scores * (2 / SOFTCAP)) + 1)
         scores = capped * (SOFTCAP * 1.4426950408889634)
