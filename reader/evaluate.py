@@ -32,6 +32,7 @@ from reader.cells import ARTICLE, OWN, PARAGRAPH, cells
 from reader.data.split import HELD_OUT_BOOKS
 from reader.data.wordings import REFUSAL
 from reader.examiner import (
+    MAX_TOKENS,
     QUESTIONS_A_DOCUMENT,
     QUESTIONS_A_PARAGRAPH,
     Examiner,
@@ -272,6 +273,7 @@ def _about(plan: Plan) -> dict[str, Any]:
         "books": list(HELD_OUT_BOOKS),
         "seed": plan.seed,
         "questions_a_document": QUESTIONS_A_DOCUMENT,
+        "answer_tokens": MAX_TOKENS,
         "rope_theta": plan.theta
         or json.loads((plan.weights / "config.json").read_text())["rope_theta"],
         "device": torch.cuda.get_device_name() if plan.device == "cuda" else "cpu",
