@@ -60,8 +60,8 @@ def reader(
     """Ask the bundled reader what it never saw, and print how often it is right.
 
     Documents are made anew from the seed, out of books, names and articles that training never saw.
-    Answers are decoded greedily and freely. The result is written after each cell; all of them take
-    minutes on a GPU and days on a CPU.
+    Answers are decoded greedily and freely. The result is written after each cell. The whole table
+    wants a GPU; on a CPU, name a cell and a length.
     """
     from reader.evaluate import FOLDER, Plan, choose_device, default_workers
 
