@@ -160,7 +160,7 @@ class LookupConfig:
 
     Attributes:
         levels: 1 for one-level lookup, 2 for hierarchical lookup.
-        aggregation: how the rows of a question vote, see `engine.selection.AGGREGATIONS`.
+        aggregation: how the rows of a question vote, see `score_clusters.AGGREGATIONS`.
     """
 
     levels: int = 1
