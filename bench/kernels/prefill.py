@@ -4,7 +4,7 @@
 
 A step is both passes of the lookup, the list of tokens, exact attention to anchors and listed
 tokens, and the join with the question's own state; it runs in one CUDA graph, and nothing waits
-for for the host. Full attention, of the same run, is spared the anchors, so that it has a round number
+for the host. Full attention, of the same run, is spared the anchors, so that it has a round number
 of keys, for which libraries are fastest. The question's attention to itself is in neither. Sparsity
 is the share of clustered keys, over all heads, that is not read. No figure is given before votes,
 lists and outputs were compared with their references.
