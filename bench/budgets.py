@@ -95,14 +95,16 @@ def main() -> None:
         count=options.documents,
         questions=options.questions,
     )
-    tasks = [Task(sheet, ALL, lookups, (EXACT, *BUDGETS)) for sheet in sheets]
+    alone = () if options.baseline_only else BUDGETS
+    tasks = [Task(sheet, ALL, lookups, (EXACT, *alone)) for sheet in sheets]
     for plan in options.heads:
-        budgets = (*DUAL_BUDGETS, EXACT)
+        budgets = (*options.budgets, EXACT)
         tasks += [Task(sheet, str(plan), lookups[:1], budgets) for sheet in sheets]
     rows: list[Row] = []
     for done, more in enumerate(measure(options, tasks), start=1):
         rows += more
-        write(name, report(options, rows, lookups), options.out)
+        if not options.baseline_only:
+            write(name, report(options, rows, lookups), options.out)
         if any(row.heads != ALL for row in rows):
             write("dual", report_dual(options, rows), options.out)
         print(f"{done} of {len(tasks)} tasks", flush=True)
@@ -293,6 +295,12 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--documents", type=int, default=15)
     parser.add_argument("--questions", type=int, default=20, help="a document")
     parser.add_argument("--heads", type=Path, nargs="*", default=[], help="head plans' files")
+    parser.add_argument(
+        "--budgets", type=float, nargs="+", default=DUAL_BUDGETS, help="to ask for under a plan"
+    )
+    parser.add_argument(
+        "--baseline-only", action="store_true", help="without a plan, answer at `exact` alone"
+    )
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--lookups", choices=("default", "all"), default="default")
