@@ -10,7 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from reader.cells import ARTICLE, HELD_OUT_NAME, PARAGRAPH, cells
+from reader.cells import ARTICLE, HELD_OUT_NAME, PARAGRAPH, PARAPHRASES, cells
 from reader.history import read_log, runs_of
 from reader.report import Row, rows_of, short_length
 from reader.weights import shape_of
@@ -76,7 +76,8 @@ def _of_table(result: dict[str, Any]) -> dict[str, Any]:
         "lengths": widest,
         "at_every_length": everywhere,
         "at_one_length": elsewhere,
-        "held_out": held_out,
+        "held_out": [row for row in held_out if PARAPHRASES not in row.cell],
+        "paraphrased": [row for row in held_out if PARAPHRASES in row.cell],
         "weak": [row for row in rows if row.length and _is_weak(row) and row not in held_out],
         "paragraph": table[PARAGRAPH, 0],
         "article": table[ARTICLE, 0],

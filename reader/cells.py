@@ -9,13 +9,16 @@ from reader.data.facts import Plant
 from reader.data.speech import Voice
 
 PlantMaker = Callable[[Random], Plant]
-# Wordings as in training, names that training never drew; and wordings that it never used either.
+# Wordings as in training, names that training never drew; and wordings that it never used either:
+# composed ones, which call the attribute by its noun, and paraphrases of their own, which do not.
 SEEN = Voice(wordings="train", held_out=True, refusals=0.0, extras=0.0)
-HELD_OUT = replace(SEEN, wordings="held_out")
+HELD_OUT = replace(SEEN, wordings="held_out", own=0.0)
+PARAPHRASED = replace(SEEN, wordings="held_out", own=1.0)
 # Cells of natural questions; their documents are as long as they are.
 PARAGRAPH, ARTICLE = "SQuAD, paragraph alone", "SQuAD, whole article"
 OWN = 0
-HELD_OUT_NAME = "held-out wordings"  # in the names of their cells
+HELD_OUT_NAME = "held-out"  # in the names of cells of wordings that were never trained on
+PARAPHRASES = "paraphrases"
 _ALL_LENGTHS = (4096, 16_384, 32_768, 65_536, 131_072)
 
 
@@ -41,9 +44,8 @@ def cells() -> tuple[Cell, ...]:
         Cell("same attribute", _crowd(2, 8), ("same attribute",), _ALL_LENGTHS),
         Cell("same entity", _portrait(SEEN), ("same entity",), _ALL_LENGTHS),
         Cell("unanswerable", _near_misses, ("unanswerable",), _ALL_LENGTHS),
-        Cell(f"single, {HELD_OUT_NAME}", _single(HELD_OUT), ("single",)),
-        Cell(f"same attribute, {HELD_OUT_NAME}", _crowd(2, 8, HELD_OUT), ("same attribute",)),
-        Cell(f"same entity, {HELD_OUT_NAME}", _portrait(HELD_OUT), ("same entity",)),
+        *_worded(f"{HELD_OUT_NAME} wordings", HELD_OUT),
+        *_worded(f"{HELD_OUT_NAME} {PARAPHRASES}", PARAPHRASED),
         Cell("rules and events", lambda rng: plants.plant_scene(rng, SEEN), ("scene",)),
         Cell("32 rivals", _crowd(33, 33), ("crowd",)),
         Cell("word-pair keys", _shaped(key="word pair"), ("same attribute",)),
@@ -60,6 +62,15 @@ def cells() -> tuple[Cell, ...]:
         Cell("two hop", lambda rng: plants.plant_two_hop(rng, SEEN, 1), ("two hop",)),
         Cell("pass phrase, 1 to 8 words", _pass_phrase(1, 8), ("pass phrase",)),
         Cell("pass phrase, 32 words", _pass_phrase(32, 32), ("pass phrase",)),
+    )
+
+
+def _worded(name: str, voice: Voice) -> tuple[Cell, ...]:
+    """The cells of one fact and of several, in a voice's wordings."""
+    return (
+        Cell(f"single, {name}", _single(voice), ("single",)),
+        Cell(f"same attribute, {name}", _crowd(2, 8, voice), ("same attribute",)),
+        Cell(f"same entity, {name}", _portrait(voice), ("same entity",)),
     )
 
 

@@ -12,17 +12,20 @@ from reader.data.cloze import plant_cloze
 from reader.data.facts import Chunk, Plant, Question
 from reader.data.haystack import Haystack, Ids, Slice, draw_slice
 from reader.data.natural import Article, disguise
-from reader.data.noise import disturb
+from reader.data.noise import blur, disturb
 from reader.data.plants import plant_any
 from reader.data.speech import Voice, say_question
+from reader.data.translation import plant_sentences
 from reader.data.wordings import REFUSAL
 from reader.tokenizer import ANSWER_ID, DOCUMENT_ID, END_ID, QUESTION_ID, without_prefix
 
 _CHARACTERS_A_TOKEN = 3.0
 SCALE = 100  # weights are stored in hundredths
-_ALONE_SHARE = 0.1  # of the sequences: paragraphs without a haystack
+_ALONE_SHARE = 0.15  # of the sequences: paragraphs without a haystack
 _NATURAL_SHARE = 0.5  # of the other sequences: paragraphs in a haystack
-_DISGUISED_SHARE = 0.5  # of the paragraphs
+_DISGUISED_SHARE = 0.7  # of the paragraphs
+_ASKED_SHARE = 0.35  # of the questions that people asked: each too often is learned by heart
+_TRANSLATED_SHARE = 0.8  # of the paragraphs: with questions made of their sentences
 _STRANGE_SHARE = 0.3  # of the questions of another paragraph
 
 
@@ -140,9 +143,10 @@ class Composer:
         budget = rng.uniform(low, high) * length * _CHARACTERS_A_TOKEN
         plants: list[Plant] = []
         if self._sources.articles and rng.random() < _NATURAL_SHARE:
-            plants.append(self._natural(rng.uniform(0.3, 0.95) * budget, rng))
+            share = rng.uniform(0.3, 0.95) if length <= 2048 else rng.uniform(0.15, 0.6)
+            plants.append(self._natural(share * budget, rng))
             budget -= _size(plants[-1])
-        if length >= 1024 and rng.random() < 0.4:
+        if length >= 1024 and rng.random() < 0.5:
             for _ in range(rng.randint(1, 1 + length // 4096)):
                 plants.append(self._cloze(rng.randint(120, max(200, min(900, length // 5))), rng))
                 budget -= _size(plants[-1])
@@ -159,7 +163,10 @@ class Composer:
         )
 
     def _cloze(self, num_tokens: int, rng: Random) -> Plant:
-        return plant_cloze(self._encoder.text(self._stretch(num_tokens, rng).ids), rng, self._voice)
+        """A stretch of a haystack, asked about its sentences, by gaps or by questions."""
+        text = self._encoder.text(self._stretch(num_tokens, rng).ids)
+        plant = plant_cloze if rng.random() < 0.3 else plant_sentences
+        return plant(text, rng, self._voice)
 
     def _natural(self, characters: float, rng: Random) -> Plant:
         """Paragraphs of one article, as many as fit but one at least, and questions of another."""
@@ -168,12 +175,16 @@ class Composer:
         chunks: list[Chunk] = []
         questions: list[Question] = []
         for passage in article.passages[start:]:
-            characters -= len(passage.text) + sum(len(q) + len(a) for q, a in passage.questions)
-            if characters < 0 and chunks:
+            if chunks and len(passage.text) > characters:
                 break
             told = disguise(passage, rng) if rng.random() < _DISGUISED_SHARE else passage
+            asked = [pair for pair in told.questions if pair[0] and rng.random() < _ASKED_SHARE]
+            found = [self._ask_naturally(q, a, rng) for q, a in asked]
+            if rng.random() < _TRANSLATED_SHARE:
+                found += plant_sentences(told.text, rng, self._voice, left_out=0).questions
             chunks.append(Chunk(told.text, is_block=True))
-            questions.extend(self._ask_naturally(q, a, rng) for q, a in told.questions if q)
+            questions += found
+            characters -= _size(Plant((chunks[-1],), tuple(found)))
         strangers = [one for one in self._strangers(article, rng) if rng.random() < _STRANGE_SHARE]
         questions += strangers[: 1 + len(questions) // 8]
         return Plant(tuple(chunks), tuple(questions))
@@ -184,6 +195,8 @@ class Composer:
             text = say_question(text, rng, self._voice)
         elif luck < 0.35:
             text = disturb(text, rng)
+        elif luck < 0.65:
+            text = blur(text, rng)
         return Question(text, answer, "natural")
 
     def _strangers(self, article: Article, rng: Random) -> list[Question]:

@@ -117,7 +117,7 @@ def introduce(entity: Entity, rng: Random) -> str:
 def pronounce(fact: Fact, rng: Random, voice: Voice) -> str:
     """State a fact whose subject was named before."""
     own = patterns_for(fact.attribute.statements, voice.wordings)
-    if own and rng.random() < 0.5:
+    if own and rng.random() < min(0.5, voice.own):
         subject = (
             rng.choice(("this person", "our friend")) if fact.entity.kind == "person" else "it"
         )

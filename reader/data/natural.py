@@ -12,6 +12,8 @@ from reader.data import values
 from reader.data.split import is_held_out
 
 _NAMES = re.compile(r"[A-Z][a-z]{2,}(?: [A-Z][a-z]{2,})*")
+_INSIDE = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}(?: [A-Z][a-z]{2,})*")
+_RENAMED = 0.7  # of the names in the text
 
 
 @dataclass(frozen=True)
@@ -31,16 +33,13 @@ class Article:
 
 
 def disguise(passage: Passage, rng: Random) -> Passage:
-    """Give a passage other numbers, and other names where names are answers.
+    """Give a passage other numbers, and other names where names are answers or stand in sentences.
 
     What was learned by heart no longer answers its questions: they have to be read.
     """
-    words = {
-        word
-        for _, answer in passage.questions
-        if _NAMES.fullmatch(answer)
-        for word in answer.split(" ")
-    }
+    answers = [answer for _, answer in passage.questions if _NAMES.fullmatch(answer)]
+    inside = [name for name in _INSIDE.findall(passage.text) if rng.random() < _RENAMED]
+    words = {word for name in (*answers, *inside) for word in name.split(" ")}
     names = {word: values.surname(rng) for word in sorted(words)}
     numbers: dict[str, str] = {}
     pattern = re.compile("|".join([r"\d+", *(rf"\b{word}\b" for word in names)]))

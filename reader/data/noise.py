@@ -36,6 +36,13 @@ def disturb(text: str, rng: Random) -> str:
     return _slip(text, rng)
 
 
+def blur(text: str, rng: Random) -> str:
+    """Leave out some of the small words and a few of the others, so that no two are alike."""
+    first, *others = text.split(" ")
+    kept = [word for word in others if rng.random() > (0.25 if len(word) < 4 else 0.08)]
+    return " ".join([first, *kept])
+
+
 def _leave_out(text: str, rng: Random) -> str:
     found = list(_GLUE.finditer(text))
     if not found:

@@ -16,6 +16,8 @@ from reader.data.groups import (
     plant_single,
 )
 from reader.data.hops import plant_same_as, plant_two_hop
+from reader.data.legends import plant_legend
+from reader.data.predicates import plant_predicates
 from reader.data.rules import plant_scene
 from reader.data.several import plant_list
 from reader.data.speech import Voice
@@ -23,6 +25,7 @@ from reader.data.tables import plant_table
 from reader.data.wordings import REFUSAL
 
 _SHAPED_VALUES = ("uuid", "hash", "pin", "digits12", "url", "code", "hyphen", "email", "money")
+_LONG_KEYS = ("uuid", "uuid", "hash", "code")
 _Maker = Callable[[Random, Voice, int], Plant]
 
 
@@ -52,7 +55,8 @@ def _portrait(rng: Random, voice: Voice, room: int) -> Plant:
 
 
 def _shaped(rng: Random, voice: Voice, room: int) -> Plant:
-    key = rng.choice(tuple(KEY_SHAPES)) if rng.random() < 0.7 else ""
+    shapes = _LONG_KEYS if rng.random() < 0.35 else tuple(KEY_SHAPES)
+    key = rng.choice(shapes) if rng.random() < 0.75 else ""
     value = rng.choice(_SHAPED_VALUES) if rng.random() < 0.6 else ""
     return plant_shaped(rng, voice, crowd_size(rng, min(40, room // 100)), key, value)
 
@@ -66,19 +70,21 @@ def _two_hop(rng: Random, voice: Voice, room: int) -> Plant:
 
 
 _MIX: tuple[tuple[_Maker, float], ...] = (
-    (lambda rng, voice, _: plant_single(rng, voice), 0.22),
-    (_crowd, 0.12),
-    (_several, 0.04),
+    (lambda rng, voice, _: plant_single(rng, voice), 0.18),
+    (_crowd, 0.1),
+    (_several, 0.05),
     (_portrait, 0.11),
-    (_shaped, 0.08),
+    (_shaped, 0.14),
     (lambda rng, voice, _: plant_near_misses(rng, voice), 0.08),
-    (lambda rng, voice, _: plant_scene(rng, voice), 0.45),
-    (_two_hop, 0.08),
+    (lambda rng, voice, _: plant_scene(rng, voice), 0.25),
+    (lambda rng, voice, _: plant_predicates(rng, voice), 0.4),
+    (lambda rng, voice, _: plant_legend(rng, voice), 0.05),
+    (_two_hop, 0.16),
     (lambda rng, voice, _: plant_same_as(rng, voice), 0.03),
-    (_pass_phrase, 0.06),
-    (lambda rng, voice, _: plant_list(rng, voice), 0.09),
+    (_pass_phrase, 0.05),
+    (lambda rng, voice, _: plant_list(rng, voice, rng.choice((1, 2, 2, 3))), 0.22),
     (lambda rng, voice, _: plant_config(rng, voice), 0.05),
-    (lambda rng, voice, _: plant_chain(rng, voice), 0.09),
+    (lambda rng, voice, _: plant_chain(rng, voice), 0.12),
     (lambda rng, voice, _: plant_table(rng, voice), 0.04),
 )
 
@@ -93,10 +99,12 @@ __all__ = [
     "plant_chain",
     "plant_config",
     "plant_crowd",
+    "plant_legend",
     "plant_list",
     "plant_near_misses",
     "plant_pass_phrase",
     "plant_portrait",
+    "plant_predicates",
     "plant_same_as",
     "plant_scene",
     "plant_shaped",

@@ -31,12 +31,18 @@ def plural(name: str) -> str:
     return head + tail + mark + rest
 
 
-def plant_list(rng: Random, voice: Voice) -> Plant:
-    """Two to four values of one attribute: in a sentence, one by one, apart, or as lines."""
+def plant_list(rng: Random, voice: Voice, least: int = 2) -> Plant:
+    """Two to four values of one attribute: in a sentence, one by one, apart, or as lines.
+
+    The answer joins them as the sentence does, or by commas alone.
+
+    Args:
+        least: how many values there are at least; one is stated by a sentence of its own.
+    """
     entity = draw_entity(draw_kind(rng), rng, held_out=voice.held_out)
     attribute = made_attribute(rng, voice.lexicon)
     drawn: list[str] = []
-    while len(drawn) < 2 or (len(drawn) < 4 and rng.random() < 0.6):
+    while len(drawn) < least or (len(drawn) < 4 and rng.random() < 0.6):
         value = values.draw(attribute.value, rng, held_out=voice.held_out)
         if value in drawn:  # a kind of few values: take one of many
             attribute = attribute_of("code", rng, voice.lexicon)
@@ -44,11 +50,13 @@ def plant_list(rng: Random, voice: Voice) -> Plant:
             continue
         drawn.append(value)
     facts = [Fact(entity, attribute, value) for value in drawn]
-    chunks = rng.choices((_together, _one_by_one, _apart, _as_lines), (4, 2, 2, 2))[0](
-        facts, rng, voice
+    tell = rng.choices((_together, _one_by_one, _apart, _as_lines), (4, 2, 2, 2))[0]
+    tell = tell if len(drawn) > 1 else _apart
+    answer = join_words(drawn) if tell is _together else ", ".join(drawn)
+    questions = tuple(
+        Question(_ask_for_all(facts, rng, voice), answer, "list") for _ in range(rng.randint(1, 2))
     )
-    questions = tuple(_ask_for_all(facts, rng, voice) for _ in range(rng.randint(1, 2)))
-    return Plant(chunks, questions, claim(entity.name))
+    return Plant(tell(facts, rng, voice), questions, claim(entity.name))
 
 
 def _together(facts: list[Fact], rng: Random, voice: Voice) -> tuple[Chunk, ...]:
@@ -98,16 +106,14 @@ def _slots(facts: list[Fact], value: str) -> dict[str, str]:
     }
 
 
-def _ask_for_all(facts: list[Fact], rng: Random, voice: Voice) -> Question:
+def _ask_for_all(facts: list[Fact], rng: Random, voice: Voice) -> str:
     if rng.random() < 0.4:
         pattern = choose(wordings.LIST_QUESTIONS, rng, voice)
     else:
         phrase = choose(wordings.LIST_PHRASES, rng, voice)
         frame = choose(wordings.LIST_FRAMES, rng, voice)
         pattern = frame.replace("{NP}", phrase)
-    answer = join_words([fact.value for fact in facts])
-    text = expand(pattern, rng, _slots(facts, answer))
-    return Question(say_question(text, rng, voice), answer, "list")
+    return say_question(expand(pattern, rng, _slots(facts, "")), rng, voice)
 
 
 def ask_for_several(facts: list[Fact], count: int, rng: Random, voice: Voice) -> Question:

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from reader.data import frames, wordings
+from reader.data import frames, values, wordings, words
 from reader.data.attributes import Attribute
 from reader.data.entities import Entity
 from reader.data.noise import disturb
 from reader.data.split import patterns_for
 from reader.data.template import capitalise, expand, lower_first
+from reader.data.verbs import verb_of
 
 _VOWEL = re.compile(r"\ba (?=[aeio])")
 
@@ -44,14 +45,35 @@ def speak_statement(
     """State that the entity's attribute has this value: one sentence or note."""
     name = rng.choice(attribute.names)
     pattern = own_pattern(attribute.statements, rng, voice) or _statement(attribute, rng, voice)
-    text = expand(pattern, rng, {"E": entity.name, "A": name, "V": value})
+    slots = {"E": entity.name, "A": name, "V": value}
+    if "{W}" in pattern:
+        slots["W"] = _other_value(attribute, value, rng, voice)
+    if pattern in frames.VERB_STATEMENTS:
+        verb = verb_of(rng.choice(words.ACTIONS))
+        slots |= {"base": verb.base, "s": verb.third, "ed": verb.past, "pp": verb.participle}
+    text = expand(pattern, rng, slots)
     if entity.kind == "person":
         text = text.replace(" its ", " the ")
     return say_sentence(text, rng, voice)
 
 
+def _other_value(attribute: Attribute, value: str, rng: Random, voice: Voice) -> str:
+    """Another value, neither part of the right one nor it of this one."""
+    for _ in range(20):
+        other = values.draw(attribute.value, rng, held_out=voice.held_out)
+        if other.lower() not in value.lower() and value.lower() not in other.lower():
+            return other
+    return "something else"
+
+
 def _statement(attribute: Attribute, rng: Random, voice: Voice) -> str:
     luck = rng.random()
+    if luck < 0.08:
+        return choose(frames.CONTRASTS, rng, voice)
+    if luck < 0.16:
+        return choose(frames.NEGATIVE_STATEMENTS, rng, voice)
+    if luck < 0.22:
+        return choose(frames.VERB_STATEMENTS, rng, voice)
     if luck < 0.4:
         return choose(wordings.STATEMENTS, rng, voice)
     if luck < 0.6:

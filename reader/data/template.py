@@ -35,7 +35,8 @@ def slots_of(template: str) -> frozenset[str]:
     return frozenset(_SLOT.findall(template))
 
 
-def _words_of(text: str) -> frozenset[str]:
+def words_of(text: str) -> frozenset[str]:
+    """The words of a list with spaces between them."""
     return frozenset(text.split())
 
 
@@ -51,7 +52,7 @@ def lower_first(text: str) -> str:
     return text[:1].lower() + text[1:] if is_plain else text
 
 
-_SENTENCE_WORDS = _words_of(
+_SENTENCE_WORDS = words_of(
     """
     the a an what who whom whose when where which how at in on by for from to of under with is
     are was were does do did can could give tell state name find please within until after as it

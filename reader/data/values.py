@@ -219,9 +219,9 @@ def url(rng: Random) -> str:
 
 def phrase(rng: Random) -> str:
     """A thing described in words."""
-    return f"{rng.choice(('a', 'the', 'one', 'two'))} {_noun(rng, words.THINGS)}".replace(
-        "a a", "an a"
-    )
+    noun = _noun(rng, words.THINGS)
+    article = "an" if noun[0] in "aeio" else "a"
+    return f"{rng.choice((article, 'the', 'one', 'two'))} {noun}"
 
 
 def damaged(rng: Random) -> str:

@@ -226,7 +226,10 @@ CAUSES = _phrases(
 UNITS = _phrases(
     """metres, kilometres, miles, feet, inches, centimetres, millimetres, kilograms, grams, tonnes,
     pounds, ounces, litres, gallons, barrels, degrees, watts, kilowatts, volts, hectares, acres,
-    knots, square metres, cubic metres, bushels, kg, km, cm, mm, kW, MB, GB, ms, Hz, pages, seats"""
+    knots, square metres, cubic metres, bushels, kg, km, cm, mm, kW, MB, GB, ms, Hz, pages, seats,
+    amperes, ohms, decibels, joules, calories, lumens, carats, yards, furlongs, fathoms, pints, quarts,
+    drops, spoonfuls, sheets, lines, grains, foot-pounds, watt-hours, man-days, light-years, °C, °F, bar,
+    psi, rpm, dB, kPa, ml, mg, tons, hundredweight, dozen, crates, loads, turns per minute"""
 )
 TIME_UNITS = _phrases(
     """seconds, minutes, hours, days, working days, weeks, months, years, calendar days, nights"""
@@ -309,4 +312,29 @@ INCIDENTS = _phrases(
     mice, near misses, noise, nosebleeds, paper jams, power failures, puddles, rats, rockfalls,
     robberies, scams, short circuits, shortages, smells, smoke, stoppages, strange noises, thefts,
     threats, vandalism, water leaks, wasp nests, wet floors"""
+)
+ACTIONS = _split(
+    """adjust air align assemble beat bend blow brush build burn calibrate carry catch change
+    charge check clean clear close coat collect connect cool copy count cover crush cut dig
+    dip draw drain drill dry dust empty examine feed fetch file fill filter find fix flush
+    fold free freeze grease grind guard hang heat hide hire hoist inspect invite iron keep
+    label lay lead lend level lift light load lock lower lubricate mark measure mix mount move
+    nail number oil open order pack paint polish pour press print protect pull push raise
+    record release remove repair replace rinse rotate rub scrape scrub screen seal search
+    secure send serve set shake share sharpen shift ship show sift slide smooth soak sort
+    spray spread stack stamp steam steer sterilise stir stop store stretch sweep swing switch
+    test throw tie tighten trim turn wash watch water wax weigh weld wind wipe wrap"""
+)
+STUFFS = _split(
+    """acid alcohol ash bleach brine cement chalk cider cream flour fuel gas glue gravel
+    grease ink lacquer lime lotion lye milk mortar oil ointment paint paste pitch plaster
+    polish powder resin rope salt sand sauce sealant soap solvent starch syrup tape tar
+    thinner thread tonic twine varnish vinegar water wax wire wool yarn"""
+)
+MEANS = _phrases(
+    """bare hands, a blunt knife, a brush, a chisel, a clean sponge, a crowbar, a damp cloth,
+    cold water, a dry rag, a file, a flat iron, a fork, hot steam, a long pole, a magnet, a
+    mallet, melted butter, a paddle, a pair of tongs, pliers, a rake, a ruler, sandpaper,
+    scissors, a screwdriver, a shovel, soft soap, a soft brush, a spanner, a stiff broom, a
+    thin wire, tweezers, a wet towel, a wooden spoon"""
 )

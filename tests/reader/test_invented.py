@@ -68,7 +68,7 @@ def training_patterns() -> list[tuple[str, re.Pattern[str]]]:
         *wordings.LIST_QUESTIONS, *wordings.LIST_STATEMENTS, *wordings.SAME_AS_STATEMENTS,
         *wordings.SEVERAL_KEYS_QUESTIONS, *wordings.SEVERAL_ATTRIBUTES_QUESTIONS,
         *wordings.FIRST_OF_MANY, *wordings.NEXT_OF_MANY, *frames.SUBJECT_QUESTIONS,
-        *frames.SUBJECT_STATEMENTS, *LINE_QUESTIONS,
+        *frames.SUBJECT_STATEMENTS, *frames.CONTRASTS, *frames.NEGATIVE_STATEMENTS, *LINE_QUESTIONS,
     ]  # fmt: skip
     found += composed(frames.QUESTION_FRAMES, frames.NOUN_PHRASES)
     found += composed(frames.PREDICATES, frames.NOUN_PHRASES)

@@ -5,15 +5,21 @@ from random import Random
 import pytest
 
 from reader.data import frames, plants
+from reader.data.circumstances import CIRCUMSTANCES
 from reader.data.cloze import plant_cloze
 from reader.data.entities import KEY_SHAPES, draw_entity, draw_key, draw_rival
+from reader.data.legends import plant_legend
 from reader.data.natural import Passage, disguise
+from reader.data.noise import blur
 from reader.data.plants import REFUSAL, plant_any
+from reader.data.predicates import plant_predicates
 from reader.data.scenes import scenes
 from reader.data.speech import Voice, frame_question
 from reader.data.split import is_held_out, patterns_for
 from reader.data.template import expand, slots_of
+from reader.data.translation import ask_about, plant_sentences, split_sentences
 from reader.data.values import VALUE_KINDS, draw
+from reader.data.verbs import base_of_past, verb_of
 from reader.data.wordings import QUESTIONS, STATEMENTS
 
 # answers put together from several places
@@ -171,3 +177,97 @@ def test_values_are_one_line_without_blanks_around(kind):
 def test_a_template_refuses_a_missing_slot():
     with pytest.raises(KeyError):
         expand("the {A} of {E}", Random(0), {"A": "age"})
+
+
+PARAGRAPH = (
+    "The mill at Aldbrook was built in 1848 by Hester Vane. It burned twelve tons of coal a day, "
+    "and the smoke could be seen from the harbour. After the war, the owners moved all machines to the "
+    "island of Sarn, because the water there was cleaner. Nobody has lived in the mill since."
+)
+
+
+def text_of(plant):
+    return "\n".join(chunk.text for chunk in plant.chunks).lower()
+
+
+@pytest.mark.parametrize("make", [plant_predicates, plant_legend])
+def test_what_clauses_and_legends_ask_for_stands_in_them(make):
+    rng = Random(6)
+    for _ in range(200):
+        plant = make(rng, Voice(refusals=0.0))
+        assert plant.questions
+        assert all(question.answer.lower() in text_of(plant) for question in plant.questions)
+
+
+def test_every_circumstance_holds_its_answer():
+    rng = Random(7)
+    for make in CIRCUMSTANCES.values():
+        for _ in range(50):
+            drawn = make(rng, Voice())
+            assert drawn.answer in drawn.text
+            assert drawn.asked
+
+
+def test_one_clause_is_said_and_asked_in_many_ways():
+    rng = Random(8)
+    plants_made = [plant_predicates(rng, Voice()) for _ in range(300)]
+    openings = {
+        question.text.split(" ")[0] for plant in plants_made for question in plant.questions
+    }
+    assert len(openings) > 40
+
+
+def test_a_question_of_a_sentence_asks_for_a_span_that_it_does_not_name():
+    rng, voice = Random(9), Voice()
+    found = [ask_about(sentence, rng, voice) for sentence in split_sentences(PARAGRAPH) * 60]
+    pairs = [pair for pair in found if pair]
+    assert {"Hester Vane", "1848"} <= {answer for _, answer in pairs}
+    assert all(answer in PARAGRAPH for _, answer in pairs)
+    assert not any("Hester Vane" in text for text, answer in pairs if answer == "Hester Vane")
+    assert any(text.startswith("By whom was the mill at Aldbrook built") for text, _ in pairs)
+
+
+def test_a_sentence_that_is_left_out_is_asked_about_in_vain():
+    plant = plant_sentences(PARAGRAPH, Random(10), Voice(refusals=1.0), left_out=1.0)
+    assert text_of(plant) == ""
+    assert {question.answer for question in plant.questions} == {REFUSAL}
+
+
+def test_blurred_questions_differ_and_keep_their_first_word():
+    rng, text = Random(11), "When did the owners of the old mill move all of their machines?"
+    blurred = {blur(text, rng) for _ in range(40)}
+    assert len(blurred) > 20
+    assert {one.split(" ")[0] for one in blurred} == {"When"}
+
+
+@pytest.mark.parametrize(
+    ("base", "past"),
+    [
+        ("stop", "stopped"),
+        ("carry", "carried"),
+        ("change", "changed"),
+        ("open", "opened"),
+        ("go", "went"),
+    ],
+)
+def test_a_past_tense_leads_back_to_its_verb(base, past):
+    assert verb_of(base).past == past
+    assert base_of_past(past) == base
+
+
+def test_a_contrast_names_the_wrong_value_but_asks_for_the_right_one():
+    rng, voice = Random(12), Voice(own=0.0, refusals=0.0, extras=0.0)
+    made = [plants.plant_single(rng, voice) for _ in range(600)]
+    contrasted = [plant for plant in made if " rather than " in text_of(plant)]
+    assert contrasted
+    for plant in contrasted:
+        wrong = text_of(plant).split(" rather than ")[1]
+        assert plant.questions[0].answer.lower() not in wrong
+
+
+def test_a_list_is_joined_as_its_sentence_is_or_by_commas():
+    rng = Random(13)
+    for _ in range(100):
+        plant = plants.plant_list(rng, Voice())
+        text, answer = text_of(plant), plant.questions[0].answer.lower()
+        assert answer in text or all(value in text for value in answer.split(", "))
