@@ -1,5 +1,6 @@
 """Answering: the question's prefill, then one token after the other."""
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,15 +10,20 @@ from torch import Tensor
 
 from common.errors import Cancelled, EmptyQuestion, QuestionTooLong
 from engine.attention import forward
+from engine.curve import Thresholds
+from engine.decoders import Decoding, on_gpu
 from engine.document import DocumentCache
 from engine.evidence import AttentionMass, Evidence, find_evidence
 from engine.governor import Governor
+from engine.listing import Listing, why_not_listed
 from engine.meter import Meter
 from engine.model import LoadedModel
 from engine.pieces import PieceDecoder
 from engine.question import QuestionState
-from engine.reach import Everything, LookedUp
+from engine.reach import Everything, LookedUp, Reach
 from engine.sampling import Sampler, Sampling
+
+log = logging.getLogger("lectern.decoding")
 
 
 @dataclass(frozen=True)
@@ -100,22 +106,26 @@ def answer(
     pieces = PieceDecoder(model.tokenizer)
     marks: dict[str, float] = {}
     finish, fresh = "length", ids
-    while True:
-        if cancelled():
-            raise Cancelled("The caller went away.")
-        logits = forward(model.model, fresh, state.position, state)[-1]
-        marks.setdefault("question_prefill", _since(started))
-        token = sampler.next_token(ids, logits)
-        marks.setdefault("first_token", _since(started))
-        if token in model.eos_ids:
-            finish = "stop"
-            break
-        fresh = torch.tensor([token], device=model.device)
-        ids = torch.cat((ids, fresh))
-        if text := pieces.push(token):
-            yield Piece(text)
-        if len(ids) - num_asked >= limit:
-            break
+    with Decoding(model.decoders, model.model, state, num_asked + limit) as decoding:
+        while True:
+            if cancelled():
+                raise Cancelled("The caller went away.")
+            if fresh is ids:
+                logits = forward(model.model, ids, state.position, state)[-1]
+            else:
+                logits = decoding.logits(fresh)
+            marks.setdefault("question_prefill", _since(started))
+            token = sampler.next_token(ids, logits)
+            marks.setdefault("first_token", _since(started))
+            if token in model.eos_ids:
+                finish = "stop"
+                break
+            fresh = torch.tensor([token], device=model.device)
+            ids = torch.cat((ids, fresh))
+            if text := pieces.push(token):
+                yield Piece(text)
+            if len(ids) - num_asked >= limit:
+                break
     if rest := pieces.flush():
         yield Piece(rest)
     marks["decode"] = _since(started) - marks["first_token"]
@@ -162,10 +172,20 @@ def open_question(
     if budget >= 1.0:
         return QuestionState(document, Everything(), Everything(), mass)
     meter = Meter()
-    thresholds = document.curves.prefill.at(budget)
-    prefill = LookedUp(thresholds, document.lookup) if thresholds else Everything()
+    prefill = _look_up(document, document.curves.prefill.at(budget))
     decode = Governor(document.curves.decode, budget, document.lookup, meter)
     return QuestionState(document, prefill, decode, mass, meter)
+
+
+def _look_up(document: DocumentCache, thresholds: Thresholds | None) -> Reach:
+    """How far a question's prefill reaches; thresholds None reach everything."""
+    if thresholds is None:
+        return Everything()
+    if on_gpu(document):
+        if (reason := why_not_listed(document)) is None:
+            return Listing(thresholds, document.lookup)
+        log.info("the question's prefill goes without kernels: %s", reason)
+    return LookedUp(thresholds, document.lookup)
 
 
 def report_budget(state: QuestionState, requested: float, applied: float) -> BudgetReport:

@@ -107,13 +107,15 @@ def lectern_attention(
 
 @torch.inference_mode()
 def forward(
-    model: nn.Module, ids: Tensor, start: int, state: AttentionState, *, keep: int = 1
+    model: nn.Module, ids: Tensor, start: int | Tensor, state: AttentionState, *, keep: int = 1
 ) -> Tensor:
     """Run `ids` (tokens,) at positions start, start + 1, ... through the model.
 
+    Args:
+        start: as a tensor (1,) it may change while nobody on the host knows.
     Returns: logits (keep, vocabulary) of the last `keep` tokens, fp32.
     """
-    positions = torch.arange(start, start + len(ids), device=ids.device)
+    positions = torch.arange(len(ids), device=ids.device) + start
     output = model(
         input_ids=ids[None],
         position_ids=positions[None],

@@ -7,8 +7,9 @@ from torch import Tensor
 
 from engine.document import DocumentCache, LayerCache
 from engine.kernels.attend_keys import attention_weights
+from engine.kernels.note_weights import note_weights
 from engine.reach import gather
-from engine.selection import Lookup, Selection
+from engine.selection import ListedTokens, Lookup, Selection
 from engine.sentences import sentence_spans
 
 MAX_QUOTE_CHARS = 400
@@ -44,7 +45,11 @@ class AttentionMass:
         self._num_sinks = num_sinks
 
     def add(
-        self, lookup: Lookup, layer: LayerCache, selection: Selection | None, lse: Tensor
+        self,
+        lookup: Lookup,
+        layer: LayerCache,
+        selection: Selection | ListedTokens | None,
+        lse: Tensor,
     ) -> None:
         """Add what the last token of this pass attends to in one layer.
 
@@ -62,6 +67,19 @@ class AttentionMass:
         )
         if selection is None:
             self._spread(last, layer.keys, layer.positions)
+            return
+        if isinstance(selection, ListedTokens):
+            note_weights(
+                self._mass,
+                last.rows.contiguous(),
+                last.extra_lse.contiguous(),
+                layer.keys,
+                layer.positions,
+                selection.listed,
+                num_anchors=layer.num_anchors,
+                scale=last.scale,
+                softcap=last.softcap,
+            )
             return
         anchors = slice(0, layer.num_anchors)
         self._spread(last, layer.keys[:, anchors], layer.positions[:, anchors])
@@ -83,6 +101,10 @@ class AttentionMass:
         """Add attention weights (kv_heads, rows, keys) on keys at positions (kv_heads, keys)."""
         squares = weights.square().sum(dim=1)  # (kv_heads, keys)
         self._mass.index_add_(0, positions.flatten().long(), squares.flatten())
+
+    def add_places(self, mass: Tensor) -> None:
+        """Add mass that was noted by place in the document (tokens,)."""
+        self._mass += mass
 
     def on_tokens(self) -> Tensor:
         """The mass of each document token (tokens,) on the CPU; sinks count nothing."""

@@ -1,6 +1,6 @@
 """Keeping decoding to its budget: each pass aims at what the passes before it left over."""
 
-from engine.curve import BudgetCurve
+from engine.curve import BudgetCurve, Thresholds
 from engine.document import LayerCache, LookupConfig
 from engine.meter import Meter
 from engine.reach import Everything, LookedUp, Reach, Reached
@@ -35,10 +35,14 @@ class Governor:
     def attend(self, lookup: Lookup, layer: LayerCache) -> Reached:
         """Attend to what this pass may load; a new pass takes a new aim."""
         while len(self._aims) < self._meter.num_passes - 1:
-            self._aims.append(self._aim())
-            thresholds = self._curve.at(self._aims[-1])
+            thresholds = self.next_thresholds()
             self._reach = LookedUp(thresholds, self._config) if thresholds else Everything()
         return self._reach.attend(lookup, layer)
+
+    def next_thresholds(self) -> Thresholds | None:
+        """Take a new aim, before a pass; None asks for everything."""
+        self._aims.append(self._aim())
+        return self._curve.at(self._aims[-1])
 
     def _aim(self) -> float:
         """What to ask the curve for, so that the mean over the decoding passes meets the budget."""

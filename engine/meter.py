@@ -2,18 +2,21 @@
 
 from dataclasses import dataclass, field
 
+from torch import Tensor
+
 from engine.document import LayerCache
-from engine.selection import Selection
+from engine.selection import ListedTokens, Selection
 
 
 @dataclass
 class Meter:
     """Bytes read by the forward passes of one question, beside what full attention would read.
 
-    The first pass is the question's prefill, each later one a decoding step.
+    The first pass is the question's prefill, each later one a decoding step. What was counted on a
+    GPU stays there until somebody asks for it.
     """
 
-    read: list[int] = field(default_factory=list)
+    read: list[int | Tensor] = field(default_factory=list)
     full: list[int] = field(default_factory=list)
 
     def begin_pass(self) -> None:
@@ -21,9 +24,15 @@ class Meter:
         self.read.append(0)
         self.full.append(0)
 
-    def count(self, layer: LayerCache, selection: Selection | None) -> None:
+    def add_pass(self, read: int | Tensor, full: int) -> None:
+        """Add a whole forward pass, in bytes."""
+        self.read.append(read)
+        self.full.append(full)
+
+    def count(self, layer: LayerCache, selection: Selection | ListedTokens | None) -> None:
         """Add one layer's reads to the open pass; `selection` None means everything kept."""
         vector = layer.keys.shape[2] * layer.keys.element_size()
+        clustered: int | Tensor
         if selection is None:
             clustered = 2 * layer.num_retrieval * (layer.num_tokens - layer.num_anchors)
         else:
@@ -39,9 +48,15 @@ class Meter:
     @property
     def bytes_read(self) -> int:
         """Bytes of document cache read in all passes."""
-        return sum(self.read)
+        return sum(self._settled())
 
     def share(self, start: int = 0, end: int | None = None) -> float:
         """Bytes read over full attention's bytes, in passes start to end; 0.0 for none."""
         full = sum(self.full[start:end])
-        return sum(self.read[start:end]) / full if full else 0.0
+        return sum(self._settled()[start:end]) / full if full else 0.0
+
+    def _settled(self) -> list[int]:
+        """What was read, waiting once for what is still being counted."""
+        settled = [int(amount) for amount in self.read]
+        self.read = list(settled)
+        return settled

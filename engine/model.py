@@ -14,6 +14,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from common.errors import UnsupportedModel
 from engine.adapters.base import find_adapter
 from engine.attention import NAME, register
+from engine.decoders import DecodeConfig, Decoders
 from engine.fingerprint import model_fingerprint, weights_fingerprint
 from engine.head_order import order_heads
 from engine.plan import ALL, HeadPlan, plan_all
@@ -35,6 +36,7 @@ class LoadedModel:
         eos_ids: tokens that end an answer.
         fingerprint: identifies configuration, tokenizer, weights and dtype.
         plan: which KV heads are retrieval heads; in every layer they were brought to the front.
+        decoders: decode steps of the documents that are resident on a GPU.
         weights: identifies the same but for the dtype: what a head plan belongs to.
     """
 
@@ -49,11 +51,17 @@ class LoadedModel:
     device: torch.device
     dtype: torch.dtype
     plan: HeadPlan
+    decoders: Decoders
     weights: str = ""
 
 
 def load_model(
-    path: str, *, device: str = "auto", dtype: str = "auto", heads: str = DEFAULT_PLAN
+    path: str,
+    *,
+    device: str = "auto",
+    dtype: str = "auto",
+    heads: str = DEFAULT_PLAN,
+    decoding: DecodeConfig | None = None,
 ) -> LoadedModel:
     """Load a model folder (or an id that is in the local Hugging Face cache, or can be fetched).
 
@@ -62,6 +70,7 @@ def load_model(
         dtype: "float32", "bfloat16", "float16" or "auto" (float32 on CPU, bfloat16 on GPU).
         heads: a head plan's file, "all" for retrieval heads alone, or "default" for the plan in the
             model's folder, if there is one.
+        decoding: how tokens are decoded on a GPU.
     Raises: UnsupportedModel with a sentence that says why, if it cannot be served exactly;
         HeadPlanRejected if the head plan is none or another model's.
     """
@@ -79,6 +88,7 @@ def load_model(
         fingerprint=model_fingerprint(weights, str(kind).removeprefix("torch.")),
         weights=weights,
         plan=_read_plan(heads, folder),
+        decoding=decoding,
     )
 
 
@@ -90,11 +100,13 @@ def assemble(
     fingerprint: str,
     weights: str = "",
     plan: HeadPlan | None = None,
+    decoding: DecodeConfig | None = None,
 ) -> LoadedModel:
     """Probe a model that is in memory already and bind it to its tokenizer.
 
     Args:
         plan: None for retrieval heads alone. Its order of heads is brought into the weights.
+        decoding: how tokens are decoded on a GPU.
     Raises: UnsupportedModel and HeadPlanRejected as `load_model`.
     """
     refuse_unsupported(model.config)
@@ -124,6 +136,7 @@ def assemble(
         device=weight.device,
         dtype=weight.dtype,
         plan=plan,
+        decoders=Decoders(model, spec, decoding or DecodeConfig()),
         weights=weights,
     )
 

@@ -1,6 +1,7 @@
 """The attention state of one question against one document."""
 
 import math
+from collections.abc import Iterator
 from functools import partial
 
 import torch
@@ -39,8 +40,9 @@ class QuestionState:
     ) -> None:
         self.document = document
         self.meter = meter or Meter()
-        self._reach = (prefill, decode)
-        self._mass = mass
+        self.mass = mass
+        self.decode = decode
+        self._prefill = prefill
         self._keys: list[Tensor] = []
         self._values: list[Tensor] = []
 
@@ -48,6 +50,10 @@ class QuestionState:
     def position(self) -> int:
         """The position of the next token."""
         return self.document.num_tokens + (self._keys[0].shape[1] if self._keys else 0)
+
+    def held(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """By layer the question's own keys and values (kv_heads, tokens, head_dim)."""
+        return zip(self._keys, self._values, strict=True)
 
     def attend(self, call: AttentionCall) -> Tensor:
         """Attend to document and question; causality and windows are decided here."""
@@ -65,7 +71,7 @@ class QuestionState:
         outs: list[Tensor] = []
         if split > 0:
             own = State(question.out[:split], question.lse[:split])
-            reach = self._reach[0 if first_pass else 1]
+            reach = self._prefill if first_pass else self.decode
             state, selection = self._attend_retrieval(call, rows[:split], own, layer, reach)
             outs.append(state.out)
         if layer.streaming is not None:
@@ -86,8 +92,8 @@ class QuestionState:
         if layer.has_clusters:
             reached = reach.attend(lookup, layer)
             found = Reached(merge_states(around, reached.state), reached.selection)
-        if self._mass is not None and layer.window is None:
-            self._mass.add(lookup, layer, found.selection, found.state.lse)
+        if self.mass is not None and layer.window is None:
+            self.mass.add(lookup, layer, found.selection, found.state.lse)
         return found
 
     def _attend_scoped(self, call: AttentionCall, slopes: Tensor, layer: LayerCache) -> Tensor:
@@ -108,11 +114,11 @@ class QuestionState:
             near = attend(keys=keys[heads], values=values[heads], held=own)
             state = merge_states(near, attend(keys=part.keys, values=part.values, held=held))
             out[heads] = state.out
-            if self._mass is not None and len(held) == layer.num_tokens:
+            if self.mass is not None and len(held) == layer.num_tokens:
                 last, lse = call.query[heads, -1:], state.lse[:, -1:]
                 bias = linear_bias(slopes[heads], asked[-1:], held)
                 weights = attention_weights(last, part.keys, lse, scale=call.scale, bias=bias)
-                self._mass.add_weights(weights, held.expand(len(heads), -1))
+                self.mass.add_weights(weights, held.expand(len(heads), -1))
         return out
 
     def _append(self, call: AttentionCall) -> None:

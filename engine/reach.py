@@ -11,7 +11,7 @@ from engine.document import LayerCache, LookupConfig
 from engine.kernels.attend_causal import attend_all
 from engine.kernels.attend_keys import attend_keys
 from engine.kernels.state import State
-from engine.selection import Lookup, Selection, select
+from engine.selection import ListedTokens, Lookup, Selection, select
 
 
 class Reached(NamedTuple):
@@ -23,7 +23,7 @@ class Reached(NamedTuple):
     """
 
     state: State
-    selection: Selection | None
+    selection: Selection | ListedTokens | None
 
 
 class Reach(Protocol):

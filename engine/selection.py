@@ -8,6 +8,7 @@ from torch import Tensor
 from engine.curve import Thresholds
 from engine.document import LayerCache, LookupConfig
 from engine.kernels.attend_keys.reference import scores_reference
+from engine.kernels.note_weights import Listed
 from engine.kernels.score_clusters import aggregate, log_cluster_scores
 
 
@@ -27,6 +28,24 @@ class Selection:
     def num_tokens(self) -> int:
         """Chosen tokens over all heads."""
         return sum(len(chosen) for chosen in self.tokens)
+
+
+@dataclass(frozen=True)
+class ListedTokens:
+    """What a lookup found, as a `Selection`, but on the device.
+
+    Attributes:
+        listed: clustered tokens of each head.
+        centroids_read: centroids that were read to find them, over all heads.
+    """
+
+    listed: Listed
+    centroids_read: int
+
+    @property
+    def num_tokens(self) -> Tensor:
+        """Chosen tokens over all heads, a number that is still on the device."""
+        return self.listed.counts.sum()
 
 
 @dataclass(frozen=True)

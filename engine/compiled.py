@@ -1,0 +1,42 @@
+"""A model whose decoder layers are compiled, beside the one whose weights it shares."""
+
+import copy
+
+import torch
+from torch import nn
+from transformers import AttentionInterface
+
+from common.errors import UnsupportedModel
+from engine.attention import NAME, lectern_attention
+
+
+def compile_layers(model: nn.Module, num_layers: int) -> nn.Module:
+    """The model with its decoder layers compiled one by one, which all take the same code.
+
+    What a layer does around attention, norms, RoPE, activations and residuals, becomes a few
+    kernels instead of about forty. Attention itself stays as it is. The given model is unchanged:
+    only its weights and buffers are shared, so passes of many tokens are not compiled.
+
+    Raises: UnsupportedModel if it has no one list of `num_layers` layers.
+    """
+    aside = torch.compiler.disable(lectern_attention)  # type: ignore[no-untyped-call]
+    AttentionInterface.register(NAME, aside)
+    twin = _twin(model)
+    lists = [
+        module
+        for module in twin.modules()
+        if isinstance(module, nn.ModuleList) and len(module) == num_layers
+    ]
+    if len(lists) != 1:
+        raise UnsupportedModel(f"The model has {len(lists)} lists of {num_layers} layers, not one.")
+    for layer in lists[0]:
+        layer.compile(dynamic=False)
+    return twin
+
+
+def _twin(module: nn.Module) -> nn.Module:
+    """The same modules anew, over the same weights and buffers."""
+    twin = copy.copy(module)
+    children = {name: child and _twin(child) for name, child in module._modules.items()}
+    object.__setattr__(twin, "_modules", children)
+    return twin

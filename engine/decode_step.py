@@ -1,0 +1,256 @@
+"""One decoding pass over a resident document, at fixed addresses: it can be a CUDA graph."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from common.errors import UnsupportedModel
+from engine.attention import AttentionCall, forward
+from engine.curve import Thresholds
+from engine.document import DocumentCache, LayerCache
+from engine.kernels.decode_attention import decode_attention, supports
+from engine.kernels.decoding import (
+    QuestionKeys,
+    ResidentLayer,
+    Scoring,
+    Sizes,
+    Workspace,
+    allocate,
+    sizes_of,
+)
+from engine.kernels.note_weights import Listed, note_weights
+from engine.meter import Meter
+from engine.question import QuestionState
+from engine.resident import resident_layer
+from engine.spec import ModelSpec
+
+NO_THRESHOLD = -1e30  # keeps every cluster that holds a token
+WARM_UPS = 2  # passes in which kernels are compiled and libraries choose theirs
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """What one layer's part of a pass reads and writes."""
+
+    resident: ResidentLayer
+    question: QuestionKeys
+    work: Workspace
+    scoring: Scoring
+    positions: Tensor
+
+
+class DecodeStep:
+    """A pass of one token over one document, for one question at a time; an `AttentionState`.
+
+    Nothing in a pass waits for the host: the token, its place, thresholds, what is read and the
+    evidence's mass are all in tensors that stay where they are.
+
+    Args:
+        model: runs the pass; its weights must stay where they are.
+        spec: its attention layers.
+        document: resident on the model's device, in its dtype; it is not kept alive, its tensors
+            are.
+        capacity: tokens that question and answer may have together.
+    Raises: UnsupportedModel with a sentence that says why a pass cannot be taken in this way.
+    """
+
+    def __init__(
+        self, model: nn.Module, spec: ModelSpec, document: DocumentCache, capacity: int
+    ) -> None:
+        self.capacity = capacity
+        self._model = model
+        self._num_tokens = document.num_tokens
+        device = document.layers[0].keys.device
+        self._token = torch.zeros(1, dtype=torch.int64, device=device)
+        self._lengths = torch.zeros(1, dtype=torch.int32, device=device)
+        self._slot = torch.zeros(1, dtype=torch.int64, device=device)
+        self._thresholds = torch.zeros(2, 1, device=device)
+        most = max(layer.num_kv_heads for layer in spec.layers)
+        self._tally = torch.zeros(2, most, 1, dtype=torch.int64, device=device)
+        self._mass = torch.zeros(document.num_tokens, device=device)
+        self._layers = self._place(spec, document)
+        self._vector = _vector_bytes(document)
+        self._fixed = sum(_fixed_vectors(layer, document) for layer in document.layers)
+        self._full = sum(layer.full_vectors for layer in document.layers) * self._vector
+        self._used = 0
+        self._read = torch.zeros((), dtype=torch.int64, device=device)
+        self._logits = torch.zeros(0, device=device)
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    @property
+    def pool(self) -> Any:
+        """The memory pool of the captured graph; None if passes are no replays of one."""
+        return None if self._graph is None else self._graph.pool()
+
+    @property
+    def mass(self) -> Tensor:
+        """Squared attention weights of the question's passes by place in the document (tokens,)."""
+        return self._mass
+
+    @torch.inference_mode()
+    def warm_up(self) -> None:
+        """Take a few passes that mean nothing; whatever is wrong with them is raised here."""
+        self._logits = torch.empty_like(self._pass())
+        for _ in range(WARM_UPS):
+            self._take_pass()
+        if self._token.is_cuda:
+            torch.cuda.synchronize()
+
+    def capture(self, pool: Any) -> None:
+        """Capture the pass, after a warm-up, in a graph.
+
+        Args:
+            pool: memory that it shares with graphs on the same stream; None for its own.
+        Raises: RuntimeError where something in the pass waits for the host.
+        """
+        current = torch.cuda.current_stream()
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(current)
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.stream(stream):
+                self._take_pass()  # libraries set themselves up once a stream
+            with torch.cuda.graph(
+                graph, pool=pool, stream=stream, capture_error_mode="thread_local"
+            ):
+                self._take_pass()
+        finally:
+            torch.cuda.set_stream(current)  # a failed capture leaves its own
+        current.wait_stream(stream)
+        self._graph = graph
+
+    @torch.inference_mode()
+    def begin(self, question: QuestionState) -> None:
+        """Take over a question after its prefill.
+
+        Raises: UnsupportedModel if it has more tokens than this step has room for.
+        """
+        self._used = question.position - self._num_tokens
+        self._check_room()
+        for layer, (keys, values) in zip(self._layers, question.held(), strict=True):
+            layer.question.keys[0, :, : self._used] = keys
+            layer.question.values[0, :, : self._used] = values
+        self._lengths.fill_(self._used)
+        self._mass.zero_()
+
+    @torch.inference_mode()
+    def run(self, token: Tensor, thresholds: Thresholds | None, meter: Meter) -> Tensor:
+        """Take a pass with `token` (1,); thresholds None reads everything.
+
+        Returns: logits (vocabulary,) fp32, until the next pass.
+        Raises: UnsupportedModel if the capacity is used up.
+        """
+        self._used += 1
+        self._check_room()
+        level1, level2 = (
+            (NO_THRESHOLD, NO_THRESHOLD)
+            if thresholds is None
+            else (thresholds.level1, thresholds.level2)
+        )
+        self._thresholds[0].fill_(level1)
+        self._thresholds[1].fill_(level2)
+        self._token.copy_(token)
+        if self._graph is None:
+            self._take_pass()
+        else:
+            self._graph.replay()
+        meter.add_pass(self._read.clone(), self._full)
+        return self._logits
+
+    def attend(self, call: AttentionCall) -> Tensor:
+        """Write the token's key and value to their place, and attend to document and question."""
+        layer = self._layers[call.layer]
+        layer.question.keys[0].index_copy_(1, self._slot, call.key)
+        layer.question.values[0].index_copy_(1, self._slot, call.value)
+        query = call.query.transpose(0, 1).contiguous()  # (1, heads, head_dim)
+        out = decode_attention(
+            query, layer.resident, layer.question, self._thresholds, layer.work, layer.scoring
+        )
+        self._note(layer, query)
+        return out.transpose(0, 1)
+
+    @torch.inference_mode()
+    def _take_pass(self) -> None:
+        """Take a pass, and leave its logits and what it read where they can be found."""
+        self._logits.copy_(self._pass())
+        tokens, centroids = self._tally.sum(dim=(1, 2)).unbind()
+        self._read.copy_((2 * tokens + centroids + self._fixed) * self._vector)
+
+    def _pass(self) -> Tensor:
+        """Logits (vocabulary,) after the token; the tally is of this pass alone."""
+        self._tally.zero_()
+        self._lengths += 1
+        self._slot.copy_(self._lengths - 1)
+        return forward(self._model, self._token, self._slot + self._num_tokens, self)[-1]
+
+    def _note(self, layer: _Layer, query: Tensor) -> None:
+        """Add the weights of what retrieval heads attended to."""
+        work, sizes = layer.work, layer.work.sizes
+        if sizes.retrieval == 0:
+            return
+        heads = sizes.retrieval * sizes.group
+        rows = query[0, :heads].view(sizes.retrieval, sizes.group, sizes.head_dim)
+        if sizes.num_clusters == 0:  # then nothing was listed, and totals mean nothing
+            work.totals.zero_()
+        note_weights(
+            self._mass,
+            rows,
+            work.lse[0, :heads].view(sizes.retrieval, sizes.group),
+            layer.resident.keys,
+            layer.positions,
+            Listed(work.runs, work.totals, work.tuning.piece),
+            num_anchors=sizes.num_anchors,
+            scale=layer.scoring.scale,
+            softcap=layer.scoring.softcap,
+        )
+
+    def _place(self, spec: ModelSpec, document: DocumentCache) -> tuple[_Layer, ...]:
+        works: dict[Sizes, Workspace] = {}
+        placed = []
+        for layer, cache in zip(spec.layers, document.layers, strict=True):
+            resident = resident_layer(cache, document.lookup)
+            shape = (1, layer.num_kv_heads, self.capacity, layer.head_dim)
+            keys, values = (torch.zeros(shape, dtype=cache.keys.dtype, device=cache.keys.device)
+                            for _ in range(2))  # fmt: skip
+            question = QuestionKeys(keys, values, self._lengths)
+            sizes = sizes_of(resident, question, layer.num_heads)
+            if not supports(sizes):
+                raise UnsupportedModel(
+                    f"There is no decode kernel for {sizes.num_keys} keys of {sizes.head_dim}."
+                )
+            if sizes not in works:
+                works[sizes] = self._workspace(sizes, keys)
+            scoring = Scoring(layer.scale, layer.softcap, document.lookup.aggregation)
+            placed.append(_Layer(resident, question, works[sizes], scoring, cache.positions))
+        return tuple(placed)
+
+    def _workspace(self, sizes: Sizes, keys: Tensor) -> Workspace:
+        """A workspace that counts into the tally of all layers."""
+        work = allocate(sizes, keys.dtype, keys.device)
+        return replace(work, tally=self._tally[:, : sizes.retrieval])
+
+    def _check_room(self) -> None:
+        if self._used > self.capacity:
+            raise UnsupportedModel(
+                f"Question and answer have {self._used} tokens, more than {self.capacity}."
+            )
+
+
+def _vector_bytes(document: DocumentCache) -> int:
+    """Bytes of a key.
+
+    Raises: UnsupportedModel if layers differ.
+    """
+    found = {layer.keys.shape[2] * layer.keys.element_size() for layer in document.layers}
+    if len(found) > 1:
+        raise UnsupportedModel("Layers differ in the width of their heads.")
+    return found.pop()
+
+
+def _fixed_vectors(layer: LayerCache, document: DocumentCache) -> int:
+    """Vectors that every pass reads of a layer: what it keeps for all, and the first centroids."""
+    level = layer.level1 if document.lookup.levels == 2 else layer.level2
+    centroids = level.centroids.shape[0] * level.centroids.shape[1] if layer.has_clusters else 0
+    return layer.constant_vectors + centroids

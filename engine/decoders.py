@@ -1,0 +1,176 @@
+"""Decode steps of the documents that are resident, and which of them a question gets."""
+
+import logging
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Self
+
+from torch import Tensor, nn
+
+from common.errors import UnsupportedModel
+from engine.attention import forward
+from engine.compiled import compile_layers
+from engine.decode_step import DecodeStep
+from engine.document import DocumentCache
+from engine.governor import Governor
+from engine.question import QuestionState
+from engine.spec import ModelSpec
+
+GRANULE = 256  # tokens: capacities are its multiples
+log = logging.getLogger("lectern.decoding")
+
+
+@dataclass(frozen=True)
+class DecodeConfig:
+    """How tokens are decoded on a GPU; a CPU knows one way alone.
+
+    Attributes:
+        captured: in CUDA graphs, without waiting for the host within a token.
+        compiled: with compiled decoder layers; takes a minute once.
+    """
+
+    captured: bool = True
+    compiled: bool = False
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """A decode step, None if there cannot be one; one question at a time holds the lock."""
+
+    step: DecodeStep | None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Decoders:
+    """Decode steps by document and capacity; a document's go when it goes.
+
+    Args:
+        model: decodes.
+        spec: its attention layers.
+        config: how.
+    """
+
+    def __init__(self, model: nn.Module, spec: ModelSpec, config: DecodeConfig) -> None:
+        self._model = model
+        self._spec = spec
+        self._config = config
+        self._lock = threading.Lock()  # of what follows; graphs are captured one at a time
+        self._slots: dict[tuple[int, int], _Slot] = {}
+        self._compiled: nn.Module | None = None
+        self._compiles = config.compiled
+
+    def __len__(self) -> int:
+        """Steps that are there, or known not to be."""
+        return len(self._slots)
+
+    @contextmanager
+    def borrow(self, document: DocumentCache, num_tokens: int) -> Iterator[DecodeStep | None]:
+        """A document's decode step for so many tokens of question and answer, to be used alone.
+
+        None, with a logged reason, if there is none.
+        """
+        if not self._config.captured or not on_gpu(document):
+            yield None
+            return
+        slot = self._slot(document, -(-num_tokens // GRANULE) * GRANULE)
+        if not slot.lock.acquire(blocking=False):
+            log.info("another question is decoding on this document: decoding without a graph")
+            yield None
+            return
+        try:
+            yield slot.step
+        finally:
+            slot.lock.release()
+
+    def _slot(self, document: DocumentCache, capacity: int) -> _Slot:
+        key = (id(document), capacity)
+        with self._lock:
+            if key not in self._slots:
+                self._slots[key] = _Slot(self._make(document, capacity))
+                weakref.finalize(document, self._slots.pop, key, None)
+            return self._slots[key]
+
+    def _make(self, document: DocumentCache, capacity: int) -> DecodeStep | None:
+        """Make a step, warm it up and capture it; what fails is logged, and gone without."""
+        try:
+            step = self._warm_step(document, capacity)
+        except UnsupportedModel as refusal:
+            log.warning("decoding without kernels: %s", refusal)
+            return None
+        except Exception:  # whatever a compiler or a driver may raise: the other way still works
+            log.warning("decoding without kernels: a pass failed", exc_info=True)
+            return None
+        steps = [slot.step for slot in list(self._slots.values())]  # one may go at any time
+        pools = (other.pool for other in steps if other is not None and other.pool is not None)
+        try:
+            step.capture(next(pools, None))  # a pool goes with the last of its graphs
+        except Exception:
+            log.warning("decoding without a graph: a pass cannot be captured", exc_info=True)
+        return step
+
+    def _warm_step(self, document: DocumentCache, capacity: int) -> DecodeStep:
+        if self._compiles:
+            try:
+                if self._compiled is None:
+                    self._compiled = compile_layers(self._model, self._spec.num_layers)
+                step = DecodeStep(self._compiled, self._spec, document, capacity)
+                step.warm_up()
+                return step
+            except Exception:
+                log.warning("decoding without compiled layers: they failed", exc_info=True)
+                self._compiles = False
+        step = DecodeStep(self._model, self._spec, document, capacity)
+        step.warm_up()
+        return step
+
+
+class Decoding:
+    """The decoding passes of one question: with a borrowed step, or without.
+
+    A context manager: when it ends, attention mass is where the question's state wants it.
+
+    Args:
+        model: runs the passes of a question without a step.
+        state: the question, after its prefill when the first pass is taken.
+        num_tokens: that question and answer have at most.
+    """
+
+    def __init__(
+        self, decoders: Decoders, model: nn.Module, state: QuestionState, num_tokens: int
+    ) -> None:
+        self._decoders = decoders
+        self._model = model
+        self._state = state
+        self._num_tokens = num_tokens
+        self._borrowed = ExitStack()
+        self._step: DecodeStep | None = None
+        self._begun = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._step is not None and self._state.mass is not None:
+            self._state.mass.add_places(self._step.mass)
+        self._borrowed.close()
+
+    def logits(self, token: Tensor) -> Tensor:
+        """Take a pass with `token` (1,); returns logits (vocabulary,) fp32, until the next pass."""
+        governor = self._state.decode
+        if not self._begun and isinstance(governor, Governor):
+            borrowed = self._decoders.borrow(self._state.document, self._num_tokens)
+            self._step = self._borrowed.enter_context(borrowed)
+            if self._step is not None:
+                self._step.begin(self._state)
+        self._begun = True
+        if self._step is None or not isinstance(governor, Governor):
+            return forward(self._model, token, self._state.position, self._state)[-1]
+        return self._step.run(token, governor.next_thresholds(), self._state.meter)
+
+
+def on_gpu(document: DocumentCache) -> bool:
+    """Whether a document's tensors are on a GPU."""
+    return document.layers[0].keys.is_cuda

@@ -1,0 +1,69 @@
+"""A question's prefill in kernels that never wait for the host."""
+
+from dataclasses import dataclass
+
+import torch
+
+from engine.curve import Thresholds
+from engine.document import DocumentCache, LayerCache, LookupConfig
+from engine.kernels.attend_tokens import attend_tokens
+from engine.kernels.choose_tokens import choose_tokens
+from engine.kernels.note_weights import Listed
+from engine.kernels.state import empty_state
+from engine.reach import Reached
+from engine.selection import ListedTokens, Lookup
+
+HEAD_DIMS = (16, 32, 64, 128, 256)  # a tile's sides are powers of two
+MAX_ELEMENTS = 1 << 31  # of one head's keys: within it kernels count in 32 bits
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Squeezed attention with one-level lookup, as `engine.reach.LookedUp`, in kernels."""
+
+    thresholds: Thresholds
+    config: LookupConfig
+
+    def attend(self, lookup: Lookup, layer: LayerCache) -> Reached:
+        """Look clusters up and attend to their tokens."""
+        rows = lookup.rows.contiguous()
+        chosen = choose_tokens(
+            rows,
+            layer.level2.centroids,
+            layer.level2.offsets,
+            torch.full((1,), self.thresholds.level2, device=rows.device),
+            lookup.extra_lse.contiguous(),
+            layer.keys[:, :0],  # anchors are in `extra_lse`
+            num_tokens=layer.num_tokens - layer.num_anchors,
+            group=lookup.group,
+            how=self.config.aggregation,
+            scale=lookup.scale,
+            softcap=lookup.softcap,
+        )
+        state = attend_tokens(
+            rows,
+            layer.keys[:, layer.num_anchors :],
+            layer.values[:, layer.num_anchors :],
+            chosen.tokens,
+            chosen.counts,
+            empty_state(rows),
+            scale=lookup.scale,
+            softcap=lookup.softcap,
+        )
+        num_centroids = layer.level2.centroids.shape[0] * layer.level2.centroids.shape[1]
+        return Reached(state, ListedTokens(Listed(chosen.tokens, chosen.counts), num_centroids))
+
+
+def why_not_listed(document: DocumentCache) -> str | None:
+    """What keeps a document's questions from being prefilled in kernels; None if nothing does."""
+    if document.lookup.levels != 1:
+        return "its lookup is hierarchical"
+    for layer in document.layers:
+        if not layer.has_clusters:
+            continue
+        head_dim = layer.keys.shape[2]
+        if head_dim not in HEAD_DIMS:
+            return f"its heads are {head_dim} wide, no power of two"
+        if layer.num_tokens * head_dim >= MAX_ELEMENTS:
+            return "it is too long"
+    return None

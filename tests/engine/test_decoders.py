@@ -1,0 +1,332 @@
+"""Decoding at fixed addresses, as a GPU does it, gives what the reference path gives."""
+
+import gc
+import logging
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.testing import assert_close
+from transformers import LlamaConfig
+
+from common.errors import UnsupportedModel
+from engine.answer import Answer, answer, open_question
+from engine.attention import forward
+from engine.budget import EXACT
+from engine.decode_step import DecodeStep
+from engine.decoders import DecodeConfig, Decoders, Decoding
+from engine.document import DocumentCache, LookupConfig
+from engine.evidence import AttentionMass
+from engine.model import LoadedModel
+from engine.plan import HeadPlan
+from engine.sampling import Sampling
+from precompute.settings import ReadSettings
+from tests.engine.as_on_gpu import in_torch, in_triton
+from tests.models import ALIBI, FAMILIES, HALF, SETTINGS, loaded, prose, read, sizes
+
+QUESTION, BUDGET = "Who sold the maps?", 0.4
+ONE_LAYER = HeadPlan("file", ((False, False), (True, True)), num_sinks=4, window=24)
+TWO_LEVELS = replace(SETTINGS, lookup=LookupConfig(levels=2))
+
+
+def ask(
+    model: LoadedModel, document: DocumentCache, max_tokens: int = 8, **sampling: object
+) -> Answer:
+    how = Sampling(**{"max_tokens": max_tokens, **sampling})  # type: ignore[arg-type]
+    *_, last = answer(model, document, QUESTION, budget=BUDGET, sampling=how)
+    assert isinstance(last, Answer)
+    return last
+
+
+@pytest.fixture(scope="module")
+def model() -> LoadedModel:
+    return loaded(FAMILIES["llama"])
+
+
+@pytest.fixture(scope="module")
+def document(model: LoadedModel) -> DocumentCache:
+    return read(model, prose(1000))
+
+
+def same(found: Answer, expected: Answer) -> None:
+    """The same answer, of the same reads and with the same evidence."""
+    assert found.text == expected.text
+    assert found.finish_reason == expected.finish_reason
+    assert found.usage == expected.usage
+    assert found.budget == expected.budget
+    assert found.evidence
+    spans = [[(one.start_char, one.end_char) for one in a.evidence] for a in (found, expected)]
+    assert spans[0] == spans[1]
+    weights = [[one.weight for one in a.evidence] for a in (found, expected)]
+    assert weights[0] == pytest.approx(weights[1], abs=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("family", "plan", "settings"),
+    [
+        ("llama", None, SETTINGS),
+        ("llama-gqa4", None, SETTINGS),
+        ("llama", HALF, SETTINGS),
+        ("llama", ONE_LAYER, TWO_LEVELS),
+    ],
+)
+def test_answers_budgets_and_evidence_are_the_references(
+    family: str, plan: HeadPlan | None, settings: ReadSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = loaded(FAMILIES[family], plan=plan)
+    document = read(model, prose(700), settings)
+    expected = ask(model, document)
+    in_torch(monkeypatch)
+    found = ask(model, document)
+    same(found, expected)
+    assert 0 < found.budget.loaded_decode < 1
+
+
+@pytest.mark.parametrize(("plan", "settings"), [(None, SETTINGS), (HALF, TWO_LEVELS)])
+def test_kernels_answer_as_the_references_do(
+    plan: HeadPlan | None, settings: ReadSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = loaded(FAMILIES["llama"], plan=plan)
+    document = read(model, prose(400), settings)
+    expected = ask(model, document, max_tokens=3)
+    in_triton(monkeypatch)
+    same(ask(model, document, max_tokens=3), expected)
+
+
+def test_logits_are_the_references_pass_by_pass(
+    model: LoadedModel, document: DocumentCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_torch(monkeypatch)
+    tokens = model.prompt.encode_answer("maps and lamps").split(1)
+    found = passes(model, document, Decoders(model.model, model.spec, DecodeConfig()), tokens)
+    off = Decoders(model.model, model.spec, DecodeConfig(captured=False))
+    assert_close(found, passes(model, document, off, tokens), rtol=1e-4, atol=1e-4)
+
+
+def passes(
+    model: LoadedModel,
+    document: DocumentCache,
+    steps: Decoders,
+    tokens: tuple[torch.Tensor, ...],
+) -> torch.Tensor:
+    """Logits after each token that follows the question (tokens, vocabulary)."""
+    state = open_question(document, BUDGET)
+    asked = model.prompt.encode_question(QUESTION)
+    forward(model.model, asked, state.position, state)
+    with Decoding(steps, model.model, state, len(asked) + len(tokens)) as decoding:
+        return torch.stack([decoding.logits(token).clone() for token in tokens])
+
+
+def test_sampled_answers_keep_their_seeds(
+    model: LoadedModel, document: DocumentCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = ask(model, document, temperature=1.0, seed=3)
+    in_torch(monkeypatch)
+    same(ask(model, document, temperature=1.0, seed=3), expected)
+    assert ask(model, document, temperature=1.0, seed=4).text != expected.text
+
+
+def test_a_second_question_finds_nothing_of_the_first(
+    model: LoadedModel, document: DocumentCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_torch(monkeypatch)
+    first = ask(model, document)
+    ask(model, document, max_tokens=30, temperature=2.0, seed=1)
+    same(ask(model, document), first)
+
+
+def test_thresholds_follow_what_was_loaded(
+    model: LoadedModel, document: DocumentCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A curve that promises too little is made up for, as without a step."""
+    curve = document.curves.decode
+    wrong = replace(curve, shares=tuple(share * 0.7 for share in curve.shares))
+    biased = replace(document, curves=replace(document.curves, decode=wrong))
+    in_torch(monkeypatch)
+    loaded_decode = ask(model, biased, max_tokens=13).budget.loaded_decode
+    assert loaded_decode == pytest.approx(BUDGET, rel=0.1)
+
+
+def test_exact_questions_read_everything_as_before(
+    model: LoadedModel, document: DocumentCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_torch(monkeypatch)
+    *_, found = answer(model, document, QUESTION, budget=EXACT, sampling=Sampling(4))
+    assert isinstance(found, Answer)
+    assert found.budget.loaded == 1.0
+
+
+def test_a_step_refuses_what_it_has_no_room_for(
+    model: LoadedModel, document: DocumentCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_torch(monkeypatch)
+    state = open_question(document, BUDGET)
+    asked = model.prompt.encode_question(QUESTION)
+    forward(model.model, asked, state.position, state)
+    step = DecodeStep(model.model, model.spec, document, len(asked) + 1)
+    step.warm_up()
+    step.begin(state)
+    token = torch.tensor([7])
+    step.run(token, None, state.meter)
+    with pytest.raises(UnsupportedModel, match=f"more than {len(asked) + 1}"):
+        step.run(token, None, state.meter)
+    with pytest.raises(UnsupportedModel, match="more than 4"):
+        DecodeStep(model.model, model.spec, document, 4).begin(state)
+
+
+def test_without_a_threshold_a_pass_reads_everything_and_its_centroids(
+    model: LoadedModel, document: DocumentCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_torch(monkeypatch)
+    state = open_question(document, BUDGET)
+    exact = open_question(document, EXACT)
+    asked, token = model.prompt.encode_question(QUESTION), torch.tensor([7])
+    step = DecodeStep(model.model, model.spec, document, 64)
+    step.warm_up()
+    for one in (state, exact):
+        forward(model.model, asked, one.position, one)
+    whole = open_question(document, EXACT)  # the question's own keys, after everything was read
+    forward(model.model, asked, whole.position, whole)
+    step.begin(whole)
+    logits = step.run(token, None, whole.meter)
+    assert_close(
+        logits, forward(model.model, token, exact.position, exact)[-1], rtol=1e-4, atol=1e-4
+    )
+    vectors = sum(layer.full_vectors for layer in document.layers)
+    centroids = sum(layer.level2.centroids[..., 0].numel() for layer in document.layers)
+    assert whole.meter.share(1) == pytest.approx((vectors + centroids) / vectors)
+
+
+# -- falling back --------------------------------------------------------------------------------
+
+
+def reasons(caplog: pytest.LogCaptureFixture) -> str:
+    return "\n".join(record.getMessage() for record in caplog.records)
+
+
+def test_a_cpu_has_no_steps(
+    model: LoadedModel, document: DocumentCache, caplog: pytest.LogCaptureFixture
+) -> None:
+    with model.decoders.borrow(document, 10) as step:
+        assert step is None
+    assert not caplog.records
+
+
+def test_a_pass_that_cannot_be_captured_is_taken_without_a_graph(
+    model: LoadedModel,
+    document: DocumentCache,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    in_torch(monkeypatch)
+    steps = Decoders(model.model, model.spec, DecodeConfig())
+    with steps.borrow(document, 300) as step:
+        assert step is not None
+        assert step.pool is None
+        assert step.capacity == 512
+    assert "without a graph" in reasons(caplog)
+
+
+def test_a_pass_that_fails_leaves_the_reference(
+    model: LoadedModel,
+    document: DocumentCache,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    expected = ask(model, document)
+    in_torch(monkeypatch)
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("no compiler")
+
+    monkeypatch.setattr("engine.decode_step.decode_attention", fail)
+    fresh = replace(model, decoders=Decoders(model.model, model.spec, DecodeConfig()))
+    same(ask(fresh, document), expected)
+    same(ask(fresh, document), expected)
+    assert reasons(caplog).count("without kernels") == 1  # tried once
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        (FAMILIES["gemma2"], "sliding windows"),
+        (LlamaConfig(**sizes(head_dim=24)), "keys of 24"),
+    ],
+)
+def test_models_without_kernels_are_answered_and_told_apart(
+    config: object,
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    model = loaded(config)  # type: ignore[arg-type]
+    document = read(model, prose(300))
+    expected = ask(model, document, max_tokens=3)
+    in_torch(monkeypatch)
+    found = ask(model, document, max_tokens=3)
+    assert replace(found, timings_ms={}) == replace(expected, timings_ms={})
+    assert reason in reasons(caplog)
+
+
+def test_there_is_no_step_over_linear_biases() -> None:
+    model = loaded(ALIBI["bloom"])
+    with pytest.raises(UnsupportedModel, match="linear biases"):
+        DecodeStep(model.model, model.spec, read(model, prose(300)), 64)
+
+
+def test_a_step_is_one_questions_at_a_time(
+    model: LoadedModel,
+    document: DocumentCache,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    in_torch(monkeypatch)
+    caplog.set_level(logging.INFO)
+    steps = Decoders(model.model, model.spec, DecodeConfig())
+    with steps.borrow(document, 10) as first:
+        with steps.borrow(document, 10) as second:
+            assert second is None
+        assert "another question" in reasons(caplog)
+    with steps.borrow(document, 256) as third:
+        assert third is first is not None
+
+
+def test_steps_go_with_their_document(
+    model: LoadedModel, document: DocumentCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_torch(monkeypatch)
+    monkeypatch.setattr(DecodeStep, "capture", lambda *_: None)
+    steps = Decoders(model.model, model.spec, DecodeConfig())
+    passing = replace(document)
+    with steps.borrow(passing, 10) as step:
+        assert step is not None
+    assert len(steps) == 1
+    del passing, step
+    gc.collect()
+    assert len(steps) == 0
+
+
+def test_mass_of_a_question_that_ends_early_is_kept(
+    model: LoadedModel, document: DocumentCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_torch(monkeypatch)
+    mass = AttentionMass(document.num_tokens, document.num_sinks, model.device)
+    state = open_question(document, BUDGET, mass)
+    asked = model.prompt.encode_question(QUESTION)
+    forward(model.model, asked, state.position, state)
+    before = mass.on_tokens().sum()
+    with Decoding(model.decoders, model.model, state, 100) as decoding:
+        decoding.logits(torch.tensor([7]))
+    assert mass.on_tokens().sum() > before
+
+
+# -- compiled layers -----------------------------------------------------------------------------
+
+
+def test_compiled_layers_share_weights_and_leave_the_model_alone(model: LoadedModel) -> None:
+    from engine.compiled import _twin
+
+    twin = _twin(model.model)
+    assert [id(p) for p in twin.parameters()] == [id(p) for p in model.model.parameters()]
+    ours, theirs = (set(map(id, one.modules())) for one in (model.model, twin))
+    assert not ours & theirs
