@@ -125,7 +125,7 @@ def zigzag(
     """ZigZagAttention: whole layers of retrieval heads, chosen by DuoAttention's gates."""
     from common.errors import InvalidInput
     from engine.plan_file import check_plan, read_plan
-    from precompute.heads.base import Streaming
+    from precompute.heads.base import Measure, Streaming
     from precompute.heads.duo import DuoConfig
     from precompute.heads.zigzag import Zigzag, ZigzagConfig
 
@@ -137,7 +137,11 @@ def zigzag(
     duo = DuoConfig(**{name: source.settings[name] for name in trained})
     duo = replace(duo, haystack=haystack, state=state)
     config = ZigzagConfig(
-        gates=source.scores, omega=omega, tuning_steps=tuning_steps, tuning_ratio=ratio, duo=duo
+        gates=Measure(source.scores, source.settings),
+        omega=omega,
+        tuning_steps=tuning_steps,
+        tuning_ratio=ratio,
+        duo=duo,
     )
     streaming = Streaming(source.num_sinks, source.window, source.compensation)
     _find("zigzag", Zigzag(config), loaded, ratio, streaming, out)

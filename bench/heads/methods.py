@@ -25,9 +25,10 @@ def measure_methods(model: LoadedModel, gates: HeadPlan) -> dict[str, Measured]:
         gates: a plan that duo wrote for this model.
     """
     scored = razor.build()
-    layered = zigzag.build(ZigzagConfig(gates=gates.scores))
+    trained = Measure(gates.scores, gates.settings)
+    layered = zigzag.build(ZigzagConfig(gates=trained))
     return {
-        "duo": Measured(duo.build(), Measure(gates.scores, gates.settings)),
+        "duo": Measured(duo.build(), trained),
         "razor": Measured(scored, scored.measure(model, _unheard)),
         "zigzag": Measured(layered, layered.measure(model, _unheard)),
     }

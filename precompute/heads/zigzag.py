@@ -6,7 +6,8 @@ best combination is the layers that gain most from being retrieval layers: no en
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,14 +26,14 @@ class ZigzagConfig:
     """Settings of the method.
 
     Attributes:
-        gates: DuoAttention's gates, where they are known already; else they are trained.
+        gates: what DuoAttention measured, where it is known already; else it is trained.
         omega: in [0, 1], how much a streaming head's gate speaks for a retrieval layer.
         tuning_steps: of layer-wise fine-tuning (section 2.3); 0 for none.
         tuning_ratio: share of retrieval layers that fine-tuning begins with.
-        duo: how gates are trained, heads' and layers' alike.
+        duo: how gates are trained, those of heads that are not known and those of layers.
     """
 
-    gates: Scores | None = None
+    gates: Measure | None = None
     omega: float = 0.1
     tuning_steps: int = 0
     tuning_ratio: float = 0.5
@@ -55,13 +56,15 @@ class Zigzag:
         config = self._config
         gates = config.gates
         if gates is None:
-            gates = as_scores(train_gates(model, config.duo, progress))
+            trained = as_scores(train_gates(model, config.duo, progress))
+            gates = Measure(trained, config.duo.described())
+        settings: dict[str, Any] = {"omega": config.omega, "gates": dict(gates.settings)}
         others = {}
         if config.tuning_steps:
-            others[LAYER_GATES] = self._tune(model, gates, progress)
-        settings = asdict(config) | {"duo": config.duo.described()}
-        del settings["gates"]
-        return Measure(gates, settings, others)
+            others[LAYER_GATES] = self._tune(model, gates.scores, progress)
+            tuned = {"steps": config.tuning_steps, "ratio": config.tuning_ratio}
+            settings["tuning"] = config.duo.described() | tuned
+        return Measure(gates.scores, settings, others)
 
     def choose(self, measure: Measure, ratio: float) -> Heads:
         """A share of the layers, rounded up."""

@@ -67,17 +67,20 @@ def model() -> LoadedModel:
 
 def test_layers_can_have_tuned_gates_of_their_own(model: LoadedModel) -> None:
     duo = DuoConfig(min_tokens=600, max_tokens=600, num_passkeys=2, max_words=2, window=64)
-    config = ZigzagConfig(gates=((1.0, 1.0), (0.5, 0.0)), tuning_steps=2, tuning_ratio=0.5, duo=duo)
+    gates = Measure(((1.0, 1.0), (0.5, 0.0)))
+    config = ZigzagConfig(gates=gates, tuning_steps=2, tuning_ratio=0.5, duo=duo)
     method = Zigzag(config)
     told: list[tuple[int, int]] = []
     measure = method.measure(model, lambda *step: told.append(step))
     assert told == [(0, 2), (1, 2), (2, 2)]
     (first,), (second,) = measure.others["layer_gates"]
     assert first > second  # training begins with the first layer alone
-    assert measure.scores == config.gates
+    assert measure.scores == gates.scores
     assert method.choose(measure, 0.5) == ((True, True), (False, False))
 
 
 def test_known_gates_are_not_trained_again(model: LoadedModel) -> None:
-    gates = ((1.0, 1.0), (0.5, 0.0))
-    assert Zigzag(ZigzagConfig(gates=gates)).measure(model, unheard).scores == gates
+    gates = Measure(((1.0, 1.0), (0.5, 0.0)), {"steps": 7})
+    measure = Zigzag(ZigzagConfig(gates=gates)).measure(model, unheard)
+    assert measure.scores == gates.scores
+    assert measure.settings["gates"] == {"steps": 7}
