@@ -17,6 +17,7 @@ from app.admin.password import ensure_password
 from app.factory import create_app
 from app.services import Services, make_services
 from common.settings import Settings
+from engine.decoders import DecodeConfig
 from engine.model import LoadedModel, load_model
 from precompute.settings import artifact_fingerprint
 from storage import Storage, open_storage
@@ -54,6 +55,7 @@ def open_model(settings: Settings) -> LoadedModel:
         device=settings.device,
         dtype=settings.dtype,
         heads=settings.precompute.heads,
+        decoding=DecodeConfig(**settings.decoding.model_dump()),
     )
 
 

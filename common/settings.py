@@ -65,6 +65,13 @@ class PrecomputeSettings(_Group):
     lookup: LookupSettings = LookupSettings()
 
 
+class DecodingSettings(_Group):
+    """How tokens are decoded on a GPU; a CPU knows one way alone."""
+
+    captured: bool = Field(default=True, description="in CUDA graphs, document by document")
+    compiled: bool = Field(default=False, description="compile decoder layers; a minute, once")
+
+
 class Settings(BaseSettings):
     """One object for the whole process; made at the edge, handed down as frozen configs."""
 
@@ -83,6 +90,7 @@ class Settings(BaseSettings):
     server: ServerSettings = ServerSettings()
     worker: WorkerSettings = WorkerSettings()
     precompute: PrecomputeSettings = PrecomputeSettings()
+    decoding: DecodingSettings = DecodingSettings()
 
     def sql_url(self) -> str:
         """The SQLAlchemy URL: PostgreSQL if one is set, else SQLite in the data folder."""

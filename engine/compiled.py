@@ -10,13 +10,15 @@ from common.errors import UnsupportedModel
 from engine.attention import NAME, lectern_attention
 
 
-def compile_layers(model: nn.Module, num_layers: int) -> nn.Module:
+def compile_layers(model: nn.Module, num_layers: int, backend: str = "inductor") -> nn.Module:
     """The model with its decoder layers compiled one by one, which all take the same code.
 
     What a layer does around attention, norms, RoPE, activations and residuals, becomes a few
     kernels instead of about forty. Attention itself stays as it is. The given model is unchanged:
     only its weights and buffers are shared, so passes of many tokens are not compiled.
 
+    Args:
+        backend: of `torch.compile`.
     Raises: UnsupportedModel if it has no one list of `num_layers` layers.
     """
     aside = torch.compiler.disable(lectern_attention)  # type: ignore[no-untyped-call]
@@ -30,7 +32,7 @@ def compile_layers(model: nn.Module, num_layers: int) -> nn.Module:
     if len(lists) != 1:
         raise UnsupportedModel(f"The model has {len(lists)} lists of {num_layers} layers, not one.")
     for layer in lists[0]:
-        layer.compile(dynamic=False)
+        layer.compile(dynamic=False, backend=backend)
     return twin
 
 

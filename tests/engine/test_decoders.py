@@ -2,7 +2,9 @@
 
 import gc
 import logging
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -11,8 +13,9 @@ from transformers import LlamaConfig
 
 from common.errors import UnsupportedModel
 from engine.answer import Answer, answer, open_question
-from engine.attention import forward
+from engine.attention import forward, register
 from engine.budget import EXACT
+from engine.compiled import compile_layers
 from engine.decode_step import DecodeStep
 from engine.decoders import DecodeConfig, Decoders, Decoding
 from engine.document import DocumentCache, LookupConfig
@@ -323,10 +326,46 @@ def test_mass_of_a_question_that_ends_early_is_kept(
 # -- compiled layers -----------------------------------------------------------------------------
 
 
-def test_compiled_layers_share_weights_and_leave_the_model_alone(model: LoadedModel) -> None:
-    from engine.compiled import _twin
+@pytest.fixture
+def eagerly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Layers are traced as for a compiler, and then run as they were; the registry is restored."""
+    traced = partial(compile_layers, backend="eager")
+    monkeypatch.setattr("engine.decoders.compile_layers", traced)
+    yield
+    register()
 
-    twin = _twin(model.model)
+
+@pytest.mark.usefixtures("eagerly")
+def test_compiled_layers_answer_alike(
+    model: LoadedModel, document: DocumentCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = ask(model, document)
+    in_torch(monkeypatch)
+    fresh = Decoders(model.model, model.spec, DecodeConfig(compiled=True))
+    same(ask(replace(model, decoders=fresh), document), expected)
+
+
+def test_compiled_layers_share_weights_and_leave_the_model_alone(model: LoadedModel) -> None:
+    twin = compile_layers(model.model, model.spec.num_layers, backend="eager")
+    register()
     assert [id(p) for p in twin.parameters()] == [id(p) for p in model.model.parameters()]
     ours, theirs = (set(map(id, one.modules())) for one in (model.model, twin))
     assert not ours & theirs
+
+
+def test_layers_that_cannot_be_compiled_are_run_as_they_are(
+    model: LoadedModel,
+    document: DocumentCache,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    expected = ask(model, document)
+    in_torch(monkeypatch)
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("no compiler")
+
+    monkeypatch.setattr("engine.decoders.compile_layers", fail)
+    fresh = Decoders(model.model, model.spec, DecodeConfig(compiled=True))
+    same(ask(replace(model, decoders=fresh), document), expected)
+    assert "without compiled layers" in reasons(caplog)
