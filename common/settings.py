@@ -69,7 +69,7 @@ class DecodingSettings(_Group):
     """How tokens are decoded on a GPU; a CPU knows one way alone."""
 
     captured: bool = Field(default=True, description="in CUDA graphs, document by document")
-    compiled: bool = Field(default=False, description="compile decoder layers; a minute, once")
+    compiled: bool = Field(default=False, description="the first question waits for a compiler")
 
 
 class Settings(BaseSettings):

@@ -31,7 +31,7 @@ WARM_UPS = 2  # passes in which kernels are compiled and libraries choose theirs
 
 
 @dataclass(frozen=True)
-class _Layer:
+class StepLayer:
     """What one layer's part of a pass reads and writes."""
 
     resident: ResidentLayer
@@ -53,6 +53,10 @@ class DecodeStep:
         document: resident on the model's device, in its dtype; it is not kept alive, its tensors
             are.
         capacity: tokens that question and answer may have together.
+
+    Attributes:
+        layers: what each layer's part of a pass reads and writes.
+        slot: the token's place among the question's own (1,) int64.
     Raises: UnsupportedModel with a sentence that says why a pass cannot be taken in this way.
     """
 
@@ -65,12 +69,12 @@ class DecodeStep:
         device = document.layers[0].keys.device
         self._token = torch.zeros(1, dtype=torch.int64, device=device)
         self._lengths = torch.zeros(1, dtype=torch.int32, device=device)
-        self._slot = torch.zeros(1, dtype=torch.int64, device=device)
+        self.slot = torch.zeros(1, dtype=torch.int64, device=device)
         self._thresholds = torch.zeros(2, 1, device=device)
         most = max(layer.num_kv_heads for layer in spec.layers)
         self._tally = torch.zeros(2, most, 1, dtype=torch.int64, device=device)
         self._mass = torch.zeros(document.num_tokens, device=device)
-        self._layers = self._place(spec, document)
+        self.layers = self._place(spec, document)
         self._vector = _vector_bytes(document)
         self._fixed = sum(_fixed_vectors(layer, document) for layer in document.layers)
         self._full = sum(layer.full_vectors for layer in document.layers) * self._vector
@@ -129,7 +133,7 @@ class DecodeStep:
         """
         self._used = question.position - self._num_tokens
         self._check_room()
-        for layer, (keys, values) in zip(self._layers, question.held(), strict=True):
+        for layer, (keys, values) in zip(self.layers, question.held(), strict=True):
             layer.question.keys[0, :, : self._used] = keys
             layer.question.values[0, :, : self._used] = values
         self._lengths.fill_(self._used)
@@ -161,9 +165,9 @@ class DecodeStep:
 
     def attend(self, call: AttentionCall) -> Tensor:
         """Write the token's key and value to their place, and attend to document and question."""
-        layer = self._layers[call.layer]
-        layer.question.keys[0].index_copy_(1, self._slot, call.key)
-        layer.question.values[0].index_copy_(1, self._slot, call.value)
+        layer = self.layers[call.layer]
+        layer.question.keys[0].index_copy_(1, self.slot, call.key)
+        layer.question.values[0].index_copy_(1, self.slot, call.value)
         query = call.query.transpose(0, 1).contiguous()  # (1, heads, head_dim)
         out = decode_attention(
             query, layer.resident, layer.question, self._thresholds, layer.work, layer.scoring
@@ -182,10 +186,10 @@ class DecodeStep:
         """Logits (vocabulary,) after the token; the tally is of this pass alone."""
         self._tally.zero_()
         self._lengths += 1
-        self._slot.copy_(self._lengths - 1)
-        return forward(self._model, self._token, self._slot + self._num_tokens, self)[-1]
+        self.slot.copy_(self._lengths - 1)
+        return forward(self._model, self._token, self.slot + self._num_tokens, self)[-1]
 
-    def _note(self, layer: _Layer, query: Tensor) -> None:
+    def _note(self, layer: StepLayer, query: Tensor) -> None:
         """Add the weights of what retrieval heads attended to."""
         work, sizes = layer.work, layer.work.sizes
         if sizes.retrieval == 0:
@@ -206,7 +210,7 @@ class DecodeStep:
             softcap=layer.scoring.softcap,
         )
 
-    def _place(self, spec: ModelSpec, document: DocumentCache) -> tuple[_Layer, ...]:
+    def _place(self, spec: ModelSpec, document: DocumentCache) -> tuple[StepLayer, ...]:
         works: dict[Sizes, Workspace] = {}
         placed = []
         for layer, cache in zip(spec.layers, document.layers, strict=True):
@@ -223,7 +227,7 @@ class DecodeStep:
             if sizes not in works:
                 works[sizes] = self._workspace(sizes, keys)
             scoring = Scoring(layer.scale, layer.softcap, document.lookup.aggregation)
-            placed.append(_Layer(resident, question, works[sizes], scoring, cache.positions))
+            placed.append(StepLayer(resident, question, works[sizes], scoring, cache.positions))
         return tuple(placed)
 
     def _workspace(self, sizes: Sizes, keys: Tensor) -> Workspace:

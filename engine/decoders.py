@@ -29,7 +29,7 @@ class DecodeConfig:
 
     Attributes:
         captured: in CUDA graphs, without waiting for the host within a token.
-        compiled: with compiled decoder layers; takes a minute once.
+        compiled: with compiled decoder layers; the first question waits for the compiler.
     """
 
     captured: bool = True
