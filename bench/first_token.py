@@ -2,9 +2,10 @@
 
     python -m bench.first_token --tokens 16384
 
-Baselines of the same run: re-reading by this project's chunked prefill and by transformers' own
-forward pass (the faster one counts), full attention over the same resident cache, and a warm
-transformers prefix cache. On a CPU only the ratios mean something.
+Under the head plan that the model is served with. Baselines of the same run: re-reading by this
+project's chunked prefill and by transformers' own forward pass (the faster one counts), full
+attention in all heads over a resident cache, and a warm transformers prefix cache. On a CPU only
+the ratios mean something.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from engine.attention import forward
 from engine.budget import BALANCED, EXACT
 from engine.document import DocumentCache
 from engine.model import LoadedModel, load_model
+from engine.plan import ALL
 from engine.sampling import Sampling
 from precompute.prefill import prefill
 from precompute.read import read_document
@@ -59,20 +61,20 @@ def main() -> None:
 
 def measure(path: str, num_tokens: int, repeats: int, device: str) -> dict[str, Any]:
     """Read a document of `num_tokens` tokens and time questions about it."""
-    model = load_model(path, device=device)
+    model, whole = load_model(path, device=device), load_model(path, device=device, heads=ALL)
     text = document_of(model, HANDBOOK.read_text(), num_tokens)
     plain: Any = AutoModelForCausalLM.from_pretrained(
         path, dtype=model.dtype, attn_implementation="sdpa"
     )
     plain.to(model.device)
     settings = ReadSettings()
-    document = read_document(model, text, [(1, 0, len(text))], settings, lambda *_: None)
-    document, load_ms = reload(model, document, settings.dtype)
+    document, load_ms = read_and_reload(model, text, settings)
+    baseline, _ = read_and_reload(whole, text, settings)
     warm = warm_prefix(plain, document)
-    error = check(model, document, plain, warm)
+    error = check(whole, baseline, plain, warm)
     reading = {
         "chunked_prefill": [
-            timed(lambda: prefill(model, document.ids, settings.chunk_tokens, lambda _: None))
+            timed(lambda: prefill(whole, document.ids, settings.chunk_tokens, lambda _: None))
             for _ in range(2)
         ],
         "transformers_forward": [timed(lambda: warm_prefix(plain, document)) for _ in range(2)],
@@ -82,7 +84,7 @@ def measure(path: str, num_tokens: int, repeats: int, device: str) -> dict[str, 
     ours = [first_token(model, document, question, BALANCED) for question in rounds]
     first = {
         "lectern_balanced": [ms for ms, _ in ours],
-        "full_attention_resident": [first_token(model, document, q, EXACT)[0] for q in rounds],
+        "full_attention_resident": [first_token(whole, baseline, q, EXACT)[0] for q in rounds],
         "transformers_warm_prefix": [prefix_first_token(model, plain, warm, q) for q in rounds],
     }
     shares = {name: percentiles(samples) for name, samples in first.items()}
@@ -91,6 +93,7 @@ def measure(path: str, num_tokens: int, repeats: int, device: str) -> dict[str, 
         "benchmark": "first_token",
         **circumstances(device),
         "document_tokens": document.num_tokens,
+        "heads": {"method": model.plan.method, "retrieval_ratio": model.plan.ratio},
         "budget": {"requested": BALANCED, "loaded_mean": sum(s for _, s in ours) / len(ours)},
         "correctness": {"largest_logit_error": error, "tolerance": TOLERANCE},
         "reread_ratio": reread_ms / median,
@@ -111,9 +114,12 @@ def document_of(model: LoadedModel, text: str, num_tokens: int) -> str:
     return text[: int(offsets[num_tokens - 1, 1])]
 
 
-def reload(model: LoadedModel, document: DocumentCache, dtype: str) -> tuple[DocumentCache, float]:
-    """Write the artifact's files, and time reading and unpacking them."""
-    manifest, files = pack(document, dtype)
+def read_and_reload(
+    model: LoadedModel, text: str, settings: ReadSettings
+) -> tuple[DocumentCache, float]:
+    """Read a document and write its artifact's files; the time is of loading these again, in ms."""
+    document = read_document(model, text, [(1, 0, len(text))], settings, lambda *_: None)
+    manifest, files = pack(document, settings.dtype)
     with TemporaryDirectory() as folder:
         for name, data in files:
             (Path(folder) / name).write_bytes(data)

@@ -2,7 +2,7 @@
 
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -39,6 +39,16 @@ Seed = Annotated[int, typer.Option(help="Of every random choice.")]
 Steps = Annotated[int, typer.Option(min=1, help="Training steps, one document each.")]
 MinTokens = Annotated[int, typer.Option(min=1, help="Shortest training document.")]
 MaxTokens = Annotated[int, typer.Option(min=1, help="Longest training document.")]
+Recipe = Annotated[
+    Literal["served", "paper"],
+    typer.Option(
+        help="Many kinds of passkeys, each asked for as when served; or the paper's pass phrases, "
+        "asked for one after the other."
+    ),
+]
+MaxWords = Annotated[
+    int, typer.Option(min=1, help="Words of the longest pass phrase; 32 in the paper's recipe.")
+]
 Haystack = Annotated[
     str, typer.Option(help="Text file or folder to hide passkeys in; made-up text by default.")
 ]
@@ -57,6 +67,8 @@ def duo(
     steps: Steps = 2000,
     min_tokens: MinTokens = 1000,
     max_tokens: MaxTokens = 32_000,
+    recipe: Recipe = "served",
+    max_words: MaxWords = 4,
     haystack: Haystack = "",
     state: State = "",
     sinks: Sinks = 64,
@@ -75,8 +87,11 @@ def duo(
         steps=steps,
         min_tokens=min_tokens,
         max_tokens=max_tokens,
+        recipe=recipe,
+        max_words=max_words,
         num_sinks=sinks,
         window=window,
+        compensation=compensation,
         haystack=haystack,
         state=state,
         seed=seed,

@@ -47,8 +47,8 @@ def test_a_fact_is_found_with_its_page(server: LecternServer, tmp_path: Path) ->
     for answer in (exact, balanced):
         found = [one for one in answer["evidence"] if "4471" in one["quote"]]
         assert [one["page"] for one in found] == [2]
-    assert exact["budget"]["loaded"] == pytest.approx(1.0)
-    assert 0 < balanced["budget"]["loaded"] < 0.5
+    # The bundled reader is served with a head plan: `exact` reads all that the plan keeps.
+    assert 0 < balanced["budget"]["loaded"] < exact["budget"]["loaded"] < 1
 
 
 def stream(client: Client, document_id: str, question: str, budget: str) -> str:
