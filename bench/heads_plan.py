@@ -9,12 +9,13 @@
 import argparse
 import time
 from pathlib import Path
+from typing import get_args
 
 from engine.model import load_model
 from engine.plan import ALL, HeadPlan
 from engine.plan_file import check_plan, read_plan, write_plan
-from precompute.heads.base import HeadMethod, Streaming, make_plan
-from precompute.heads.duo import Duo, DuoConfig
+from precompute.heads.base import HeadMethod, Measure, Streaming, make_plan
+from precompute.heads.duo import Duo, DuoConfig, Recipe
 from precompute.heads.razor import Razor, RazorConfig
 from precompute.heads.zigzag import Zigzag, ZigzagConfig
 
@@ -47,6 +48,7 @@ def build(options: argparse.Namespace) -> HeadMethod:
         min_tokens=options.min_tokens,
         max_tokens=options.max_tokens,
         max_words=options.max_words,
+        recipe=options.recipe,
         learning_rate=options.learning_rate,
         regularisation=options.regularisation,
         num_sinks=options.sinks,
@@ -59,7 +61,8 @@ def build(options: argparse.Namespace) -> HeadMethod:
         return Razor(RazorConfig(num_ids=options.ids, seed=options.seed))
     if options.method == "duo":
         return Duo(duo)
-    gates = None if options.gates is None else read_plan(options.gates).scores
+    plan = None if options.gates is None else read_plan(options.gates)
+    gates = None if plan is None else Measure(plan.scores, plan.settings)
     config = ZigzagConfig(gates, options.omega, options.tuning_steps, options.ratio, duo)
     return Zigzag(config)
 
@@ -95,6 +98,7 @@ def parse() -> argparse.Namespace:
     duo.add_argument("--min-tokens", type=int, default=DuoConfig.min_tokens)
     duo.add_argument("--max-tokens", type=int, default=DuoConfig.max_tokens)
     duo.add_argument("--max-words", type=int, default=DuoConfig.max_words)
+    duo.add_argument("--recipe", choices=get_args(Recipe), default=DuoConfig.recipe)
     duo.add_argument("--learning-rate", type=float, default=DuoConfig.learning_rate)
     duo.add_argument("--regularisation", type=float, default=DuoConfig.regularisation)
     duo.add_argument("--haystack", default="")

@@ -7,10 +7,10 @@ from torch import Tensor
 
 from engine.model import LoadedModel
 from precompute.heads.base import Heads, Measure, Progress, Scores, top_heads
-from precompute.heads.duo.config import DuoConfig
+from precompute.heads.duo.config import DuoConfig, Recipe
 from precompute.heads.duo.train import train_gates
 
-__all__ = ["Duo", "DuoConfig", "build"]
+__all__ = ["Duo", "DuoConfig", "Recipe", "build"]
 
 
 def build(config: DuoConfig | None = None) -> "Duo":

@@ -31,7 +31,7 @@ def attend_causal(
         seen = at <= at[start : start + ROWS, None]
         rows = query[:, start : start + ROWS]
         part = checkpoint(
-            _attend, rows, key, value, _bias(seen), scale, softcap, use_reentrant=False
+            _attend, rows, key, value, mask_bias(seen), scale, softcap, use_reentrant=False
         )
         parts.append(part)
     return torch.cat(parts, dim=1)
@@ -76,6 +76,33 @@ def attend_streaming(
     return out.reshape(heads, num_blocks * block, head_dim)[:, :num_tokens]
 
 
+def attend_biased(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bias: Tensor,
+    *,
+    scale: float,
+    softcap: float | None,
+) -> Tensor:
+    """Attention with a bias on the scores, for few queries.
+
+    Args:
+        query: (heads, queries, head_dim).
+        key, value: (kv_heads, keys, head_dim).
+        bias: (queries, keys) fp32, added to the scores of every head.
+        softcap: as for `attend_causal`.
+    Returns: (heads, queries, head_dim).
+    """
+    heads, num_queries, head_dim = query.shape
+    kv_heads = len(key)
+    group = heads // kv_heads
+    rows = query.reshape(1, kv_heads, group * num_queries, head_dim)
+    bias = bias.to(query.dtype).repeat(group, 1)[None, None].expand(-1, kv_heads, -1, -1)
+    out = _attend(rows, key[None], value[None], bias, scale, softcap)
+    return out.reshape(heads, num_queries, head_dim)
+
+
 def streaming_bias(num_tokens: int, num_sinks: int, window: int, device: torch.device) -> Tensor:
     """Which keys a token of a block sees: sinks, then the block before its own, then its own.
 
@@ -88,7 +115,7 @@ def streaming_bias(num_tokens: int, num_sinks: int, window: int, device: torch.d
     sink = torch.arange(num_sinks, device=device).expand(num_blocks, 1, -1)
     near = token[:, :1] - window + torch.arange(2 * window, device=device)
     in_window = (near <= token) & (near > token - window) & (near >= num_sinks)
-    return _bias(torch.cat((sink <= token, in_window), dim=2))
+    return mask_bias(torch.cat((sink <= token, in_window), dim=2))
 
 
 def _attend(
@@ -101,7 +128,8 @@ def _attend(
     return torch.matmul(weights.to(value.dtype), value)
 
 
-def _bias(seen: Tensor) -> Tensor:
+def mask_bias(seen: Tensor) -> Tensor:
+    """A bias on scores, fp32, of a mask of any shape: 0 where a key is seen, else -inf."""
     return torch.zeros(seen.shape, device=seen.device).masked_fill_(~seen, -torch.inf)
 
 

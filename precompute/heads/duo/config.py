@@ -1,23 +1,29 @@
 """Settings of DuoAttention's gates."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
+
+Recipe = Literal["served", "paper"]
 
 
 @dataclass(frozen=True)
 class DuoConfig:
-    """How gates are trained; the defaults are the paper's, section 3.1, but for its 128 sinks.
+    """How gates are trained; the schedule is the paper's, section 3.1.
 
     Attributes:
         steps: of the optimiser, one document each.
         min_tokens, max_tokens, num_lengths: documents are of that many lengths between these two;
             the model's context bounds them further.
         num_passkeys: hidden in a document and asked for after it.
-        max_words: longest passkey; its length is drawn from 1 on.
+        recipe: "served", passkeys of several kinds, of names that are near rivals, each asked for
+            on its own, through what streaming heads keep of the document when it is served; or
+            "paper", pass phrases alone, whose questions follow one another as one text.
+        max_words: longest pass phrase; its length is drawn from 1 on. The paper's are up to 32.
         learning_rate: at its height.
         regularisation: weight of the gates' L1 norm, taken as their mean (as in the authors' code;
             the paper writes the sum) so that it means the same for models of any size.
         num_sinks, window: what a streaming head sees of a document, in tokens.
+        compensation: whether a mean token stands for what it drops, when questions are "served".
         haystack: a text file, or a folder of them, to hide passkeys in; empty for made-up text.
         state: file to resume from and to save to now and then; empty to keep nothing.
         save_steps: steps between two saves.
@@ -29,11 +35,13 @@ class DuoConfig:
     max_tokens: int = 32_000
     num_lengths: int = 50
     num_passkeys: int = 10
-    max_words: int = 32
+    recipe: Recipe = "served"
+    max_words: int = 4
     learning_rate: float = 0.02
     regularisation: float = 0.05
     num_sinks: int = 64
     window: int = 256
+    compensation: bool = True
     haystack: str = ""
     state: str = ""
     save_steps: int = 50

@@ -41,9 +41,18 @@ class GatedState:
         if self._gates is None:
             return full
         streaming = _attend_near(call, self._bias, self._num_sinks)
-        group = call.query.shape[0] // call.key.shape[0]
-        gates = self._gates[call.layer].expand(call.key.shape[0]).repeat_interleave(group)
-        return torch.lerp(streaming, full, gates.to(full.dtype)[:, None, None])
+        return mix(self._gates[call.layer], full, streaming, call.key.shape[0])
+
+
+def mix(gates: Tensor, full: Tensor, streaming: Tensor, kv_heads: int) -> Tensor:
+    """Gate x full + (1 - gate) x streaming.
+
+    Args:
+        gates: (kv_heads,) or (1,) for all.
+        full, streaming: (heads, tokens, head_dim).
+    """
+    gates = gates.expand(kv_heads).repeat_interleave(len(full) // kv_heads)
+    return torch.lerp(streaming, full, gates.to(full.dtype)[:, None, None])
 
 
 def _attend_window(call: AttentionCall, window: int) -> Tensor:

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import product, zip_longest
 from random import Random
+from string import ascii_uppercase
 
 import torch
 from torch import Tensor
@@ -27,10 +28,12 @@ class PasskeyDocument:
         ids: (tokens,) int64.
         answers: (answer tokens,) int64: where the model foretells the answers' tokens, the places
             right before theirs.
+        turns: (tokens,) int64: 0 for the document, else the number of the token's question.
     """
 
     ids: Tensor
     answers: Tensor
+    turns: Tensor
 
 
 @dataclass(frozen=True)
@@ -64,9 +67,9 @@ class Passkeys:
     def document(self, step: int) -> PasskeyDocument:
         """The document of a step, from 0 on; as long as its passkeys at least."""
         config, rng = self.config, Random(f"{self.config.seed} {step}")
-        keys = {_name(rng): _words(rng, config.max_words) for _ in range(config.num_passkeys)}
-        facts = [f"The pass phrase of {name} is: {words}." for name, words in keys.items()]
-        turns = [self._turn(name, words) for name, words in keys.items()]
+        keys = (_rivals if config.recipe == "served" else _phrases)(rng, config)
+        facts = [f"The {name} is: {value}." for name, value in keys.items()]
+        turns = [self._turn(name, value) for name, value in keys.items()]
         rng.shuffle(turns)
         prompt, room = self.model.prompt, self._length(rng)
         room -= sum(len(part) for turn in turns for part in turn)
@@ -81,12 +84,12 @@ class Passkeys:
         part = rng.randrange(config.num_lengths) / max(1, config.num_lengths - 1)
         return round(config.min_tokens + part * (most - config.min_tokens))
 
-    def _turn(self, name: str, words: str) -> tuple[Tensor, Tensor]:
+    def _turn(self, name: str, value: str) -> tuple[Tensor, Tensor]:
         """A question and its answer, with the token that ends it unless the next turn brings it."""
         prompt, ends = self.model.prompt, self.model.eos_ids
         end = () if prompt.middle and prompt.middle[0] in ends else ends[:1]
-        question = prompt.encode_question(f"What is the pass phrase of {name}?")
-        return question, torch.cat((prompt.encode_answer(words), torch.tensor(end).long()))
+        question = prompt.encode_question(f"What is the {name}?")
+        return question, torch.cat((prompt.encode_answer(value), torch.tensor(end).long()))
 
 
 def hide(facts: Sequence[str], text: str, rng: Random) -> str:
@@ -104,20 +107,60 @@ def _gap(text: str, place: int) -> int:
     return found.end() if found else place
 
 
-def _name(rng: Random) -> str:
-    made = "".join(rng.choice(SYLLABLES) for _ in range(3)).title()
-    return f"{made} {rng.choice(NOUNS).title()}"
+def _phrases(rng: Random, config: DuoConfig) -> dict[str, str]:
+    """Pass phrases of names that have little in common."""
+    return {
+        f"pass phrase of {_made(rng)} {rng.choice(NOUNS).title()}": _words(rng, config.max_words)
+        for _ in range(config.num_passkeys)
+    }
+
+
+def _rivals(rng: Random, config: DuoConfig) -> dict[str, str]:
+    """Values of several kinds; most names share a part, and their kind, with others."""
+    first = [_made(rng) for _ in range(max(2, -(-config.num_passkeys // len(KINDS))))]
+    last = [noun.title() for noun in rng.sample(NOUNS, 2)]
+    chosen = rng.sample(list(product(KINDS, first, last)), config.num_passkeys)
+    return {
+        f"{kind} of {one} {other}": KINDS[kind](rng, config.max_words)
+        for kind, one, other in chosen
+    }
+
+
+def _made(rng: Random) -> str:
+    return "".join(rng.choice(SYLLABLES) for _ in range(3)).title()
 
 
 def _words(rng: Random, most: int) -> str:
     return " ".join(rng.choice(NOUNS) for _ in range(rng.randint(1, most)))
 
 
+def _number(rng: Random, _most: int) -> str:
+    return str(rng.randrange(10 ** rng.randint(1, 6)))
+
+
+def _code(rng: Random, _most: int) -> str:
+    return f"{''.join(rng.choices(ascii_uppercase, k=3))}-{rng.randrange(1000, 10_000)}"
+
+
+def _full_name(rng: Random, _most: int) -> str:
+    return f"{_made(rng)} {_made(rng)}"
+
+
+KINDS = {
+    "pass phrase": _words,
+    "badge number": _number,
+    "access code": _code,
+    "keeper": _full_name,
+}
+
+
 def _join(document: Tensor, turns: Sequence[tuple[Tensor, Tensor]]) -> PasskeyDocument:
     parts, answers, length = [document], [], len(document)
-    for question, answer in turns:
+    numbers = [torch.zeros_like(document)]
+    for number, (question, answer) in enumerate(turns, start=1):
         first = length + len(question) - 1
         answers.append(torch.arange(first, first + len(answer)))
         parts += [question, answer]
+        numbers.append(torch.full((len(question) + len(answer),), number))
         length += len(question) + len(answer)
-    return PasskeyDocument(torch.cat(parts), torch.cat(answers))
+    return PasskeyDocument(torch.cat(parts), torch.cat(answers), torch.cat(numbers))

@@ -12,13 +12,14 @@ from torch.nn.functional import mse_loss
 from common.errors import UnsupportedModel
 from engine.attention import AttentionState
 from engine.model import LoadedModel
-from precompute.heads.base import Progress, refuse_plan
+from precompute.heads.base import Progress, Streaming, refuse_plan
 from precompute.heads.duo.config import DuoConfig
 from precompute.heads.duo.frozen import frozen
 from precompute.heads.duo.gates import GatedState
 from precompute.heads.duo.haystack import open_haystack
 from precompute.heads.duo.passkeys import PasskeyDocument, Passkeys
 from precompute.heads.duo.schedule import learning_rate
+from precompute.heads.duo.split import SplitState
 from precompute.heads.duo.state import load_state, save_state
 
 # Not cuDNN's: it builds a plan for each length, and documents are of many lengths.
@@ -130,16 +131,41 @@ def distillation_loss(
         code).
     """
     ids, answers = document.ids.to(model.device), document.answers.to(model.device)
-    sizes = {"num_sinks": config.num_sinks, "window": config.window}
+    turns = document.turns.to(model.device)
+    turns = turns if config.recipe == "served" else torch.zeros_like(turns)  # one text, all of it
+    positions = turn_positions(turns)
     with torch.no_grad():
-        wanted = last_hidden(model, ids, GatedState(None, len(ids), **sizes))[answers]
-    given = last_hidden(model, ids, GatedState(gates, len(ids), **sizes))[answers]
+        wanted = last_hidden(model, ids, positions, attention(None, turns, config))[answers]
+    given = last_hidden(model, ids, positions, attention(gates, turns, config))[answers]
     return mse_loss(given.float(), wanted.float())
 
 
-def last_hidden(model: LoadedModel, ids: Tensor, state: AttentionState) -> Tensor:
+def turn_positions(turns: Tensor) -> Tensor:
+    """Positions (tokens,) of turns that each follow right after the document, number 0."""
+    places = torch.arange(len(turns), device=turns.device)
+    first = torch.searchsorted(turns, turns)  # where the token's turn begins
+    return places - first + (turns > 0) * (turns == 0).sum()
+
+
+def attention(gates: Tensor | None, turns: Tensor, config: DuoConfig) -> AttentionState:
+    """Attention of a document, number 0, and of the turns that each see it and themselves alone.
+
+    Args:
+        gates: as for `GatedState`.
+        turns: (tokens,) the number of each token's turn, ascending.
+    """
+    num_tokens = int((turns == 0).sum())
+    document = GatedState(gates, num_tokens, num_sinks=config.num_sinks, window=config.window)
+    if num_tokens == len(turns):
+        return document
+    streaming = Streaming(config.num_sinks, config.window, config.compensation)
+    return SplitState(document, turns[num_tokens:], gates, streaming)
+
+
+def last_hidden(
+    model: LoadedModel, ids: Tensor, positions: Tensor, state: AttentionState
+) -> Tensor:
     """The model's last hidden states (tokens, width), after its last norm."""
-    positions = torch.arange(len(ids), device=ids.device)
     backbone: Any = model.model.base_model
     output = backbone(
         input_ids=ids[None], position_ids=positions[None], use_cache=False, lectern=state

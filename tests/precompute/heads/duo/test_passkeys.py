@@ -3,12 +3,13 @@
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from common.errors import InvalidInput
 from engine.model import LoadedModel
-from precompute.heads.duo.config import DuoConfig
+from precompute.heads.duo.config import DuoConfig, Recipe
 from precompute.heads.duo.haystack import Haystack, open_haystack
 from precompute.heads.duo.passkeys import PasskeyDocument, Passkeys, hide
 from tests.models import FAMILIES, byte_tokenizer, loaded
@@ -30,14 +31,58 @@ def text_of(model: LoadedModel, document: PasskeyDocument) -> str:
     return str(model.tokenizer.decode(document.ids))
 
 
-def test_every_passkey_is_stated_and_asked_for(model: LoadedModel) -> None:
-    document = passkeys(model).document(0)
+def names_of(model: LoadedModel, document: PasskeyDocument) -> list[str]:
+    """What is asked for, as in "keeper of Bacorda Bell"."""
+    turns = text_of(model, document).split("<|question|>What is the ")[1:]
+    return [turn.partition("?")[0] for turn in turns]
+
+
+RECIPES = pytest.mark.parametrize("recipe", get_args(Recipe))
+
+
+@RECIPES
+def test_every_passkey_is_stated_and_asked_for(model: LoadedModel, recipe: Recipe) -> None:
+    document = passkeys(model, replace(CONFIG, recipe=recipe)).document(0)
     text, *turns = text_of(model, document).split("<|question|>")
-    assert text.count(WAY) == len(turns) == 4
-    for turn in turns:
-        question, answer = turn.removesuffix("<|end|>").split("<|answer|>")
-        name = question.removeprefix("What is the pass phrase of ").removesuffix("?")
-        assert f"{WAY} {name} is: {answer}." in text
+    assert text.count(" is: ") == len(turns) == 4
+    for name, turn in zip(names_of(model, document), turns, strict=True):
+        assert f"The {name} is: {turn.partition('<|answer|>')[2].removesuffix('<|end|>')}." in text
+
+
+@RECIPES
+def test_a_token_knows_its_turn(model: LoadedModel, recipe: Recipe) -> None:
+    document = passkeys(model, replace(CONFIG, recipe=recipe)).document(0)
+    parts = [model.tokenizer.decode(document.ids[document.turns == turn]) for turn in range(5)]
+    assert "".join(parts) == text_of(model, document)
+    assert "<|question|>" not in parts[0]
+    for part in parts[1:]:
+        assert part.startswith("<|question|>")
+        assert part.count("<|") == 3  # its answer and its end
+
+
+def test_served_passkeys_are_of_many_kinds_and_near_rivals(model: LoadedModel) -> None:
+    made = passkeys(model, replace(CONFIG, num_passkeys=10))
+    kinds = set[str]()
+    for step in range(4):
+        names = names_of(model, made.document(step))
+        assert len(set(names)) == 10
+        for part, most in ((0, 4), (1, 3), (2, 2)):  # of kinds, first and last names
+            assert len({split_name(name)[part] for name in names}) <= most
+        kinds |= {split_name(name)[0] for name in names}
+    assert kinds == {"pass phrase", "badge number", "access code", "keeper"}
+
+
+def split_name(name: str) -> tuple[str, str, str]:
+    kind, _, person = name.partition(" of ")
+    first, _, last = person.partition(" ")
+    return kind, first, last
+
+
+def test_the_papers_passkeys_are_pass_phrases_of_strangers(model: LoadedModel) -> None:
+    made = passkeys(model, replace(CONFIG, num_passkeys=10, recipe="paper"))
+    names = [split_name(name) for name in names_of(model, made.document(0))]
+    assert {kind for kind, _, _ in names} == {"pass phrase"}
+    assert len({first for _, first, _ in names}) == 10
 
 
 def test_answers_are_where_their_tokens_are_foretold(model: LoadedModel) -> None:
@@ -66,7 +111,8 @@ def test_a_step_has_one_document(model: LoadedModel) -> None:
 
 
 def test_lengths_and_passkeys_vary_between_their_limits(model: LoadedModel) -> None:
-    documents = [passkeys(model).document(step) for step in range(30)]
+    made = passkeys(model, replace(CONFIG, recipe="paper"))
+    documents = [made.document(step) for step in range(30)]
     lengths = [len(document.ids) for document in documents]
     assert 1400 <= min(lengths) < 1800
     assert 2700 < max(lengths) <= 3100

@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ import torch
 from common.errors import Cancelled, InvalidInput
 from engine.model import LoadedModel, assemble
 from precompute.heads.base import Measure
-from precompute.heads.duo import Duo, DuoConfig
+from precompute.heads.duo import Duo, DuoConfig, Recipe
 from precompute.heads.duo.schedule import learning_rate
 from precompute.heads.duo.train import train_gates
 from tests.models import FAMILIES, byte_tokenizer, loaded, random_model, unheard
@@ -34,9 +34,13 @@ def model_of_one_head(layer: int, head: int) -> LoadedModel:
     return assemble(model, byte_tokenizer(), name="one head", fingerprint="")
 
 
+@pytest.mark.parametrize("recipe", get_args(Recipe))
 @pytest.mark.parametrize(("layer", "head"), [(0, 1), (1, 0)])
-def test_only_the_gate_that_answers_depend_on_stays_open(layer: int, head: int) -> None:
-    gates = train_gates(model_of_one_head(layer, head), CONFIG, unheard)
+def test_only_the_gate_that_answers_depend_on_stays_open(
+    layer: int, head: int, recipe: Recipe
+) -> None:
+    config = replace(CONFIG, recipe=recipe)
+    gates = train_gates(model_of_one_head(layer, head), config, unheard)
     assert gates[layer, head] > 0.5
     gates[layer, head] = 0.0
     assert gates.max() == 0.0
@@ -90,8 +94,8 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_gates(tmp_path: Path) -
     assert told == [6]
 
 
-@pytest.mark.parametrize("change", [{"steps": 7}, {"seed": 1}, {"window": 16}])
-def test_another_trainings_state_is_refused(tmp_path: Path, change: dict[str, int]) -> None:
+@pytest.mark.parametrize("change", [{"steps": 7}, {"seed": 1}, {"recipe": "paper"}])
+def test_another_trainings_state_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
     model = loaded(FAMILIES["llama"])
     config = replace(CONFIG, steps=1, state=str(tmp_path / "state"))
     train_gates(model, config, unheard)
