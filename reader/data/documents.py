@@ -23,8 +23,8 @@ _CHARACTERS_A_TOKEN = 3.0
 SCALE = 100  # weights are stored in hundredths
 _ALONE_SHARE = 0.15  # of the sequences: paragraphs without a haystack
 _NATURAL_SHARE = 0.5  # of the other sequences: paragraphs in a haystack
-_DISGUISED_SHARE = 0.7  # of the paragraphs
-_ASKED_SHARE = 0.35  # of the questions that people asked: each too often is learned by heart
+_DISGUISED_SHARE = 0.8  # of the paragraphs
+_ASKED_SHARE = 0.6  # of the questions that people asked: each too often is learned by heart
 _TRANSLATED_SHARE = 0.8  # of the paragraphs: with questions made of their sentences
 _STRANGE_SHARE = 0.3  # of the questions of another paragraph
 
@@ -143,7 +143,7 @@ class Composer:
         budget = rng.uniform(low, high) * length * _CHARACTERS_A_TOKEN
         plants: list[Plant] = []
         if self._sources.articles and rng.random() < _NATURAL_SHARE:
-            share = rng.uniform(0.3, 0.95) if length <= 2048 else rng.uniform(0.15, 0.6)
+            share = rng.uniform(0.3, 0.95) if length <= 2048 else rng.uniform(0.1, 0.4)
             plants.append(self._natural(share * budget, rng))
             budget -= _size(plants[-1])
         if length >= 1024 and rng.random() < 0.5:
@@ -177,9 +177,13 @@ class Composer:
         for passage in article.passages[start:]:
             if chunks and len(passage.text) > characters:
                 break
-            told = disguise(passage, rng) if rng.random() < _DISGUISED_SHARE else passage
-            asked = [pair for pair in told.questions if pair[0] and rng.random() < _ASKED_SHARE]
-            found = [self._ask_naturally(q, a, rng) for q, a in asked]
+            told = passage
+            if rng.random() < _DISGUISED_SHARE:
+                told = disguise(passage, rng, self._sources.lexicon)
+            asked = [(q, a) for q, a in told.questions if q and a in told.text]
+            found = [
+                self._ask_naturally(q, a, rng) for q, a in asked if rng.random() < _ASKED_SHARE
+            ]
             if rng.random() < _TRANSLATED_SHARE:
                 found += plant_sentences(told.text, rng, self._voice, left_out=0).questions
             chunks.append(Chunk(told.text, is_block=True))

@@ -6,15 +6,10 @@ from random import Random
 from reader.data import values
 from reader.data.attributes import ATTRIBUTES, Attribute, made_attribute
 from reader.data.entities import KINDS, Entity, draw_entity, draw_rival
-from reader.data.speech import (
-    Voice,
-    choose,
-    speak_question,
-    speak_statement,
-)
+from reader.data.speech import Voice, speak_of_it, speak_question, speak_statement
 from reader.data.split import patterns_for
 from reader.data.template import capitalise, expand
-from reader.data.wordings import INTRODUCTIONS, PRONOUN_STATEMENTS, REFUSAL
+from reader.data.wordings import INTRODUCTIONS, REFUSAL
 
 
 @dataclass(frozen=True)
@@ -123,8 +118,7 @@ def pronounce(fact: Fact, rng: Random, voice: Voice) -> str:
         )
         text = expand(rng.choice(own), rng, {"E": subject, "V": fact.value})
     else:
-        slots = {"A": rng.choice(fact.attribute.names), "V": fact.value}
-        text = expand(choose(PRONOUN_STATEMENTS, rng, voice), rng, slots)
+        text = speak_of_it(fact.attribute, fact.value, rng, voice)
     return capitalise(text) + "."
 
 

@@ -4,16 +4,31 @@ import gzip
 import json
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from reader.data import values
 from reader.data.split import is_held_out
+from reader.data.template import words_of
 
 _NAMES = re.compile(r"[A-Z][a-z]{2,}(?: [A-Z][a-z]{2,})*")
 _INSIDE = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}(?: [A-Z][a-z]{2,})*")
 _RENAMED = 0.7  # of the names in the text
+_EXCHANGED = (0.0, 0.0, 0.1, 0.25, 0.5)  # of the other words: each of these shares as often
+_WORDS = re.compile(r"\d+|[A-Za-z]+")
+_KEPT = words_of(
+    """
+    about above after again against along already although always among another around became
+    because become before began being below between beyond called could during either every first
+    found fourth given having known least might month months never often other others person place
+    rather second several shall should since still their theirs there these thing things third those
+    though three through times today together toward towards under until using which while whose
+    within without would years seven eight hundred thousand million hours minutes weeks people
+    number amount reason according
+    """
+)
 
 
 @dataclass(frozen=True)
@@ -32,29 +47,49 @@ class Article:
     passages: tuple[Passage, ...]
 
 
-def disguise(passage: Passage, rng: Random) -> Passage:
-    """Give a passage other numbers, and other names where names are answers or stand in sentences.
+def disguise(passage: Passage, rng: Random, lexicon: tuple[str, ...] = ()) -> Passage:
+    """Give a passage other numbers, other names, and at times other words, each wherever it stands.
 
     What was learned by heart no longer answers its questions: they have to be read.
+
+    Args:
+        lexicon: words that may take the place of others with the same ending.
     """
     answers = [answer for _, answer in passage.questions if _NAMES.fullmatch(answer)]
     inside = [name for name in _INSIDE.findall(passage.text) if rng.random() < _RENAMED]
-    words = {word for name in (*answers, *inside) for word in name.split(" ")}
-    names = {word: values.surname(rng) for word in sorted(words)}
-    numbers: dict[str, str] = {}
-    pattern = re.compile("|".join([r"\d+", *(rf"\b{word}\b" for word in names)]))
+    others = {word: values.surname(rng) for name in (*answers, *inside) for word in name.split(" ")}
+    endings = _by_ending(lexicon)
+    share = rng.choice(_EXCHANGED) if lexicon else 0.0
 
     def exchange(match: re.Match[str]) -> str:
         found = match.group()
-        return names.get(found) or numbers.setdefault(found, _other_number(found, rng))
+        if found not in others:
+            others[found] = found
+            if found.isdigit():
+                others[found] = _other_number(found, rng)
+            elif _is_exchangeable(found) and rng.random() < share:
+                others[found] = rng.choice(endings.get(found[-2:], lexicon))
+        return others[found]
 
     return Passage(
-        pattern.sub(exchange, passage.text),
+        _WORDS.sub(exchange, passage.text),
         tuple(
-            (pattern.sub(exchange, question), pattern.sub(exchange, answer))
+            (_WORDS.sub(exchange, question), _WORDS.sub(exchange, answer))
             for question, answer in passage.questions
         ),
     )
+
+
+@cache
+def _by_ending(lexicon: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    endings: dict[str, list[str]] = {}
+    for word in lexicon:
+        endings.setdefault(word[-2:], []).append(word)
+    return {ending: tuple(words) for ending, words in endings.items()}
+
+
+def _is_exchangeable(word: str) -> bool:
+    return 5 <= len(word) <= 12 and word.islower() and word not in _KEPT
 
 
 def _other_number(digits: str, rng: Random) -> str:

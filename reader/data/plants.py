@@ -79,7 +79,7 @@ _MIX: tuple[tuple[_Maker, float], ...] = (
     (lambda rng, voice, _: plant_scene(rng, voice), 0.25),
     (lambda rng, voice, _: plant_predicates(rng, voice), 0.4),
     (lambda rng, voice, _: plant_legend(rng, voice), 0.05),
-    (_two_hop, 0.16),
+    (_two_hop, 0.2),
     (lambda rng, voice, _: plant_same_as(rng, voice), 0.03),
     (_pass_phrase, 0.05),
     (lambda rng, voice, _: plant_list(rng, voice, rng.choice((1, 2, 2, 3))), 0.22),

@@ -14,6 +14,7 @@ from reader.data.template import capitalise, expand, lower_first
 from reader.data.verbs import verb_of
 
 _VOWEL = re.compile(r"\ba (?=[aeio])")
+_VERB_SLOTS = ("{base}", "{s}", "{ed}", "{pp}")
 
 
 @dataclass(frozen=True)
@@ -43,18 +44,33 @@ def speak_statement(
     entity: Entity, attribute: Attribute, value: str, rng: Random, voice: Voice
 ) -> str:
     """State that the entity's attribute has this value: one sentence or note."""
-    name = rng.choice(attribute.names)
     pattern = own_pattern(attribute.statements, rng, voice) or _statement(attribute, rng, voice)
-    slots = {"E": entity.name, "A": name, "V": value}
-    if "{W}" in pattern:
-        slots["W"] = _other_value(attribute, value, rng, voice)
-    if pattern in frames.VERB_STATEMENTS:
-        verb = verb_of(rng.choice(words.ACTIONS))
-        slots |= {"base": verb.base, "s": verb.third, "ed": verb.past, "pp": verb.participle}
-    text = expand(pattern, rng, slots)
+    text = _filled(pattern, entity.name, attribute, value, rng, voice)
     if entity.kind == "person":
         text = text.replace(" its ", " the ")
     return say_sentence(text, rng, voice)
+
+
+def speak_of_it(attribute: Attribute, value: str, rng: Random, voice: Voice) -> str:
+    """State an attribute of what was named before, without a preamble or a full stop."""
+    pattern = choose(wordings.PRONOUN_STATEMENTS, rng, voice)
+    if rng.random() < 0.5:
+        pattern = _statement(attribute, rng, voice)
+        for named in ("the {A} of {E}", "{E}'s {A}", "the {A} for {E}"):
+            pattern = pattern.replace(named, "its {A}")
+    return capitalise(_filled(pattern, "it", attribute, value, rng, voice))
+
+
+def _filled(
+    pattern: str, name: str, attribute: Attribute, value: str, rng: Random, voice: Voice
+) -> str:
+    slots = {"E": name, "A": rng.choice(attribute.names), "V": value}
+    if "{W}" in pattern:
+        slots["W"] = _other_value(attribute, value, rng, voice)
+    if any(slot in pattern for slot in _VERB_SLOTS):
+        verb = verb_of(rng.choice(words.ACTIONS))
+        slots |= {"base": verb.base, "s": verb.third, "ed": verb.past, "pp": verb.participle}
+    return expand(pattern, rng, slots)
 
 
 def _other_value(attribute: Attribute, value: str, rng: Random, voice: Voice) -> str:

@@ -181,8 +181,8 @@ def test_a_template_refuses_a_missing_slot():
 
 PARAGRAPH = (
     "The mill at Aldbrook was built in 1848 by Hester Vane. It burned twelve tons of coal a day, "
-    "and the smoke could be seen from the harbour. After the war, the owners moved all machines to the "
-    "island of Sarn, because the water there was cleaner. Nobody has lived in the mill since."
+    "and the smoke could be seen from the harbour. After the war, the owners moved all machines "
+    "to the island of Sarn, because the water there was cleaner. Nobody has lived there since."
 )
 
 
