@@ -64,6 +64,7 @@ def main() -> None:
         **circumstances(options.device),
         "documents": options.documents,
         "questions_a_document": options.questions,
+        "seed": options.seed,
         "methods": {
             name: {"settings": one.measure.settings, "scores": one.measure.scores}
             for name, one in methods.items()
@@ -159,6 +160,7 @@ def draw_exam(examinee: Examinee, options: argparse.Namespace, num_tokens: int, 
         num_tokens=num_tokens,
         count=count,
         questions=options.questions,
+        seed=options.seed,
     )
     return make_exam(drawn, examinee.tokenizer, examinee.model.device)
 
@@ -181,6 +183,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--alone-at", type=int, default=16_384, help="length for single heads")
     parser.add_argument("--documents", type=int, default=15, help="of each length")
     parser.add_argument("--questions", type=int, default=20, help="of each document")
+    parser.add_argument("--seed", type=int, default=8, help="of the documents")
     parser.add_argument("--out", type=Path, default=RESULTS)
     return parser.parse_args()
 
