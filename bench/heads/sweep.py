@@ -35,7 +35,13 @@ from reader.model import Reader
 from reader.weights import load_weights
 
 CHECK_TOKENS, CHECK_QUESTIONS = 2048, 8
-WRITTEN = (("duo", 0.10), ("duo", 0.25), ("razor", 0.25), ("zigzag", 0.50))  # plans
+WRITTEN = (  # plans
+    ("duo", 0.10),
+    ("duo", 0.25),
+    ("razor", 0.25),
+    ("zigzag", 0.25),
+    ("zigzag", 0.50),
+)
 
 
 @dataclass(frozen=True)
