@@ -1,6 +1,5 @@
 """Answering: the question's prefill, then one token after the other."""
 
-import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,20 +9,17 @@ from torch import Tensor
 
 from common.errors import Cancelled, EmptyQuestion, QuestionTooLong
 from engine.attention import forward
-from engine.curve import Thresholds
-from engine.decoders import Decoding, on_gpu
+from engine.decoders import Decoding
 from engine.document import DocumentCache
 from engine.evidence import AttentionMass, Evidence, find_evidence
 from engine.governor import Governor
-from engine.listing import Listing, why_not_listed
+from engine.listing import looking_up
 from engine.meter import Meter
 from engine.model import LoadedModel
 from engine.pieces import PieceDecoder
 from engine.question import QuestionState
-from engine.reach import Everything, LookedUp, Reach
+from engine.reach import Everything
 from engine.sampling import Sampler, Sampling
-
-log = logging.getLogger("lectern.decoding")
 
 
 @dataclass(frozen=True)
@@ -171,21 +167,10 @@ def open_question(
     """The attention state that keeps to a budget, in (0, 1], at or above the document's floor."""
     if budget >= 1.0:
         return QuestionState(document, Everything(), Everything(), mass)
-    meter = Meter()
-    prefill = _look_up(document, document.curves.prefill.at(budget))
-    decode = Governor(document.curves.decode, budget, document.lookup, meter)
+    meter, reach = Meter(), looking_up(document)
+    prefill = reach(document.curves.prefill.at(budget))
+    decode = Governor(document.curves.decode, budget, reach, meter)
     return QuestionState(document, prefill, decode, mass, meter)
-
-
-def _look_up(document: DocumentCache, thresholds: Thresholds | None) -> Reach:
-    """How far a question's prefill reaches; thresholds None reach everything."""
-    if thresholds is None:
-        return Everything()
-    if on_gpu(document):
-        if (reason := why_not_listed(document)) is None:
-            return Listing(thresholds, document.lookup)
-        log.info("the question's prefill goes without kernels: %s", reason)
-    return LookedUp(thresholds, document.lookup)
 
 
 def report_budget(state: QuestionState, requested: float, applied: float) -> BudgetReport:

@@ -16,6 +16,7 @@ from engine.compiled import compile_layers
 from engine.decode_step import DecodeStep
 from engine.document import DocumentCache
 from engine.governor import Governor
+from engine.listing import on_gpu
 from engine.question import QuestionState
 from engine.spec import ModelSpec
 
@@ -51,6 +52,9 @@ class Decoders:
         model: decodes.
         spec: its attention layers.
         config: how.
+
+    Attributes:
+        compiled: the model with compiled layers, once there is one.
     """
 
     def __init__(self, model: nn.Module, spec: ModelSpec, config: DecodeConfig) -> None:
@@ -59,10 +63,11 @@ class Decoders:
         self._config = config
         self._lock = threading.Lock()  # of what follows; graphs are captured one at a time
         self._slots: dict[tuple[int, int], _Slot] = {}
-        self._compiled: nn.Module | None = None
+        self.compiled: nn.Module | None = None
         self._compiles = config.compiled
 
-    def __len__(self) -> int:
+    @property
+    def num_steps(self) -> int:
         """Steps that are there, or known not to be."""
         return len(self._slots)
 
@@ -114,9 +119,9 @@ class Decoders:
     def _warm_step(self, document: DocumentCache, capacity: int) -> DecodeStep:
         if self._compiles:
             try:
-                if self._compiled is None:
-                    self._compiled = compile_layers(self._model, self._spec.num_layers)
-                step = DecodeStep(self._compiled, self._spec, document, capacity)
+                if self.compiled is None:
+                    self.compiled = compile_layers(self._model, self._spec.num_layers)
+                step = DecodeStep(self.compiled, self._spec, document, capacity)
                 step.warm_up()
                 return step
             except Exception:
@@ -169,8 +174,3 @@ class Decoding:
         if self._step is None or not isinstance(governor, Governor):
             return forward(self._model, token, self._state.position, self._state)[-1]
         return self._step.run(token, governor.next_thresholds(), self._state.meter)
-
-
-def on_gpu(document: DocumentCache) -> bool:
-    """Whether a document's tensors are on a GPU."""
-    return document.layers[0].keys.is_cuda

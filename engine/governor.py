@@ -1,9 +1,11 @@
 """Keeping decoding to its budget: each pass aims at what the passes before it left over."""
 
+from collections.abc import Callable
+
 from engine.curve import BudgetCurve, Thresholds
-from engine.document import LayerCache, LookupConfig
+from engine.document import LayerCache
 from engine.meter import Meter
-from engine.reach import Everything, LookedUp, Reach, Reached
+from engine.reach import Reach, Reached
 from engine.selection import Lookup
 
 SWING = 2.0  # a pass aims at no less than budget / SWING and at no more than budget x SWING
@@ -18,38 +20,45 @@ class Governor:
     Args:
         curve: calibrated for decoding.
         budget: share of the cache's bytes, in (0, 1).
-        config: how clusters are found.
+        reach: how far thresholds reach; None reaches everything.
         meter: counts the question's passes; the first is its prefill.
     """
 
     def __init__(
-        self, curve: BudgetCurve, budget: float, config: LookupConfig, meter: Meter
+        self,
+        curve: BudgetCurve,
+        budget: float,
+        reach: Callable[[Thresholds | None], Reach],
+        meter: Meter,
     ) -> None:
         self._curve = curve
         self._budget = budget
-        self._config = config
+        self._reach_at = reach
         self._meter = meter
-        self._aims: list[float] = []
-        self._reach: Reach = Everything()
+        self._num_aims = 0
+        self._aimed = self._loaded = 0.0  # sums over the decoding passes
+        self._reach = reach(None)
 
     def attend(self, lookup: Lookup, layer: LayerCache) -> Reached:
         """Attend to what this pass may load; a new pass takes a new aim."""
-        while len(self._aims) < self._meter.num_passes - 1:
-            thresholds = self.next_thresholds()
-            self._reach = LookedUp(thresholds, self._config) if thresholds else Everything()
+        while self._num_aims < self._meter.num_passes - 1:
+            self._reach = self._reach_at(self.next_thresholds())
         return self._reach.attend(lookup, layer)
 
     def next_thresholds(self) -> Thresholds | None:
-        """Take a new aim, before a pass; None asks for everything."""
-        self._aims.append(self._aim())
-        return self._curve.at(self._aims[-1])
+        """Take a new aim, once before each pass; None asks for everything."""
+        done = self._num_aims
+        if done > 0:
+            self._loaded += self._meter.share(done, done + 1)
+        aim = self._aim(done)
+        self._num_aims += 1
+        self._aimed += aim
+        return self._curve.at(aim)
 
-    def _aim(self) -> float:
+    def _aim(self, done: int) -> float:
         """What to ask the curve for, so that the mean over the decoding passes meets the budget."""
-        done = len(self._aims)
         if done == 0:
             return self._budget
-        loaded = [self._meter.share(index, index + 1) for index in range(1, done + 1)]
-        left = self._budget * (done + 1) - sum(loaded)
+        left = self._budget * (done + 1) - self._loaded
         wanted = min(max(left, self._budget / SWING), self._budget * SWING)
-        return wanted * sum(self._aims) / sum(loaded)  # the curve's bias on this question
+        return wanted * self._aimed / self._loaded  # the curve's bias on this question

@@ -1,5 +1,7 @@
 """A question's prefill in kernels that never wait for the host."""
 
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -10,22 +12,32 @@ from engine.kernels.attend_tokens import attend_tokens
 from engine.kernels.choose_tokens import choose_tokens
 from engine.kernels.note_weights import Listed
 from engine.kernels.state import empty_state
-from engine.reach import Reached
+from engine.reach import Everything, LookedUp, Reach, Reached
 from engine.selection import ListedTokens, Lookup
 
 HEAD_DIMS = (16, 32, 64, 128, 256)  # a tile's sides are powers of two
 MAX_ELEMENTS = 1 << 31  # of one head's keys: within it kernels count in 32 bits
+log = logging.getLogger("lectern.decoding")
 
 
 @dataclass(frozen=True)
 class Listing:
-    """Squeezed attention with one-level lookup, as `engine.reach.LookedUp`, in kernels."""
+    """Squeezed attention with one-level lookup in kernels; where they fail, as `LookedUp`."""
 
     thresholds: Thresholds
     config: LookupConfig
 
     def attend(self, lookup: Lookup, layer: LayerCache) -> Reached:
         """Look clusters up and attend to their tokens."""
+        try:
+            return self._attend(lookup, layer)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception:  # whatever a compiler or a driver may raise: the other way still works
+            log.warning("attending without kernels: they failed", exc_info=True)
+            return LookedUp(self.thresholds, self.config).attend(lookup, layer)
+
+    def _attend(self, lookup: Lookup, layer: LayerCache) -> Reached:
         rows = lookup.rows.contiguous()
         chosen = choose_tokens(
             rows,
@@ -52,6 +64,22 @@ class Listing:
         )
         num_centroids = layer.level2.centroids.shape[0] * layer.level2.centroids.shape[1]
         return Reached(state, ListedTokens(Listed(chosen.tokens, chosen.counts), num_centroids))
+
+
+def looking_up(document: DocumentCache) -> Callable[[Thresholds | None], Reach]:
+    """How far thresholds reach into a document: in kernels on a GPU; None reaches everything."""
+    kind: type[Listing | LookedUp] = LookedUp
+    if on_gpu(document):
+        if (reason := why_not_listed(document)) is None:
+            kind = Listing
+        else:
+            log.info("attending without kernels: %s", reason)
+    return lambda thresholds: kind(thresholds, document.lookup) if thresholds else Everything()
+
+
+def on_gpu(document: DocumentCache) -> bool:
+    """Whether a document's tensors are on a GPU."""
+    return document.layers[0].keys.is_cuda
 
 
 def why_not_listed(document: DocumentCache) -> str | None:

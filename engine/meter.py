@@ -48,15 +48,15 @@ class Meter:
     @property
     def bytes_read(self) -> int:
         """Bytes of document cache read in all passes."""
-        return sum(self._settled())
+        return self._settled()
 
     def share(self, start: int = 0, end: int | None = None) -> float:
         """Bytes read over full attention's bytes, in passes start to end; 0.0 for none."""
         full = sum(self.full[start:end])
-        return sum(self._settled()[start:end]) / full if full else 0.0
+        return self._settled(start, end) / full if full else 0.0
 
-    def _settled(self) -> list[int]:
-        """What was read, waiting once for what is still being counted."""
-        settled = [int(amount) for amount in self.read]
-        self.read = list(settled)
-        return settled
+    def _settled(self, start: int = 0, end: int | None = None) -> int:
+        """Bytes read in some passes, after waiting, once, for what is still being counted."""
+        settled = [int(amount) for amount in self.read[start:end]]
+        self.read[start:end] = settled
+        return sum(settled)

@@ -26,7 +26,7 @@ STAGES = ("survey", "descend", "select_runs", "attend_runs", "merge_splits")
 
 def in_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the paths of a GPU, each kernel by its reference, without a graph."""
-    monkeypatch.setattr("engine.answer.on_gpu", lambda _: True)
+    monkeypatch.setattr("engine.listing.on_gpu", lambda _: True)
     monkeypatch.setattr("engine.decoders.on_gpu", lambda _: True)
     monkeypatch.setattr("engine.decode_step.decode_attention", staged_attention)
 

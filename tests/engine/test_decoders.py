@@ -20,12 +20,23 @@ from engine.decode_step import DecodeStep
 from engine.decoders import DecodeConfig, Decoders, Decoding
 from engine.document import DocumentCache, LookupConfig
 from engine.evidence import AttentionMass
-from engine.model import LoadedModel
+from engine.model import LoadedModel, assemble
 from engine.plan import HeadPlan
 from engine.sampling import Sampling
 from precompute.settings import ReadSettings
 from tests.engine.as_on_gpu import in_torch, in_triton
-from tests.models import ALIBI, FAMILIES, HALF, SETTINGS, loaded, prose, read, sizes
+from tests.models import (
+    ALIBI,
+    FAMILIES,
+    HALF,
+    SETTINGS,
+    byte_tokenizer,
+    loaded,
+    prose,
+    random_model,
+    read,
+    sizes,
+)
 
 QUESTION, BUDGET = "Who sold the maps?", 0.4
 ONE_LAYER = HeadPlan("file", ((False, False), (True, True)), num_sinks=4, window=24)
@@ -114,10 +125,11 @@ def passes(
 ) -> torch.Tensor:
     """Logits after each token that follows the question (tokens, vocabulary)."""
     state = open_question(document, BUDGET)
-    asked = model.prompt.encode_question(QUESTION)
+    asked = model.prompt.encode_question(QUESTION).to(model.device)
     forward(model.model, asked, state.position, state)
     with Decoding(steps, model.model, state, len(asked) + len(tokens)) as decoding:
-        return torch.stack([decoding.logits(token).clone() for token in tokens])
+        logits = [decoding.logits(token.to(model.device)).clone() for token in tokens]
+    return torch.stack(logits)
 
 
 def test_sampled_answers_keep_their_seeds(
@@ -200,6 +212,22 @@ def test_without_a_threshold_a_pass_reads_everything_and_its_centroids(
     assert whole.meter.share(1) == pytest.approx((vectors + centroids) / vectors)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="captures a CUDA graph")
+@pytest.mark.parametrize("plan", [None, HALF])
+def test_replays_of_a_graph_are_the_references_passes(plan: HeadPlan | None) -> None:
+    tiny = random_model(FAMILIES["llama"]).cuda()
+    model = assemble(tiny, byte_tokenizer(), name="tiny", fingerprint="tiny", plan=plan)
+    document = read(model, prose(1000))
+    tokens = model.prompt.encode_answer("maps and lamps").split(1)
+    found = passes(model, document, model.decoders, tokens)
+    with model.decoders.borrow(document, 1) as step:
+        assert step is not None
+        assert step.pool is not None
+    off = Decoders(model.model, model.spec, DecodeConfig(captured=False))
+    assert_close(found, passes(model, document, off, tokens), rtol=1e-3, atol=1e-3)
+    assert torch.equal(found, passes(model, document, model.decoders, tokens))
+
+
 # -- falling back --------------------------------------------------------------------------------
 
 
@@ -271,6 +299,23 @@ def test_models_without_kernels_are_answered_and_told_apart(
     assert reason in reasons(caplog)
 
 
+def test_kernels_that_fail_leave_the_reference(
+    model: LoadedModel,
+    document: DocumentCache,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    expected = ask(model, document)
+    in_torch(monkeypatch)
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("no compiler")
+
+    monkeypatch.setattr("engine.listing.attend_tokens", fail)
+    same(ask(model, document), expected)
+    assert "attending without kernels" in reasons(caplog)
+
+
 def test_there_is_no_step_over_linear_biases() -> None:
     model = loaded(ALIBI["bloom"])
     with pytest.raises(UnsupportedModel, match="linear biases"):
@@ -303,10 +348,10 @@ def test_steps_go_with_their_document(
     passing = replace(document)
     with steps.borrow(passing, 10) as step:
         assert step is not None
-    assert len(steps) == 1
+    assert steps.num_steps == 1
     del passing, step
     gc.collect()
-    assert len(steps) == 0
+    assert steps.num_steps == 0
 
 
 def test_mass_of_a_question_that_ends_early_is_kept(
