@@ -55,7 +55,7 @@ def _portrait(rng: Random, voice: Voice, room: int) -> Plant:
 
 
 def _shaped(rng: Random, voice: Voice, room: int) -> Plant:
-    shapes = _LONG_KEYS if rng.random() < 0.35 else tuple(KEY_SHAPES)
+    shapes = _LONG_KEYS if rng.random() < 0.5 else tuple(KEY_SHAPES)
     key = rng.choice(shapes) if rng.random() < 0.75 else ""
     value = rng.choice(_SHAPED_VALUES) if rng.random() < 0.6 else ""
     return plant_shaped(rng, voice, crowd_size(rng, min(40, room // 100)), key, value)
@@ -74,7 +74,7 @@ _MIX: tuple[tuple[_Maker, float], ...] = (
     (_crowd, 0.1),
     (_several, 0.05),
     (_portrait, 0.11),
-    (_shaped, 0.14),
+    (_shaped, 0.18),
     (lambda rng, voice, _: plant_near_misses(rng, voice), 0.08),
     (lambda rng, voice, _: plant_scene(rng, voice), 0.25),
     (lambda rng, voice, _: plant_predicates(rng, voice), 0.4),

@@ -18,6 +18,9 @@ from reader.data.verbs import Verb, verb_of
 from reader.data.wordings import REFUSAL
 
 _PARTICLES = ("", "", "", "", "", "up", "down", "off", "out", "over", "away", "in")
+_OF_HAPPENINGS = (
+    "often", "long", "soon", "time", "where", "measure", "reading", "reading", "reading", "times",
+)  # fmt: skip
 _LOOSE = re.compile(r",?\s*([,;.])")  # a stop with a space or another stop before it
 _FILLERS = (
     "", "", "", "", "", "", ", whatever the weather", ", come what may", " and never otherwise",
@@ -26,6 +29,9 @@ _FILLERS = (
     ", even if {X} looks well", "; {X} may wait", ", unlike {X}", ", and once more at the end",
     " by hand", " slowly", " with care", ", as is the custom", " in the usual manner",
 )  # fmt: skip
+_HEADS = (
+    "tell me", "I would like to know", "do you know", "it says", "find out", "look up", "say",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,7 @@ class Clause:
     """Someone does something to something, under some circumstances.
 
     Attributes:
+        thing: the object; empty where something happens by itself.
         sort: the noun for the object in a question for it: "which oil".
     """
 
@@ -44,6 +51,11 @@ class Clause:
     sort: str
     circumstances: tuple[Circumstance, ...]
 
+    @property
+    def topic(self) -> str:
+        """What the clause is about."""
+        return self.thing or self.subject
+
 
 def plant_predicates(rng: Random, voice: Voice) -> Plant:
     """One to three clauses that share a verb or nothing; every part may be asked for."""
@@ -51,10 +63,11 @@ def plant_predicates(rng: Random, voice: Voice) -> Plant:
     clauses = [first]
     for _ in range(rng.choice((0, 0, 1, 1, 2))):
         other = _draw_clause(rng, voice)
-        if rng.random() < 0.6:  # a rival: the same is done to something else, at another time
+        is_alike = bool(other.thing) == bool(first.thing)
+        if is_alike and rng.random() < 0.6:  # a rival: the same with something else, otherwise
             other = replace(other, verb=first.verb, particle=first.particle)
             other = replace(other, circumstances=_like(first, rng, voice))
-        if other.thing not in {one.thing for one in clauses}:
+        if other.topic not in {one.topic for one in clauses}:
             clauses.append(other)
     questions: list[Question] = []
     for clause in clauses:
@@ -62,17 +75,18 @@ def plant_predicates(rng: Random, voice: Voice) -> Plant:
     if rng.random() < voice.refusals:
         questions.append(_missing(first, clauses, rng, voice))
     sentences = [say_sentence(_statement(clause, rng), rng, voice) for clause in clauses]
-    names = [word for one in clauses for word in (one.thing, one.subject)]
+    names = [word for one in clauses for word in (one.topic, one.subject)]
     if rng.random() < 0.35:
         return Plant((Chunk(" ".join(sentences)),), tuple(questions), claim(*names))
     return Plant(tuple(map(Chunk, sentences)), tuple(questions), claim(*names))
 
 
 def _draw_clause(rng: Random, voice: Voice) -> Clause:
+    if rng.random() < 0.25:
+        return _draw_happening(rng, voice)
     sort, thing, is_plural = rng.choices((_named, _described, _several, _strange), (2, 4, 3, 3))[0](
         rng, voice
     )
-    drawn = rng.sample(tuple(CIRCUMSTANCES), rng.choice((1, 1, 1, 2, 2, 3)))
     return Clause(
         subject=_agent(rng, voice),
         verb=verb_of(rng.choice(words.ACTIONS)),
@@ -80,8 +94,29 @@ def _draw_clause(rng: Random, voice: Voice) -> Clause:
         thing=thing,
         is_plural=is_plural,
         sort=sort,
-        circumstances=tuple(CIRCUMSTANCES[name](rng, voice) for name in drawn),
+        circumstances=_draw_circumstances(tuple(CIRCUMSTANCES), rng, voice),
     )
+
+
+def _draw_happening(rng: Random, voice: Voice) -> Clause:
+    """Something does something by itself: the pump stops at 40 degrees."""
+    _, subject, _ = rng.choice((_described, _strange))(rng, voice)
+    return Clause(
+        subject=subject,
+        verb=verb_of(rng.choice(words.HAPPENINGS)),
+        particle=rng.choice(_PARTICLES),
+        thing="",
+        is_plural=False,
+        sort="",
+        circumstances=_draw_circumstances(_OF_HAPPENINGS, rng, voice),
+    )
+
+
+def _draw_circumstances(
+    names: tuple[str, ...], rng: Random, voice: Voice
+) -> tuple[Circumstance, ...]:
+    drawn = rng.sample(names, rng.choice((1, 1, 1, 2, 2, 3)))
+    return tuple(CIRCUMSTANCES[name](rng, voice) for name in drawn)
 
 
 def _like(clause: Clause, rng: Random, voice: Voice) -> tuple[Circumstance, ...]:
@@ -132,7 +167,8 @@ def _statement(clause: Clause, rng: Random) -> str:
     """One of the ways to say the clause, its circumstances in any order."""
     told = rng.sample(clause.circumstances, len(clause.circumstances))
     front = f"{told.pop().text}, " if told and rng.random() < 0.3 else ""
-    text = rng.choice(_SENTENCES)(clause, " ".join(one.text for one in told), rng)
+    say = rng.choice(_SENTENCES) if clause.thing else _active
+    text = say(clause, " ".join(one.text for one in told), rng)
     tail = rng.choice(_FILLERS).replace("{X}", f"the {rng.choice(words.THINGS)}")
     joined = " ".join(f"{front}{text}{tail}".split())
     return _LOOSE.sub(r"\1", joined).rstrip(",")
@@ -219,7 +255,7 @@ def _questions(clause: Clause, rng: Random, voice: Voice) -> list[Question]:
     if rng.random() < 0.35:
         text = _ask_for_subject(clause, rng)
         questions.append(Question(say_question(text, rng, voice), clause.subject, "predicate"))
-    if rng.random() < 0.35 or clause.sort:
+    if clause.thing and (rng.random() < 0.35 or clause.sort):
         text = _ask_for_thing(clause, rng)
         questions.append(Question(say_question(text, rng, voice), clause.thing, "predicate"))
     return questions
@@ -231,7 +267,7 @@ def _ask(clause: Clause, one: Circumstance, rng: Random, voice: Voice) -> str:
     wh, _, rest = rng.choice(fitting).replace("{u}", unit).partition("|")
     others = [other.text for other in clause.circumstances if other is not one]
     told = rng.choice(others) if others and rng.random() < 0.25 else ""
-    core = rng.choice(_QUESTIONS)(clause, rng)
+    core = rng.choice(_QUESTIONS if clause.thing else (_by_do, _by_do, _told))(clause, rng)
     text = f"{core.replace('{wh}', wh)} {rest} {told}"
     return say_question(" ".join(text.split()).rstrip(",") + "?", rng, voice)
 
@@ -243,7 +279,8 @@ def _is_unit(value: str) -> bool:
 
 
 def _by_do(clause: Clause, rng: Random) -> str:
-    who = rng.choice((clause.subject, clause.subject, "one", "you"))
+    others = ("one", "you") if clause.thing else ()
+    who = rng.choice((clause.subject, clause.subject, *others))
     do = "does" if who != "you" else "do"
     do = rng.choice((do, do, "should", "must", "will"))
     return f"{{wh}} {do} {who} {clause.verb.base} {clause.thing} {clause.particle}"
@@ -257,10 +294,13 @@ def _by_be(clause: Clause, rng: Random) -> str:
     return f"{{wh}} {be} {clause.thing} {done} {by}"
 
 
+def _told(clause: Clause, rng: Random) -> str:
+    head = rng.choice(_HEADS)
+    return f"{head} {{wh}} {clause.subject} {clause.verb.third} {clause.particle}"
+
+
 def _embedded(clause: Clause, rng: Random) -> str:
-    head = rng.choice(
-        ("tell me", "I would like to know", "do you know", "it says", "find out", "look up", "say")
-    )
+    head = rng.choice(_HEADS)
     be, done = _be(clause), f"{clause.verb.participle} {clause.particle}"
     return f"{head} {{wh}} {clause.thing} {be} {done}"
 
@@ -283,6 +323,10 @@ _QUESTIONS: tuple[Callable[[Clause, Random], str], ...] = (
 
 
 def _ask_for_subject(clause: Clause, rng: Random) -> str:
+    if not clause.thing:
+        told = rng.choice(clause.circumstances).text.rstrip(",")
+        text = f"what {clause.verb.third} {clause.particle} {told}?"
+        return " ".join(capitalise(text).split())
     who = "who" if not clause.subject.startswith("the ") else rng.choice(("who", "who or what"))
     verb, tail = clause.verb, f"{clause.thing} {clause.particle}"
     text = rng.choice(
@@ -319,8 +363,11 @@ def _missing(clause: Clause, clauses: list[Clause], rng: Random, voice: Voice) -
             pass
         if not _may_answer(other, clause):
             return Question(_ask(clause, other, rng, voice), REFUSAL, "unanswerable")
-    things = {one.thing for one in clauses}
-    while (strange := _draw_clause(rng, voice)).thing in things:
+    topics = {one.topic for one in clauses}
+    draw = _draw_clause if clause.thing else _draw_happening
+    while (strange := draw(rng, voice)).topic in topics or bool(strange.thing) != bool(
+        clause.thing
+    ):
         pass
     one = rng.choice(clause.circumstances)
     asked = replace(strange, verb=clause.verb, particle=clause.particle)

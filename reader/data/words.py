@@ -338,3 +338,9 @@ MEANS = _phrases(
     scissors, a screwdriver, a shovel, soft soap, a soft brush, a spanner, a stiff broom, a
     thin wire, tweezers, a wet towel, a wooden spoon"""
 )
+HAPPENINGS = _split(
+    """arrive bend boil break burn burst click close come cool crack creak drip drop dry end fade fail
+    fall flow freeze go halt hum jam leak leave lift move open pass rattle rest return ring rise rotate
+    run rust shake shift shine shut sink slide slip sound spin stall start stick stop swing tilt tremble
+    turn wait wake wobble work"""
+)
