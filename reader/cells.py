@@ -47,6 +47,8 @@ def cells() -> tuple[Cell, ...]:
         *_worded(f"{HELD_OUT_NAME} wordings", HELD_OUT),
         *_worded(f"{HELD_OUT_NAME} {PARAPHRASES}", PARAPHRASED),
         Cell("rules and events", lambda rng: plants.plant_scene(rng, SEEN), ("scene",)),
+        Cell("clauses", lambda rng: plants.plant_predicates(rng, SEEN), ("predicate",)),
+        Cell("legends", lambda rng: plants.plant_legend(rng, SEEN), ("legend",)),
         Cell("32 rivals", _crowd(33, 33), ("crowd",)),
         Cell("word-pair keys", _shaped(key="word pair"), ("same attribute",)),
         Cell("code keys", _shaped(key="code"), ("same attribute",)),
