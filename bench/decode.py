@@ -174,8 +174,8 @@ def calibrated(model: LoadedModel, document: DocumentCache) -> DocumentCache:
 
     state = QuestionState(document, Everything(), Everything())
     ask(model, state)
-    step = DecodeStep(model.model, model.spec, document, 256)
-    step.warm_up()
+    step = DecodeStep(model.spec, document, 256)
+    step.warm_up(model.model)
 
     def decode_share(threshold: float) -> float:
         meter = Meter()
@@ -316,9 +316,9 @@ def full_token_ms(
     """Times of tokens."""
     state = opened(model, document)
     ask(model, state)
-    step = FullStep(decoding_model(model), model.spec, document, 256)
+    step = FullStep(model.spec, document, 256)
     step.library, step.folded = library, folded
-    step.warm_up()
+    step.warm_up(decoding_model(model))
     step.capture(None)
     step.begin(state)
     token, meter = question_ids(model)[:1], Meter()
@@ -402,8 +402,8 @@ def without_graph(model: LoadedModel, document: DocumentCache) -> Tensor:
     """Logits of the same passes in a step that is not captured."""
     state = opened(model, document)
     ask(model, state)
-    step = DecodeStep(decoding_model(model), model.spec, document, 256)
-    step.warm_up()
+    step = DecodeStep(model.spec, document, 256)
+    step.warm_up(decoding_model(model))
     step.begin(state)
     if not isinstance(state.decode, Governor):
         raise SystemExit("The budget takes everything: nothing is looked up.")

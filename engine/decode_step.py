@@ -48,8 +48,7 @@ class DecodeStep:
     evidence's mass are all in tensors that stay where they are.
 
     Args:
-        model: runs the pass; its weights must stay where they are.
-        spec: its attention layers.
+        spec: the model's attention layers.
         document: resident on the model's device, in its dtype; it is not kept alive, its tensors
             are.
         capacity: tokens that question and answer may have together.
@@ -57,14 +56,13 @@ class DecodeStep:
     Attributes:
         layers: what each layer's part of a pass reads and writes.
         slot: the token's place among the question's own (1,) int64.
+
     Raises: UnsupportedModel with a sentence that says why a pass cannot be taken in this way.
     """
 
-    def __init__(
-        self, model: nn.Module, spec: ModelSpec, document: DocumentCache, capacity: int
-    ) -> None:
+    def __init__(self, spec: ModelSpec, document: DocumentCache, capacity: int) -> None:
         self.capacity = capacity
-        self._model = model
+        self._model: nn.Module | None = None
         self._num_tokens = document.num_tokens
         device = document.layers[0].keys.device
         self._token = torch.zeros(1, dtype=torch.int64, device=device)
@@ -94,8 +92,13 @@ class DecodeStep:
         return self._mass
 
     @torch.inference_mode()
-    def warm_up(self) -> None:
-        """Take a few passes that mean nothing; whatever is wrong with them is raised here."""
+    def warm_up(self, model: nn.Module) -> None:
+        """Take a few passes that mean nothing; whatever is wrong with them is raised here.
+
+        Args:
+            model: runs all passes from now on; its weights must stay where they are.
+        """
+        self._model = model
         self._logits = torch.empty_like(self._pass())
         for _ in range(WARM_UPS):
             self._take_pass()
@@ -187,6 +190,7 @@ class DecodeStep:
         self._tally.zero_()
         self._lengths += 1
         self.slot.copy_(self._lengths - 1)
+        assert self._model is not None  # it was warmed up
         return forward(self._model, self._token, self.slot + self._num_tokens, self)[-1]
 
     def _note(self, layer: StepLayer, query: Tensor) -> None:

@@ -117,18 +117,17 @@ class Decoders:
         return step
 
     def _warm_step(self, document: DocumentCache, capacity: int) -> DecodeStep:
+        step = DecodeStep(self._spec, document, capacity)
         if self._compiles:
             try:
                 if self.compiled is None:
                     self.compiled = compile_layers(self._model, self._spec.num_layers)
-                step = DecodeStep(self.compiled, self._spec, document, capacity)
-                step.warm_up()
+                step.warm_up(self.compiled)
                 return step
             except Exception:
                 log.warning("decoding without compiled layers: they failed", exc_info=True)
-                self._compiles = False
-        step = DecodeStep(self._model, self._spec, document, capacity)
-        step.warm_up()
+                self._compiles, self.compiled = False, None
+        step.warm_up(self._model)
         return step
 
 
@@ -158,9 +157,9 @@ class Decoding:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._step is not None and self._state.mass is not None:
-            self._state.mass.add_places(self._step.mass)
-        self._borrowed.close()
+        with self._borrowed:
+            if self._step is not None and self._state.mass is not None:
+                self._state.mass.add_places(self._step.mass)
 
     def logits(self, token: Tensor) -> Tensor:
         """Take a pass with `token` (1,); returns logits (vocabulary,) fp32, until the next pass."""

@@ -178,15 +178,15 @@ def test_a_step_refuses_what_it_has_no_room_for(
     state = open_question(document, BUDGET)
     asked = model.prompt.encode_question(QUESTION)
     forward(model.model, asked, state.position, state)
-    step = DecodeStep(model.model, model.spec, document, len(asked) + 1)
-    step.warm_up()
+    step = DecodeStep(model.spec, document, len(asked) + 1)
+    step.warm_up(model.model)
     step.begin(state)
     token = torch.tensor([7])
     step.run(token, None, state.meter)
     with pytest.raises(UnsupportedModel, match=f"more than {len(asked) + 1}"):
         step.run(token, None, state.meter)
     with pytest.raises(UnsupportedModel, match="more than 4"):
-        DecodeStep(model.model, model.spec, document, 4).begin(state)
+        DecodeStep(model.spec, document, 4).begin(state)
 
 
 def test_without_a_threshold_a_pass_reads_everything_and_its_centroids(
@@ -196,8 +196,8 @@ def test_without_a_threshold_a_pass_reads_everything_and_its_centroids(
     state = open_question(document, BUDGET)
     exact = open_question(document, EXACT)
     asked, token = model.prompt.encode_question(QUESTION), torch.tensor([7])
-    step = DecodeStep(model.model, model.spec, document, 64)
-    step.warm_up()
+    step = DecodeStep(model.spec, document, 64)
+    step.warm_up(model.model)
     for one in (state, exact):
         forward(model.model, asked, one.position, one)
     whole = open_question(document, EXACT)  # the question's own keys, after everything was read
@@ -319,7 +319,7 @@ def test_kernels_that_fail_leave_the_reference(
 def test_there_is_no_step_over_linear_biases() -> None:
     model = loaded(ALIBI["bloom"])
     with pytest.raises(UnsupportedModel, match="linear biases"):
-        DecodeStep(model.model, model.spec, read(model, prose(300)), 64)
+        DecodeStep(model.spec, read(model, prose(300)), 64)
 
 
 def test_a_step_is_one_questions_at_a_time(
