@@ -47,7 +47,7 @@ def in_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     attend = partial(attending.attend_tokens_triton, tiles=tiles)
     monkeypatch.setattr("engine.listing.attend_tokens", attend)
     noting = pytest.importorskip("engine.kernels.note_weights.kernel")
-    monkeypatch.setattr(noting, "PROGRAMS", 2)
+    monkeypatch.setattr(noting, "PROGRAMS", 4)
     monkeypatch.setattr("engine.decode_step.note_weights", noting.note_weights_triton)
     monkeypatch.setattr("engine.evidence.note_weights", noting.note_weights_triton)
 

@@ -14,6 +14,7 @@ from tests.engine.naive import normal
 kernel = pytest.importorskip("engine.kernels.note_weights.kernel")
 NUM_TOKENS, SCALE = 230, 0.2
 KEPT = ((0, 3), (40, 90), (149, 150)), (), ((0, 150),)  # runs of clustered tokens, by head
+PROGRAMS = 6  # few: some take several tiles
 IMPLEMENTATIONS = {
     "reference": note_weights_reference,
     "kernel": kernel.note_weights_triton,
@@ -55,8 +56,15 @@ def plain_sum(
     ("group", "anchors", "piece", "softcap"), [(4, 9, 8, None), (1, 0, 1, 2.0), (3, 70, 1, None)]
 )
 def test_squares_of_weights_are_added_at_the_tokens_places(
-    dtype: torch.dtype, name: str, group: int, anchors: int, piece: int, softcap: float | None
+    dtype: torch.dtype,
+    name: str,
+    group: int,
+    anchors: int,
+    piece: int,
+    softcap: float | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(kernel, "PROGRAMS", PROGRAMS)
     heads = len(KEPT)
     query = beside(normal(heads, group, 32, dtype=dtype, seed=1).to(DEVICE))
     held = normal(heads, anchors + 150 + 5, 32, dtype=dtype, seed=2).to(DEVICE)
