@@ -1,0 +1,57 @@
+"""Draw the time per output token over the document's length.
+
+python -m bench.decode_plot bench/results/decode_llama3_8b.json decode.png
+"""
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+CURVES = (
+    ("half", "token_ms", "half of the heads streaming", "o-"),
+    ("all", "token_ms", "all heads retrieval heads", "s-"),
+    ("all", "full_attention_ms", "full attention", "^--"),
+)
+
+
+def draw(result: Mapping[str, Any]) -> Figure:
+    """A curve a head plan, full attention, and the floor."""
+    mpl.use("Agg")
+    plans = result["plans"]
+    contexts = [name for name in next(iter(plans.values())) if name[0].isdigit()]
+    figure = Figure(figsize=(6, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for plan, field, label, style in CURVES:
+        found = plans.get(plan, {})
+        times = [(c, found[c][field]["p50"]) for c in contexts if field in found.get(c, {})]
+        if times:
+            axes.plot(*zip(*times, strict=True), style, label=label)
+    floor = next(iter(plans.values()))["weights_ms"]
+    axes.axhline(floor, color="black", lw=0.8, label="weight bytes over copy bandwidth")
+    axes.set(
+        xlabel="tokens of the document",
+        ylabel="ms an output token",
+        yscale="log",
+        title=f"{result['model']} ({result['about']['gpu']})",
+    )
+    axes.grid(visible=True, which="both", alpha=0.3)
+    axes.legend(fontsize="small")
+    return figure
+
+
+def main() -> None:
+    """Parse the command line and draw."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("result", type=Path)
+    parser.add_argument("out", type=Path)
+    options = parser.parse_args()
+    draw(json.loads(options.result.read_text())).savefig(options.out, dpi=110)
+
+
+if __name__ == "__main__":
+    main()
