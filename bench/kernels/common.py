@@ -23,6 +23,10 @@ SHARPNESS = (0.5, 4.0)  # standard deviation of scores in the flattest and the s
 GROUP_LIKENESS = 0.7  # share of a query's variance that its GQA group has in common
 
 
+class WrongResult(SystemExit):
+    """A kernel's result is not what it is defined to be: no figure is given."""
+
+
 @dataclass(frozen=True)
 class Shape:
     """A layer's shape: Llama-3-8B's by default."""

@@ -19,10 +19,12 @@ from typing import Any
 
 import torch
 import triton
+from torch import Tensor
 
 from bench.kernels.common import (
     Layer,
     Shape,
+    WrongResult,
     copy_bandwidth,
     draw_layer,
     time_graph,
@@ -86,21 +88,26 @@ def main() -> None:
 def check(step: Step) -> tuple[Attended, dict[str, float]]:
     """Compare a step with its definition; returns that, and the errors.
 
-    Raises: SystemExit if one is too large, or if two runs of a step differ.
+    Raises: WrongResult if one is too large, or if two runs of a step differ.
     """
     work, expected = step.workspace(), step.define()
     out = step.attend(work).clone()
     read = work.tally.clone()
-    errors = {
+    errors = errors_of(out, work.lse, read, expected)
+    if not all(errors[name] <= limit for name, limit in TOLERANCE.items()):
+        raise WrongResult(f"A kernel is wrong: {errors}")
+    if not torch.equal(step.attend(work), out):
+        raise WrongResult("The same step gave two results.")
+    return expected, errors
+
+
+def errors_of(out: Tensor, lse: Tensor, read: Tensor, expected: Attended) -> dict[str, float]:
+    """How far a step's results are from their definition, in the units of `TOLERANCE`."""
+    return {
         "out": float((out.float() - expected.out.float()).norm() / expected.out.float().norm()),
-        "lse": float((work.lse - expected.lse).abs().max()),
+        "lse": float((lse - expected.lse).abs().max()),
         "read": float((read - expected.read).abs().max() / max(int(expected.read.max()), 1)),
     }
-    if not all(errors[name] <= limit for name, limit in TOLERANCE.items()):
-        raise SystemExit(f"A kernel is wrong: {errors}")
-    if not torch.equal(step.attend(work), out):
-        raise SystemExit("The same step gave two results.")
-    return expected, errors
 
 
 # -- time ----------------------------------------------------------------------------------------

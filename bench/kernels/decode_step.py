@@ -28,6 +28,7 @@ from engine.kernels.survey.reference import near_keys
 
 QUESTION_CAPACITY, QUESTION_TOKENS = 512, 96
 STREAMING_KEYS = 64 + 256 + 1  # sinks, window, compensation token
+MARGIN = 1e-4  # nats below the last vote that is kept: rounding does not decide over it
 UPPER_KEPT = 2.5  # share of level-1 clusters kept over the share of tokens to load
 
 
@@ -131,7 +132,8 @@ def with_sparsity(step: Step, percent: int) -> Step:
         upper = layer.upper
         above = _votes(step, upper.centroids, upper.token_offsets)
         ranked = above.flatten().sort(descending=True).values
-        thresholds[0] = ranked[min(int(len(ranked) * UPPER_KEPT * load), len(ranked) - 1)]
+        last = min(int(len(ranked) * UPPER_KEPT * load), len(ranked) - 1)
+        thresholds[0] = ranked[last] - MARGIN
         for head, children in enumerate(upper.offsets.diff()):
             keep = (above[:, head] >= thresholds[0, 0]).repeat_interleave(children, 1)
             votes[:, head].masked_fill_(~keep, -torch.inf)
@@ -139,7 +141,7 @@ def with_sparsity(step: Step, percent: int) -> Step:
     loaded = sizes.expand_as(votes).flatten()[order].double().cumsum(0)
     most = sizes.sum() * step.batch
     last = min(int(torch.searchsorted(loaded, most * load)), int((ranked > -torch.inf).sum()) - 1)
-    thresholds[1] = ranked[last]
+    thresholds[1] = ranked[last] - MARGIN
     return replace(step, thresholds=thresholds)
 
 

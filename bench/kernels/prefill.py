@@ -27,6 +27,7 @@ from bench.kernels.common import (
     LIBRARIES,
     Layer,
     Shape,
+    WrongResult,
     copy_bandwidth,
     draw_layer,
     draw_queries,
@@ -135,24 +136,30 @@ class Asked:
 
 def ask(shape: Shape, layer: Layer, tokens: int, seed: int) -> Asked:
     """Draw a question; its threshold keeps everything."""
-    queries = draw_queries(shape, tokens, seed, DEVICE)
+    device, dtype = str(layer.keys.device), layer.keys.dtype
+    queries = draw_queries(shape, tokens, seed, device).to(dtype)
     rows = queries.reshape(tokens, shape.kv_heads, -1, shape.head_dim).permute(1, 2, 0, 3)
     rows = rows.reshape(shape.kv_heads, -1, shape.head_dim)
-    generator = torch.Generator(DEVICE).manual_seed(seed)
-    drawn = torch.randn(2, *rows.shape, generator=generator, device=DEVICE).bfloat16()
+    generator = torch.Generator(device).manual_seed(seed)
+    drawn = torch.randn(2, *rows.shape, generator=generator, device=device).to(dtype)
     own = drawn[:, :, :tokens].contiguous()
-    causal = torch.ones(tokens, tokens, dtype=torch.bool, device=DEVICE).tril()
+    causal = torch.ones(tokens, tokens, dtype=torch.bool, device=device).tril()
     seen = causal.repeat(shape.num_heads // shape.kv_heads, 1)
     state = attend_keys(rows, own[0], own[1], scale=shape.scale, mask=seen)
-    return Asked(layer, shape, rows, state, torch.tensor(EVERYTHING, device=DEVICE))
+    return Asked(layer, shape, rows, state, torch.tensor(EVERYTHING, device=device))
 
 
-def with_sparsity(asked: Asked, percent: int) -> Asked:
-    """The question with the threshold that leaves out that share of the clustered keys."""
-    votes, order = asked.choose().votes.flatten().sort(descending=True)
+def with_sparsity(asked: Asked, percent: int, votes: Tensor | None = None) -> Asked:
+    """The question with the threshold that leaves out that share of the clustered keys.
+
+    Args:
+        votes: (kv_heads, clusters); those of the lookup if None.
+    """
+    found = asked.choose().votes if votes is None else votes
+    ranked, order = found.flatten().sort(descending=True)
     loaded = asked.layer.offsets.diff(dim=1).flatten()[order].cumsum(0)
     last = int((loaded < (1 - percent / 100) * loaded[-1]).sum())
-    return replace(asked, threshold=votes[last].clone())
+    return replace(asked, threshold=ranked[last].clone())
 
 
 # -- correctness ---------------------------------------------------------------------------------
@@ -161,7 +168,7 @@ def with_sparsity(asked: Asked, percent: int) -> Asked:
 def check(asked: Asked) -> dict[str, float]:
     """Votes, lists and outputs against their references, head by head.
 
-    Raises: SystemExit if one is wrong.
+    Raises: WrongResult if one is wrong.
     """
     chosen = asked.choose()
     found = asked.attend(chosen)
@@ -174,7 +181,7 @@ def check(asked: Asked) -> dict[str, float]:
         listed = torch.repeat_interleave(keep[head], sizes[0].long()).nonzero()[:, 0] + anchors
         listed = torch.cat((torch.arange(anchors, device=DEVICE), listed))
         if not torch.equal(chosen.tokens[head, : chosen.counts[head]].long(), listed):
-            raise SystemExit(f"Head {head} lists other tokens than it voted for.")
+            raise WrongResult(f"Head {head} lists other tokens than it voted for.")
         keys, values = layer.keys[one].float(), layer.values[one].float()
         own = State(asked.own.out[one].float(), asked.own.lse[one])
         near = attend_keys(rows, keys[:, :anchors], values[:, :anchors], scale=scale)
@@ -194,7 +201,7 @@ def check(asked: Asked) -> dict[str, float]:
         })  # fmt: skip
     worst = {name: max(error[name] for error in errors) for name in TOLERANCE}
     if not all(worst[name] < limit for name, limit in TOLERANCE.items()):
-        raise SystemExit(f"A kernel is wrong: {worst}")
+        raise WrongResult(f"A kernel is wrong: {worst}")
     return worst
 
 

@@ -15,12 +15,17 @@ from torch import Tensor
 
 from engine.kernels.state import State
 
-JOIN_ROWS = 4
-
 
 @dataclass(frozen=True)
 class Tiles:
-    """How the work is cut: rows of a tile, tokens of a tile, and into how many ranges."""
+    """How the work is cut.
+
+    Attributes:
+        rows, tokens: of a tile.
+        ranges: equal shares of the listed tokens.
+        max_registers: a thread; None leaves it to the compiler.
+        join_rows: rows that a program joins.
+    """
 
     rows: int = 128
     tokens: int = 64
@@ -28,6 +33,7 @@ class Tiles:
     warps: int = 8
     stages: int = 5
     max_registers: int | None = None
+    join_rows: int = 4
 
 
 @triton.jit
@@ -210,7 +216,7 @@ def join_parts(parts: State, counts: Tensor, around: State, tiles: Tiles) -> Sta
     """Join the partial states of each head, and `around`."""
     heads, rows, head_dim = around.out.shape
     out, lse = torch.empty_like(around.out), torch.empty_like(around.lse)
-    join_kernel[triton.cdiv(rows, JOIN_ROWS), heads](
+    join_kernel[triton.cdiv(rows, tiles.join_rows), heads](
         parts.out,
         parts.lse,
         counts,
@@ -222,7 +228,7 @@ def join_parts(parts: State, counts: Tensor, around: State, tiles: Tiles) -> Sta
         heads,
         tiles.ranges,
         D=head_dim,
-        ROWS=JOIN_ROWS,
+        ROWS=tiles.join_rows,
         TOKENS=tiles.tokens,
         HEADS=triton.next_power_of_2(heads),
         num_warps=2,

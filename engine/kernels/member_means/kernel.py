@@ -37,9 +37,9 @@ def member_means_kernel(
 
 
 def member_means_triton(
-    points: Tensor, weights: Tensor, labels: Tensor, num_clusters: int
+    points: Tensor, weights: Tensor, labels: Tensor, num_clusters: int, members: int = MEMBERS
 ) -> Tensor:
-    """See `member_means`."""
+    """See `member_means`; `members` at a time."""
     heads, _, head_dim = points.shape
     first = torch.arange(heads, device=points.device)[:, None] * num_clusters
     ordered, order = (labels + first).flatten().int().sort(stable=True)  # one sort for all heads
@@ -54,7 +54,7 @@ def member_means_triton(
         means,
         D=head_dim,
         WIDTH=triton.next_power_of_2(head_dim),
-        MEMBERS=MEMBERS,
+        MEMBERS=members,
         num_warps=2,
     )
     return means

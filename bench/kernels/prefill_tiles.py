@@ -1,0 +1,292 @@
+"""Which tiles make a question's prefill fastest: lookup in three launches, attention in two.
+
+    python -m bench.kernels.prefill_tiles --out DIR
+    TRITON_INTERPRET=1 python -m bench.kernels.prefill_tiles --dry --variants 2 --out DIR
+
+Stages are scanned in order, each with the best tiles of those before it: `mass`, `vote` (with the
+list, whose tiles are the vote's), `attend`, `join`. Votes, lists and outputs are compared with
+the references, at 90 % sparsity; time is that of a stage's launches alone, in a CUDA graph over
+several layers. Compiled kernels stay in Triton's cache: a second run gets further in its time.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
+
+import torch
+
+from bench.kernels.common import Layer, Shape, WrongResult, draw_layer
+from bench.kernels.prefill import HOW, LOWEST, TOLERANCE, Asked, ask, with_sparsity
+from bench.kernels.scan import Scan, demand, parse
+from engine.kernels.attend_tokens import kernel as attending
+from engine.kernels.attend_tokens.reference import attend_tokens_reference
+from engine.kernels.choose_tokens import Chosen
+from engine.kernels.choose_tokens import kernel as choosing
+from engine.kernels.choose_tokens.reference import choose_tokens_reference
+from engine.kernels.state import State
+
+V = TypeVar("V")
+STAGES = ("mass", "vote", "attend", "join")
+CASES = {(524_288, 64): 2, (131_072, 64): 4, (524_288, 16): 2, (131_072, 16): 4, (524_288, 1024): 1}
+DRY = {(600, 5): 1}  # context and tokens of a question; layers taken in turn
+SPARSITY = 90
+FEW = 5  # ranges, for the interpreter
+
+# By the most rows a head: 4 for each token.
+MASS = {  # rows, clusters, programs, warps, stages
+    64: [
+        (64, 128, 264, 4, 3), (64, 64, 264, 4, 3), (64, 64, 396, 4, 4), (64, 128, 132, 4, 4),
+        (64, 64, 528, 4, 3), (64, 32, 528, 4, 4),
+    ],
+    256: [
+        (128, 128, 264, 8, 2), (128, 128, 132, 8, 3), (128, 64, 264, 4, 3), (128, 64, 396, 4, 2),
+        (256, 64, 132, 8, 3), (256, 64, 264, 8, 2), (256, 128, 132, 8, 3), (128, 64, 264, 8, 3),
+        (64, 128, 528, 4, 2),
+    ],
+    4096: [
+        (128, 128, 264, 8, 2), (128, 64, 528, 4, 2), (128, 64, 396, 4, 2), (256, 64, 264, 8, 2),
+        (256, 128, 132, 8, 3), (256, 128, 1, 8, 3), (128, 128, 528, 8, 2),
+    ],
+}  # fmt: skip
+VOTE = {
+    64: [
+        (64, 64, 264, 4, 3), (64, 128, 132, 4, 3), (64, 128, 264, 4, 2), (64, 64, 396, 4, 2),
+        (64, 64, 528, 4, 2), (64, 32, 528, 4, 3),
+    ],
+    256: [
+        (256, 128, 132, 8, 3), (256, 64, 264, 4, 2), (256, 64, 132, 4, 3), (256, 64, 264, 8, 2),
+        (128, 128, 264, 8, 2), (128, 64, 528, 4, 3), (128, 64, 10000, 4, 2),
+        (128, 128, 10000, 8, 2),
+    ],
+    4096: [
+        (256, 128, 10000, 8, 2), (256, 128, 10000, 8, 3), (128, 128, 10000, 8, 2),
+        (128, 128, 10000, 8, 3), (128, 64, 10000, 4, 2), (128, 64, 10000, 4, 3),
+        (256, 64, 10000, 4, 2), (64, 128, 10000, 4, 3),
+    ],
+}  # fmt: skip
+ATTEND = {  # rows, tokens, ranges, warps, stages, registers a thread
+    64: [
+        (64, 64, 132, 4, 5, None), (64, 64, 264, 4, 2, None), (64, 64, 264, 4, 3, 168),
+        (64, 32, 264, 4, 5, None), (64, 32, 396, 4, 5, 168), (64, 128, 132, 4, 5, None),
+        (64, 64, 264, 8, 2, None), (64, 128, 132, 8, 5, None), (64, 64, 264, 4, 2, 240),
+        (64, 32, 528, 4, 3, 128), (64, 32, 264, 4, 7, None), (64, 64, 132, 4, 7, None),
+    ],
+    256: [
+        (128, 64, 66, 8, 5, None), (128, 64, 132, 8, 2, 128), (128, 64, 132, 8, 3, 128),
+        (128, 32, 132, 8, 5, 128), (128, 128, 66, 8, 2, None), (128, 128, 66, 8, 5, None),
+        (128, 64, 66, 8, 7, None), (256, 64, 132, 16, 5, None), (256, 64, 132, 16, 2, None),
+        (256, 32, 132, 16, 5, None), (64, 32, 99, 4, 5, 168), (64, 64, 66, 4, 3, None),
+        (128, 64, 66, 4, 5, None), (128, 32, 132, 4, 5, None),
+    ],
+    4096: [
+        (128, 64, 33, 8, 5, None), (128, 64, 33, 8, 2, 128), (128, 64, 33, 8, 3, 128),
+        (128, 32, 33, 8, 5, 128), (128, 128, 33, 8, 2, None), (128, 128, 33, 8, 5, None),
+        (256, 64, 33, 16, 2, None), (128, 64, 66, 8, 2, 128),
+    ],
+}  # fmt: skip
+JOIN_ROWS = (1, 2, 4, 8, 16)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A question before a layer, and what is to be found."""
+
+    asked: Asked
+    chosen: Chosen
+    state: State
+
+    @property
+    def question(self) -> choosing.Question:
+        """As the lookup's launches take it."""
+        layer = self.asked.layer
+        return choosing.Question(
+            self.asked.rows,
+            layer.centroids,
+            layer.offsets,
+            self.asked.threshold,
+            self.asked.own.lse,
+            layer.keys[:, : layer.num_anchors],
+            self.asked.group,
+            HOW,
+            self.asked.shape.scale,
+            None,
+        )
+
+    def list_votes(self, mass: torch.Tensor, tiles: choosing.Tiles) -> Chosen:
+        """What follows the lookup's first launch."""
+        votes, kept = choosing.vote(self.question, mass, tiles)
+        num_tokens = self.asked.shape.num_keys
+        listed = choosing.list_tokens(self.question, votes, kept, num_tokens, tiles.clusters)
+        return Chosen(*listed, votes)
+
+    def look_up(self, mass: choosing.Tiles, vote: choosing.Tiles) -> Chosen:
+        """The lookup."""
+        return self.list_votes(choosing.partial_mass(self.question, mass), vote)
+
+    def attend(self, tiles: attending.Tiles) -> State:
+        """Partial states over the tokens that the reference lists."""
+        layer, chosen = self.asked.layer, self.chosen
+        return attending.attend_parts(
+            self.asked.rows,
+            layer.keys,
+            layer.values,
+            chosen.tokens,
+            chosen.counts,
+            scale=self.asked.shape.scale,
+            softcap=None,
+            tiles=tiles,
+        )
+
+    def join(self, parts: State, tiles: attending.Tiles) -> State:
+        """The whole state."""
+        return attending.join_parts(parts, self.chosen.counts, self.asked.own, tiles)
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Scan all cases, as far as time allows."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--contexts", type=int, nargs="+", help="those of the cases to scan")
+    parser.add_argument("--tokens", type=int, nargs="+", help="and their questions' lengths")
+    options = parse(parser, STAGES, given)
+    scan = Scan("kernels_prefill_tiles", options)
+    for (context, tokens), num_layers in (DRY if options.dry else CASES).items():
+        left_out = options.contexts and context not in options.contexts
+        if scan.over or left_out or (options.tokens and tokens not in options.tokens):
+            continue
+        layers = draw_layers(context, num_layers, dry=options.dry)
+        cases = [draw_case(*drawn, tokens, seed) for seed, drawn in enumerate(layers)]
+        scan_case(scan, f"{context // 1024}K x {tokens}", cases)
+    scan.close()
+
+
+def draw_layers(context: int, count: int, *, dry: bool) -> Iterator[tuple[Shape, Layer]]:
+    """Layers on the GPU, or tiny ones in fp32 for the interpreter, with their shape."""
+    shape = Shape(num_keys=context)
+    if dry:
+        shape = replace(shape, num_heads=4, kv_heads=1, head_dim=16, num_anchors=13)
+    for seed in range(count):
+        layer = draw_layer(shape, seed, "cpu" if dry else "cuda")
+        if dry:
+            wide = {name: getattr(layer, name).float() for name in ("keys", "values", "centroids")}
+            layer = replace(layer, **wide, upper_centroids=layer.upper_centroids.float())
+        yield shape, layer
+
+
+def draw_case(shape: Shape, layer: Layer, tokens: int, seed: int) -> Case:
+    """A question that loads a tenth of the layer, with what the references find."""
+    asked = ask(shape, layer, tokens, seed)
+    asked = with_sparsity(asked, SPARSITY, choose(asked).votes)
+    chosen = choose(asked)
+    state = attend_tokens_reference(
+        asked.rows,
+        layer.keys,
+        layer.values,
+        chosen.tokens,
+        chosen.counts,
+        asked.own,
+        scale=shape.scale,
+        softcap=None,
+    )
+    return Case(asked, chosen, state)
+
+
+def choose(asked: Asked) -> Chosen:
+    """The lookup's reference."""
+    return choose_tokens_reference(
+        asked.rows,
+        asked.layer.centroids,
+        asked.layer.offsets,
+        asked.threshold,
+        asked.own.lse,
+        asked.layer.keys[:, : asked.layer.num_anchors],
+        num_tokens=asked.shape.num_keys,
+        group=asked.group,
+        how=HOW,
+        scale=asked.shape.scale,
+        softcap=None,
+    )
+
+
+def scan_case(scan: Scan, name: str, cases: Sequence[Case]) -> None:
+    """All stages of one case."""
+    rows, first = cases[0].asked.rows.shape[1], cases[0]
+    vote = choosing.fitting_vote(rows)
+    mass = scan.pick(
+        name,
+        "mass",
+        f"choose_tokens.kernel.fitting_mass({rows})",
+        [choosing.fitting_mass(rows), *(choosing.Tiles(*one) for one in fitting(MASS, rows))],
+        lambda tiles: check_lookup(first, first.look_up(tiles, vote)),
+        lambda tiles: [partial(choosing.partial_mass, one.question, tiles) for one in cases],
+    )
+    masses = [choosing.partial_mass(one.question, mass) for one in cases]
+    pairs = list(zip(cases, masses, strict=True))
+    scan.pick(
+        name,
+        "vote",
+        f"choose_tokens.kernel.fitting_vote({rows})",
+        [vote, *(choosing.Tiles(*one) for one in fitting(VOTE, rows))],
+        lambda tiles: check_lookup(first, first.list_votes(masses[0], tiles)),
+        lambda tiles: [partial(one.list_votes, at, tiles) for one, at in pairs],
+    )
+    attentions = [
+        attending.fitting_tiles(rows),
+        *(attending.Tiles(*one) for one in fitting(ATTEND, rows)),
+    ]
+    if scan.dry:
+        attentions = [replace(one, ranges=min(one.ranges, FEW)) for one in attentions]
+    attend = scan.pick(
+        name,
+        "attend",
+        f"attend_tokens.kernel.fitting_tiles({rows})",
+        attentions,
+        lambda tiles: check_state(first, first.join(first.attend(tiles), tiles)),
+        lambda tiles: [partial(one.attend, tiles) for one in cases],
+    )
+    parts = [one.attend(attend) for one in cases]
+    joined = list(zip(cases, parts, strict=True))
+    scan.pick(
+        name,
+        "join",
+        f"attend_tokens.kernel.fitting_tiles({rows})",
+        [attend, *(replace(attend, join_rows=join_rows) for join_rows in JOIN_ROWS)],
+        lambda tiles: check_state(first, first.join(parts[0], tiles)),
+        lambda tiles: [partial(one.join, part, tiles) for one, part in joined],
+    )
+
+
+def fitting(variants: dict[int, list[V]], rows: int) -> list[V]:
+    """The variants for so many rows a head."""
+    return next(
+        (those for most, those in variants.items() if rows <= most), variants[max(variants)]
+    )
+
+
+def check_lookup(case: Case, found: Chosen) -> None:
+    """Raise WrongResult unless votes are the reference's, and lists those of the votes."""
+    seen = torch.isfinite(case.chosen.votes)  # what underflows is only told to be low
+    ours, theirs = (one[seen].clamp(min=LOWEST) for one in (found.votes, case.chosen.votes))
+    demand({"vote": float((ours - theirs).abs().max())}, {"vote": TOLERANCE["vote"]})
+    layer = case.asked.layer
+    near = torch.arange(layer.num_anchors, device=found.tokens.device)
+    for head, keep in enumerate(found.votes >= case.asked.threshold):
+        kept = torch.repeat_interleave(keep, layer.offsets[head].diff().long()).nonzero()[:, 0]
+        listed = found.tokens[head, : found.counts[head]].long()
+        if not torch.equal(listed, torch.cat((near, layer.num_anchors + kept))):
+            raise WrongResult(f"Head {head} lists other tokens than it voted for.")
+
+
+def check_state(case: Case, found: State) -> None:
+    """Raise WrongResult unless the state is the reference's."""
+    out, wanted = found.out.float(), case.state.out.float()
+    errors = {
+        "out": float((out - wanted).norm() / wanted.norm()),
+        "lse": float((found.lse - case.state.lse).abs().max()),
+    }
+    demand(errors, {name: TOLERANCE[name] for name in errors})
+
+
+if __name__ == "__main__":
+    main()
