@@ -153,7 +153,7 @@ def _pick(
     return scan.pick(
         name,
         stage,
-        "decoding.tuning.Tuning",
+        "decoding.tuning.Tuning" + (" with two levels" if stage == "descend" else ""),
         variants,
         partial(check, steps[0], expected),
         lambda tuning: launches(stage, steps, tuning),
