@@ -66,9 +66,9 @@ class PrecomputeSettings(_Group):
 
 
 class DecodingSettings(_Group):
-    """How tokens are decoded on a GPU; a CPU knows one way alone."""
+    """How questions are answered on a GPU; a CPU knows one way alone."""
 
-    captured: bool = Field(default=True, description="in CUDA graphs, document by document")
+    captured: bool = Field(default=False, description="by our own kernels, in CUDA graphs")
     compiled: bool = Field(default=False, description="the first question waits for a compiler")
 
 

@@ -97,7 +97,7 @@ def answer(
     num_asked, limit = len(ids), min(sampling.max_tokens, _room(model, document, ids))
     applied = budget if budget >= 1.0 else max(budget, document.curves.floor)
     mass = AttentionMass(document.num_tokens, document.num_sinks, model.device)
-    state = open_question(document, applied, mass)
+    state = open_question(document, applied, mass, kernels=model.decoders.uses_kernels)
     sampler = Sampler(sampling, model.repetition_penalty, model.device)
     pieces = PieceDecoder(model.tokenizer)
     marks: dict[str, float] = {}
@@ -162,12 +162,20 @@ def _room(model: LoadedModel, document: DocumentCache, ids: Tensor) -> int:
 
 
 def open_question(
-    document: DocumentCache, budget: float, mass: AttentionMass | None = None
+    document: DocumentCache,
+    budget: float,
+    mass: AttentionMass | None = None,
+    *,
+    kernels: bool = True,
 ) -> QuestionState:
-    """The attention state that keeps to a budget, in (0, 1], at or above the document's floor."""
+    """The attention state that keeps to a budget, in (0, 1], at or above the document's floor.
+
+    Args:
+        kernels: whether a document on a GPU may be attended to by kernels of our own.
+    """
     if budget >= 1.0:
         return QuestionState(document, Everything(), Everything(), mass)
-    meter, reach = Meter(), looking_up(document)
+    meter, reach = Meter(), looking_up(document, kernels=kernels)
     prefill = reach(document.curves.prefill.at(budget))
     decode = Governor(document.curves.decode, budget, reach, meter)
     return QuestionState(document, prefill, decode, mass, meter)

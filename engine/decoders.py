@@ -26,10 +26,11 @@ log = logging.getLogger("lectern.decoding")
 
 @dataclass(frozen=True)
 class DecodeConfig:
-    """How tokens are decoded on a GPU; a CPU knows one way alone.
+    """How questions are answered on a GPU; a CPU knows one way alone.
 
     Attributes:
-        captured: in CUDA graphs, without waiting for the host within a token.
+        captured: by kernels of our own, decoding in CUDA graphs, without waiting for the host
+            within a token.
         compiled: with compiled decoder layers; the first question waits for the compiler.
     """
 
@@ -65,6 +66,11 @@ class Decoders:
         self._slots: dict[tuple[int, int], _Slot] = {}
         self.compiled: nn.Module | None = None
         self._compiles = config.compiled
+
+    @property
+    def uses_kernels(self) -> bool:
+        """Whether questions about documents on a GPU go through kernels of our own."""
+        return self._config.captured
 
     @property
     def num_steps(self) -> int:

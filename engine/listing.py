@@ -66,10 +66,12 @@ class Listing:
         return Reached(state, ListedTokens(Listed(chosen.tokens, chosen.counts), num_centroids))
 
 
-def looking_up(document: DocumentCache) -> Callable[[Thresholds | None], Reach]:
+def looking_up(
+    document: DocumentCache, *, kernels: bool = True
+) -> Callable[[Thresholds | None], Reach]:
     """How far thresholds reach into a document: in kernels on a GPU; None reaches everything."""
     kind: type[Listing | LookedUp] = LookedUp
-    if on_gpu(document):
+    if kernels and on_gpu(document):
         if (reason := why_not_listed(document)) is None:
             kind = Listing
         else:

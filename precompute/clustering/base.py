@@ -9,7 +9,8 @@ from torch import Tensor
 
 from engine.kernels.member_means import member_means
 
-AUTO, FASTEST = "auto", {"cuda": "triton", "cpu": "torch"}  # see bench/clustering.py
+# By device; on a GPU, `triton` waits for bench/clustering.py to have been run on one.
+AUTO, FASTEST = "auto", {"cuda": "torch", "cpu": "torch"}
 STEP = 1 / 8  # of a member's offset from the mean: more than what half precision rounds off
 
 
