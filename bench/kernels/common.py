@@ -167,6 +167,7 @@ def time_graph(
     """
     turns = -(-least_steps // len(steps))
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    stream.wait_stream(torch.cuda.current_stream())  # the steps' inputs may still be in the making
     with torch.cuda.stream(stream):
         for step in steps:
             step()
