@@ -37,13 +37,18 @@ def circumstances(device: str) -> dict[str, Any]:
 
 
 def commit() -> str:
-    """The commit that ran, with `+` where the tree had changes to code."""
+    """The commit that ran, with `+` where the tree had changes to code.
+
+    `BENCH_COMMIT` says it for a copy of the tree, whose history may be missing or old.
+    """
+    if named := os.environ.get("BENCH_COMMIT"):
+        return named
     root = Path(__file__).parent.parent
     try:
         head = _git(root, "rev-parse", "--short=12", "HEAD")
         dirty = _git(root, "status", "--porcelain", "--untracked-files=no", "--", "*.py")
     except (OSError, subprocess.CalledProcessError):
-        return os.environ.get("BENCH_COMMIT", "unknown")  # a copy without its history
+        return "unknown"
     return head + ("+" if dirty else "")
 
 

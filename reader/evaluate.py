@@ -291,14 +291,16 @@ def _about(plan: Plan) -> dict[str, Any]:
 
 
 def _commit() -> str:
-    """The commit that ran; BENCH_COMMIT where the program runs without its history."""
+    """The commit that ran; `BENCH_COMMIT` says it for a copy whose history may be missing or old."""
+    if named := os.environ.get("BENCH_COMMIT"):
+        return named
     try:
         found = subprocess.run(
             ["git", "-C", str(FOLDER), "rev-parse", "--short=12", "HEAD"],
             capture_output=True, text=True, check=True,
         )  # fmt: skip
     except (OSError, subprocess.CalledProcessError):
-        return os.environ.get("BENCH_COMMIT", "unknown")
+        return "unknown"
     return found.stdout.strip()
 
 
