@@ -291,7 +291,7 @@ def _about(plan: Plan) -> dict[str, Any]:
 
 
 def _commit() -> str:
-    """The commit that ran; `BENCH_COMMIT` says it for a copy whose history may be missing or old."""
+    """The commit that ran; `BENCH_COMMIT` says it for a copy with an old history or none."""
     if named := os.environ.get("BENCH_COMMIT"):
         return named
     try:
