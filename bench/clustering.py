@@ -166,7 +166,7 @@ def measure_document(repeats: int) -> dict[str, Any]:
         "layers": LAYERS,
         "drawn_layers": DRAWN_LAYERS,
         "centroids": [clusters, upper],
-        "seconds": percentiles([seconds(document) for _ in range(max(2, repeats))]),
+        "seconds": percentiles([seconds(document) for _ in range(repeats)]),
         "floor_seconds": flops / rate,
         "matmul_tflops": rate / 1e12,
         "peak_gib_beyond_a_layer": peak / 2**30,

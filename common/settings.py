@@ -68,7 +68,7 @@ class PrecomputeSettings(_Group):
 class DecodingSettings(_Group):
     """How questions are answered on a GPU; a CPU knows one way alone."""
 
-    captured: bool = Field(default=False, description="by our own kernels, in CUDA graphs")
+    captured: bool = Field(default=True, description="by our own kernels, in CUDA graphs")
     compiled: bool = Field(default=False, description="the first question waits for a compiler")
 
 

@@ -12,6 +12,7 @@ from torch.testing import assert_close
 from transformers import LlamaConfig
 
 from common.errors import UnsupportedModel
+from common.settings import DecodingSettings
 from engine.answer import Answer, answer, open_question
 from engine.attention import forward, register
 from engine.budget import EXACT
@@ -236,6 +237,10 @@ def test_replays_of_a_graph_are_passes_without_one(
 
 def reasons(caplog: pytest.LogCaptureFixture) -> str:
     return "\n".join(record.getMessage() for record in caplog.records)
+
+
+def test_kernels_are_on_unless_a_setting_says_otherwise() -> None:
+    assert DecodeConfig(**DecodingSettings().model_dump()) == DecodeConfig(captured=True)
 
 
 def test_a_cpu_has_no_steps(

@@ -72,7 +72,9 @@ def nearest_centroids_triton(
     tiles = tiles or (FULL if points.dtype == torch.float32 else HALF)
     halves = centroids.float().square().sum(dim=-1) / 2
     labels = torch.empty(heads, num_points, dtype=torch.int64, device=points.device)
-    tile = min(tiles.points, max(16, triton.next_power_of_2(num_points)))
+    width = max(16, triton.next_power_of_2(head_dim))
+    points_fit = tiles.points * 128 // max(128, width)  # of wider ones fewer fit into an SM
+    tile = min(points_fit, max(16, triton.next_power_of_2(num_points)))
     nearest_centroids_kernel[triton.cdiv(num_points, tile), heads](
         points,
         centroids,
@@ -81,7 +83,7 @@ def nearest_centroids_triton(
         num_points,
         centroids.shape[1],
         D=head_dim,
-        WIDTH=max(16, triton.next_power_of_2(head_dim)),
+        WIDTH=width,
         POINTS=tile,
         CLUSTERS=tiles.clusters,
         num_warps=tiles.warps,

@@ -12,7 +12,7 @@ from tests.engine.naive import normal
 
 kernel = pytest.importorskip("engine.kernels.nearest_centroids.kernel")
 SMALL = kernel.Tiles(points=16, clusters=16, warps=4, stages=2)
-SHAPES = [(1, 1, 1, 64), (2, 37, 33, 64), (3, 64, 5, 128), (1, 17, 16, 24)]
+SHAPES = [(1, 1, 1, 64), (2, 37, 33, 64), (3, 64, 5, 128), (1, 17, 16, 24), (1, 33, 20, 256)]
 
 
 def inputs(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
