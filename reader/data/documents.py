@@ -1,32 +1,32 @@
 """Compose whole examples: a document with planted facts, then questions and answers."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from reader.data.answers import AnswerPool
 from reader.data.cloze import plant_cloze
 from reader.data.facts import Chunk, Plant, Question
 from reader.data.haystack import Haystack, Ids, Slice, draw_slice
-from reader.data.natural import Article, disguise
-from reader.data.noise import blur, disturb
+from reader.data.natural import Article
+from reader.data.passages import Reading
 from reader.data.plants import plant_any
-from reader.data.speech import Voice, say_question
+from reader.data.speech import Voice
 from reader.data.translation import plant_sentences
 from reader.data.wordings import REFUSAL
 from reader.tokenizer import ANSWER_ID, DOCUMENT_ID, END_ID, QUESTION_ID, without_prefix
 
 _CHARACTERS_A_TOKEN = 3.0
+_CHARACTERS_A_TOKEN_OF_ARTICLES = 3.4
 SCALE = 100  # weights are stored in hundredths
 _ALONE_SHARE = 0.15  # of the sequences: paragraphs without a haystack
+_WHOLE_SHARE = 0.2  # of the sequences of 2,048 tokens and more: whole articles
+_MOST_OF_ARTICLES = 16_384  # tokens of whole articles and their questions in one document
 _NATURAL_SHARE = 0.5  # of the other sequences: paragraphs in a haystack
-_DISGUISED_SHARE = 0.8  # of the paragraphs
-_ASKED_SHARE = 0.2  # of the questions that people asked: each too often is learned by heart
-_TRANSLATED_SHARE = 0.8  # of the paragraphs: with questions made of their sentences
-_STRANGE_SHARE = 0.3  # of the questions of another paragraph
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class Sources:
     haystack_weights: Sequence[float]
     articles: Sequence[Article]
     lexicon: tuple[str, ...] = ()
+    pool: AnswerPool = field(default_factory=lambda: AnswerPool({}))
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ class Composer:
 
     def __init__(self, encoder: Encoder, sources: Sources, voice: Voice) -> None:
         self._encoder, self._sources, self._voice = encoder, sources, voice
+        self._reading = Reading(sources.articles, voice, sources.lexicon, sources.pool)
 
     def example(self, length: int, rng: Random) -> Example:
         """Make one training sequence of exactly length + 1 tokens."""
@@ -99,7 +101,9 @@ class Composer:
             return repeated_tokens(length, rng)
         if self._sources.articles and length >= 1024 and rng.random() < _ALONE_SHARE:
             return self._paragraphs_alone(length, rng)
-        pieces, turns = self._parts(*self._draw(length, rng), length)
+        is_whole = self._sources.articles and length >= 2048 and rng.random() < _WHOLE_SHARE
+        draw = self._draw_whole if is_whole else self._draw
+        pieces, turns = self._parts(*draw(length, rng), length)
         rng.shuffle(turns)
         room = length - sum(map(len, turns)) - sum(len(piece.ids) for piece in pieces)
         document = weave(self.haystack(room, rng), pieces, rng)
@@ -115,7 +119,7 @@ class Composer:
         documents: list[tuple[Ids, list[list[int]]]] = []
         room = length + 1
         while True:
-            plant = self._natural(rng.choice((1, 900, 2000)), rng)
+            plant = self._reading.paragraphs(rng.choice((1, 900, 2000)), rng)
             pieces, turns = self._parts(plant.chunks, plant.questions, length)
             size = 1 + sum(len(piece.ids) for piece in pieces) + sum(map(len, turns))
             if size > room:
@@ -144,7 +148,7 @@ class Composer:
         plants: list[Plant] = []
         if self._sources.articles and rng.random() < _NATURAL_SHARE:
             share = rng.uniform(0.3, 0.95) if length <= 2048 else rng.uniform(0.1, 0.4)
-            plants.append(self._natural(share * budget, rng))
+            plants.append(self._reading.paragraphs(share * budget, rng))
             budget -= _size(plants[-1])
         if length >= 1024 and rng.random() < 0.5:
             for _ in range(rng.randint(1, 1 + length // 4096)):
@@ -162,54 +166,17 @@ class Composer:
             [question for plant in plants for question in plant.questions],
         )
 
+    def _draw_whole(self, length: int, rng: Random) -> tuple[list[Chunk], list[Question]]:
+        """Whole articles, and in long documents a haystack before and after them."""
+        num_tokens = min(length, rng.randint(_MOST_OF_ARTICLES // 3, _MOST_OF_ARTICLES))
+        plant = self._reading.whole(num_tokens * _CHARACTERS_A_TOKEN_OF_ARTICLES, rng)
+        return list(plant.chunks), list(plant.questions)
+
     def _cloze(self, num_tokens: int, rng: Random) -> Plant:
         """A stretch of a haystack, asked about its sentences, by gaps or by questions."""
         text = self._encoder.text(self._stretch(num_tokens, rng).ids)
         plant = plant_cloze if rng.random() < 0.3 else plant_sentences
         return plant(text, rng, self._voice)
-
-    def _natural(self, characters: float, rng: Random) -> Plant:
-        """Paragraphs of one article, as many as fit but one at least, and questions of another."""
-        article = rng.choice(self._sources.articles)
-        start = rng.randrange(len(article.passages))
-        chunks: list[Chunk] = []
-        questions: list[Question] = []
-        for passage in article.passages[start:]:
-            if chunks and len(passage.text) > characters:
-                break
-            told = passage
-            if rng.random() < _DISGUISED_SHARE:
-                told = disguise(passage, rng, self._sources.lexicon)
-            asked = [(q, a) for q, a in told.questions if q and a in told.text]
-            found = [
-                self._ask_naturally(q, a, rng) for q, a in asked if rng.random() < _ASKED_SHARE
-            ]
-            if rng.random() < _TRANSLATED_SHARE:
-                found += plant_sentences(told.text, rng, self._voice, left_out=0).questions
-            chunks.append(Chunk(told.text, is_block=True))
-            questions += found
-            characters -= _size(Plant((chunks[-1],), tuple(found)))
-        strangers = [one for one in self._strangers(article, rng) if rng.random() < _STRANGE_SHARE]
-        questions += strangers[: 1 + len(questions) // 8]
-        return Plant(tuple(chunks), tuple(questions))
-
-    def _ask_naturally(self, text: str, answer: str, rng: Random) -> Question:
-        luck = rng.random()
-        if luck < 0.2:
-            text = say_question(text, rng, self._voice)
-        elif luck < 0.35:
-            text = disturb(text, rng)
-        elif luck < 0.65:
-            text = blur(text, rng)
-        return Question(text, answer, "natural")
-
-    def _strangers(self, article: Article, rng: Random) -> list[Question]:
-        """Questions about another article: the document does not say."""
-        other = rng.choice(self._sources.articles)
-        if other is article:
-            return []
-        pairs = rng.choice(other.passages).questions
-        return [Question(text, REFUSAL, "unanswerable") for text, _ in pairs]
 
     def _turns(self, questions: Sequence[Question]) -> list[list[int]]:
         texts = [text for question in questions for text in (question.text, question.answer)]

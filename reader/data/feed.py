@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from reader.data.answers import pool_of
 from reader.data.documents import Composer, Encoder, Example, Sources
 from reader.data.haystack import BoundaryTable, Haystack, load_haystacks
 from reader.data.natural import Article
@@ -55,8 +56,10 @@ def load_sources(prepared: Path, tokenizer: Tokenizer, articles: list[Article]) 
 
 
 def make_sources(haystacks: list[Haystack], articles: list[Article]) -> Sources:
-    """Haystacks with their shares, articles, and the words of these for invented attributes."""
-    return Sources(haystacks, _shares(haystacks), articles, _lexicon(articles))
+    """Haystacks with their shares, articles, and the words and answers of these."""
+    passages = [passage for article in articles for passage in article.passages]
+    pool = pool_of(pair for passage in passages for pair in passage.questions)
+    return Sources(haystacks, _shares(haystacks), articles, _lexicon(articles), pool)
 
 
 def training_voice(voice: Voice, sources: Sources) -> Voice:

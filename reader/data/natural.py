@@ -10,12 +10,14 @@ from random import Random
 from typing import Any
 
 from reader.data import values
+from reader.data.answers import AnswerPool, exchange_answers
 from reader.data.split import is_held_out
 from reader.data.template import words_of
 
 _NAMES = re.compile(r"[A-Z][a-z]{2,}(?: [A-Z][a-z]{2,})*")
-_INSIDE = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}(?: [A-Z][a-z]{2,})*")
+INSIDE = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}(?: [A-Z][a-z]{2,})*")
 _RENAMED = 0.7  # of the names in the text
+_ANSWERED_OTHERWISE = (0.0, 0.3, 0.7)  # of the answers: each of these shares as often
 _EXCHANGED = (0.0, 0.0, 0.1, 0.25, 0.5)  # of the other words: each of these shares as often
 _WORDS = re.compile(r"\d+|[A-Za-z]+")
 _KEPT = words_of(
@@ -47,16 +49,25 @@ class Article:
     passages: tuple[Passage, ...]
 
 
-def disguise(passage: Passage, rng: Random, lexicon: tuple[str, ...] = ()) -> Passage:
+def disguise(
+    passage: Passage,
+    rng: Random,
+    lexicon: tuple[str, ...] = (),
+    pool: AnswerPool | None = None,
+) -> Passage:
     """Give a passage other numbers, other names, and at times other words, each wherever it stands.
 
     What was learned by heart no longer answers its questions: they have to be read.
 
     Args:
         lexicon: words that may take the place of others with the same ending.
+        pool: answers that may take the place of the passage's.
     """
+    if pool:
+        share = rng.choice(_ANSWERED_OTHERWISE)
+        passage = Passage(*exchange_answers(passage.text, passage.questions, pool, rng, share))
     answers = [answer for _, answer in passage.questions if _NAMES.fullmatch(answer)]
-    inside = [name for name in _INSIDE.findall(passage.text) if rng.random() < _RENAMED]
+    inside = [name for name in INSIDE.findall(passage.text) if rng.random() < _RENAMED]
     others = {word: values.surname(rng) for name in (*answers, *inside) for word in name.split(" ")}
     endings = _by_ending(lexicon)
     share = rng.choice(_EXCHANGED) if lexicon else 0.0

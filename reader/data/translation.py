@@ -6,11 +6,13 @@ question, by a question word and a little grammar, or by noise alone (words left
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from random import Random
 
 from reader.data.facts import Chunk, Plant, Question
+from reader.data.noise import recast, strip_down
+from reader.data.spans import SHARES, SORTS, SUBJECT, Sort, apposed, head_of
 from reader.data.speech import Voice, say_question
+from reader.data.synonyms import reword
 from reader.data.template import capitalise, words_of
 from reader.data.verbs import base_of_past
 from reader.data.wordings import REFUSAL
@@ -27,85 +29,11 @@ _AUXILIARIES = words_of(
     """is was are were has have had can could will would may might must should shall does do did
     isn't wasn't didn't"""
 )
-_UNIT = (
-    r"(?:seconds?|minutes?|hours?|days?|weeks?|months?|years?|miles?|feet|inches|yards?|metres?"
-    r"|meters?|km|kilometers?|kilometres?|acres?|pounds?|tons?|degrees?|percent|per cent|dollars"
-    r"|shillings|guineas|francs|crowns|gallons?|leagues|fathoms|°[CF]|%)"
-)
-_NUMBER = (
-    r"(?:\d[\d,.]*\d|\d|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty"
-    r"|thirty|forty|fifty|sixty|hundred|a hundred|a thousand|a dozen)"
-)
-_MONTH = (
-    r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
-)
-_NAME = r"[A-Z][\w'\u2019]+(?:(?: of| de| von| the)? [A-Z][\w'\u2019]+)*"
-
-
-@dataclass(frozen=True)
-class _Sort:
-    """A sort of span: its pattern, and the question words for it.
-
-    Attributes:
-        wh: with {u} for the span's unit or noun, {p} for the preposition before it.
-        prepositional: the same for spans behind a preposition.
-    """
-
-    pattern: re.Pattern[str]
-    wh: tuple[str, ...]
-    prepositional: tuple[str, ...] = ()
-
-
-_SORTS = (
-    _Sort(
-        re.compile(rf"\b{_NUMBER} (?P<u>{_UNIT})(?!\w)"),
-        ("how many {u}", "how much", "how many {u}", "what"),
-        ("{p} how many {u}", "{p} what", "how far", "how long"),
-    ),
-    _Sort(
-        re.compile(rf"\b(?:\d{{1,2}} {_MONTH}(?: \d{{4}})?|{_MONTH} \d{{1,2}}(?:, \d{{4}})?)\b"),
-        ("when", "what date", "on which day"),
-        ("when", "on what date", "on which day"),
-    ),
-    _Sort(
-        re.compile(r"\b1[0-9]\d\d\b|\b20[0-4]\d\b"),
-        ("when", "what year"),
-        ("when", "in what year", "in which year", "when"),
-    ),
-    _Sort(
-        re.compile(rf"\b(?P<a>{_NUMBER}) (?P<u>[a-z]{{3,}}s)\b"),
-        ("how many {u}", "what number of {u}"),
-        ("{p} how many {u}",),
-    ),
-    _Sort(
-        re.compile(rf"(?<=[a-z,;] ){_NAME}"),
-        ("who", "what", "which person", "who", "whom"),
-        ("{p} whom", "{p} what", "where", "{p} which place", "in what place", "by whom", "who"),
-    ),
-    _Sort(
-        re.compile(
-            r"\b(?:the|a|an|his|her|their|its) (?:[a-z]{4,} )?[a-z]{4,}"
-            r"(?<! which)(?<! that)"
-            r"(?= (?:of|in|and|was|is|to|with|on|for|by|at|from|that|which)\b|[,.;])"
-        ),
-        ("what", "what", "which thing", "what kind of thing", "who"),
-        ("{p} what", "what", "where", "{p} which thing", "how"),
-    ),
-    _Sort(
-        re.compile(r"(?<= )[a-z]{5,}ing [a-z]+(?: [a-z]{3,}){1,4}(?=[,.;])"),
-        ("what", "doing what", "how"),
-        ("{p} doing what", "how", "why"),
-    ),
-    _Sort(
-        re.compile(
-            r"(?<=because )[a-z][\w' ]{10,60}(?=[,.;])|(?<= to )[a-z]{3,} [\w' ]{6,50}(?=[,.;])"
-        ),
-        ("why", "for what reason", "what", "what was done"),
-    ),
-)  # fmt: skip
-_SHARES = (4, 2, 2, 3, 6, 8, 1, 1)
-_REACH = 11  # words on each side of a gap that a question keeps
+_REACHES = (4, 6, 8, 11, 16)  # words on each side of a gap that a question keeps
 _LEFT_OUT = 0.08
+_APPOSED_SHARE = 0.3  # of the sentences with an apposition: they are asked for it
+_REWORDED = (0.0, 0.0, 0.3, 0.6)  # of a question's words that have synonyms: each as often
+_PRONOUN = re.compile(r"^(?:He|She|It|They|This)(?= [a-z])|^(?:His|Her|Its|Their)(?= [a-z])")
 _GLUE = words_of(
     """the a an of in on at to by for from with and or that this these those it its he his she her
     they their him them we our us you your i my me as so not no then there here than but very more
@@ -115,34 +43,46 @@ _GLUE = words_of(
 
 def ask_about(sentence: str, rng: Random, voice: Voice) -> tuple[str, str] | None:
     """A question made of a sentence, and the span that answers it; nothing where none fits."""
-    for sort in dict.fromkeys(rng.choices(_SORTS, _SHARES, k=4)):
-        found = list(sort.pattern.finditer(sentence))
-        if not found:
+    found = apposed(sentence, rng) if rng.random() < _APPOSED_SHARE else None
+    if found:
+        return say_question(reword(found[0], rng, rng.choice(_REWORDED)), rng, voice), found[1]
+    for sort in dict.fromkeys(rng.choices(SORTS, SHARES, k=5)):
+        matches = list(sort.pattern.finditer(sentence))
+        if not matches:
             continue
-        match = rng.choice(found)
+        match = rng.choice(matches)
         named = match.groupdict()
         answer = named.get("a") or match.group()
         left, right = _surroundings(sentence, match, rng)
         if _is_telling(left + right):
-            text = _question(left, right, sort, named.get("u") or "", rng)
+            fill = {"{u}": named.get("u") or "", "{h}": head_of(answer)}
+            text = recast(_question(left, right, sort, fill, rng), rng)
+            text = reword(text, rng, rng.choice(_REWORDED))
             return say_question(text, rng, voice), _bare(answer, rng)
     return None
 
 
-def plant_sentences(text: str, rng: Random, voice: Voice, *, left_out: float = _LEFT_OUT) -> Plant:
+def plant_sentences(
+    text: str, rng: Random, voice: Voice, *, left_out: float = _LEFT_OUT, most: int = 1
+) -> Plant:
     """A text and questions about its sentences.
 
     Args:
         left_out: share of the sentences that are not in the text; their questions have no answer.
+        most: questions of a sentence.
     """
     kept: list[str] = []
     questions: list[Question] = []
+    subject = ""
     for sentence in split_sentences(text):
+        named, subject = name_subject(sentence, subject)
         is_kept = rng.random() >= left_out
         if is_kept:
             kept.append(sentence)
-        for _ in range(rng.choice((0, 1, 1))):
-            found = ask_about(sentence, rng, voice)
+        for _ in range(rng.choice((0, *(most,) * 2))):
+            found = ask_about(named, rng, voice)
+            if found and found[1] not in sentence:
+                continue  # the name that stands for a pronoun
             if found and is_kept:
                 questions.append(Question(*found, "translated"))
             elif found and rng.random() < voice.refusals:
@@ -155,6 +95,21 @@ def split_sentences(text: str) -> list[str]:
     return _SENTENCE.split(" ".join(text.split()))
 
 
+def name_subject(sentence: str, subject: str) -> tuple[str, str]:
+    """Put what the sentence before was about in the place of a pronoun at the beginning.
+
+    Args:
+        subject: the name that an earlier sentence began with, or nothing.
+    Returns: the sentence and its subject.
+    """
+    pronoun = _PRONOUN.match(sentence)
+    if pronoun and subject:
+        tail = "'s" if pronoun.group() in ("His", "Her", "Its", "Their") else ""
+        return subject + tail + sentence[pronoun.end() :], subject
+    began = SUBJECT.match(sentence)
+    return sentence, began.group() if began else subject
+
+
 def _surroundings(sentence: str, match: re.Match[str], rng: Random) -> tuple[list[str], list[str]]:
     """Words before and after the span: of its clause, or of the whole sentence."""
     left, right = sentence[: match.start()], sentence[match.end() :]
@@ -165,7 +120,8 @@ def _surroundings(sentence: str, match: re.Match[str], rng: Random) -> tuple[lis
     before, after = left.strip(" \"“'").split(), right.strip(" \"”'.!?;,").split()
     if before and before[0].lower() in _GLUE:
         before[0] = before[0].lower()
-    return before[-_REACH:], after[:_REACH]
+    reach = rng.choice(_REACHES)
+    return before[-reach:], after[:reach]
 
 
 def _is_telling(words: Iterable[str]) -> bool:
@@ -180,7 +136,9 @@ def _bare(answer: str, rng: Random) -> str:
     return rest if first in ("the", "a", "an") and rest and rng.random() < 0.5 else answer
 
 
-def _question(left: list[str], right: list[str], sort: _Sort, unit: str, rng: Random) -> str:
+def _question(
+    left: list[str], right: list[str], sort: Sort, fill: dict[str, str], rng: Random
+) -> str:
     before = " ".join(left)
     found = _PREPOSITION.search(before)
     pool, preposition = sort.wh, ""
@@ -189,13 +147,17 @@ def _question(left: list[str], right: list[str], sort: _Sort, unit: str, rng: Ra
         left = before[: found.start()].split()
     elif found and before != found.group(1):
         left = before[: found.end(1)].split() + before[found.end() :].split()
-    wh = rng.choice(pool).replace("{u}", unit).replace("{p}", preposition)
+    pool = tuple(wh for wh in pool if fill["{h}"] or "{h}" not in wh)
+    wh = rng.choice(pool).replace("{p}", preposition)
+    for slot, word in fill.items():
+        wh = wh.replace(slot, word)
     form = rng.choices(_FORMS, _FORM_SHARES)[0]
     return form(wh, left, right, rng)
 
 
 def _inverted(wh: str, left: list[str], right: list[str], rng: Random) -> str:
     """The question word, the auxiliary, and the rest: as grammar asks for."""
+    del rng
     if not left:
         return _finish([wh, *right])
     for place, word in enumerate(left[1:9], 1):
@@ -204,7 +166,7 @@ def _inverted(wh: str, left: list[str], right: list[str], rng: Random) -> str:
         base = base_of_past(word)
         if base:
             return _finish([wh, "did", *left[:place], base, *left[place + 1 :], *right])
-    return _noisy(wh, left, right, rng)
+    return _finish([wh, *left, *right])
 
 
 def _in_place(wh: str, left: list[str], right: list[str], rng: Random) -> str:
@@ -231,10 +193,16 @@ def _finish(words: list[str]) -> str:
     return capitalise(re.sub(r"[,;:.]*$", "", text)) + "?"
 
 
+def _stripped(wh: str, left: list[str], right: list[str], rng: Random) -> str:
+    """Only the words that count."""
+    return strip_down(_inverted(wh, left, right, rng), rng)
+
+
 _FORMS: tuple[Callable[[str, list[str], list[str], Random], str], ...] = (
     _inverted,
     _in_place,
     _noisy,
     _swapped,
+    _stripped,
 )
-_FORM_SHARES = (6, 1, 4, 1)
+_FORM_SHARES = (14, 1, 3, 1, 2)
