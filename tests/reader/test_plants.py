@@ -219,7 +219,7 @@ def test_one_clause_is_said_and_asked_in_many_ways():
 
 def test_a_question_of_a_sentence_asks_for_a_span_that_it_does_not_name():
     rng, voice = Random(9), Voice()
-    found = [ask_about(sentence, rng, voice) for sentence in split_sentences(PARAGRAPH) * 60]
+    found = [ask_about(sentence, rng, voice) for sentence in split_sentences(PARAGRAPH) * 300]
     pairs = [pair for pair in found if pair]
     assert {"Hester Vane", "1848"} <= {answer for _, answer in pairs}
     assert all(answer in PARAGRAPH for _, answer in pairs)
