@@ -61,7 +61,7 @@ def cells() -> tuple[Cell, ...]:
         Cell("table", lambda rng: plants.plant_table(rng, SEEN), ("table",)),
         Cell("assignment", lambda rng: plants.plant_config(rng, SEEN), ("assignment",)),
         Cell("chain of two", lambda rng: plants.plant_chain(rng, SEEN), ("chain",)),
-        Cell("two hop", lambda rng: plants.plant_two_hop(rng, SEEN, 1), ("two hop",)),
+        Cell("two hop", lambda rng: plants.plant_two_hop(rng, SEEN), ("two hop",)),
         Cell("pass phrase, 1 to 8 words", _pass_phrase(1, 8), ("pass phrase",)),
         Cell("pass phrase, 32 words", _pass_phrase(32, 32), ("pass phrase",)),
     )

@@ -6,7 +6,14 @@ from random import Random
 from reader.data import values
 from reader.data.attributes import ATTRIBUTES, Attribute, made_attribute
 from reader.data.entities import KINDS, Entity, draw_entity, draw_rival
-from reader.data.speech import Voice, speak_of_it, speak_question, speak_statement
+from reader.data.speech import (
+    Voice,
+    choose,
+    say_question,
+    speak_of_it,
+    speak_question,
+    speak_statement,
+)
 from reader.data.split import patterns_for
 from reader.data.template import capitalise, expand
 from reader.data.wordings import INTRODUCTIONS, REFUSAL
@@ -80,8 +87,27 @@ def draw_fact(rng: Random, voice: Voice) -> Fact:
 
 
 def ask(fact: Fact, rng: Random, voice: Voice, kind: str) -> Question:
-    """Ask for the fact's value."""
+    """Ask for the fact's value, now and then by its unit: how many days, how many metres."""
+    unit = values.counted_unit(fact.value)
+    if unit and rng.random() < 0.15:
+        slots = {"U": unit, "A": rng.choice(fact.attribute.names), "E": fact.entity.name}
+        text = expand(choose(_UNIT_QUESTIONS, rng, voice), rng, slots)
+        return Question(say_question(text, rng, voice), fact.value, kind)
     return Question(speak_question(fact.entity, fact.attribute, rng, voice), fact.value, kind)
+
+
+_UNIT_QUESTIONS = (
+    "How many {U} is the {A} of {E}?",
+    "How many {U} is {E}'s {A}?",
+    "What is the {A} of {E} in {U}?",
+    "At how many {U} does the {A} of {E} stand?",
+    "How many {U} make the {A} of {E}?",
+    "The {A} of {E} is how many {U}?",
+    "How many {U} are [given|noted|stated] as the {A} of {E}?",
+    "With how many {U} is the {A} of {E} [put down|entered]?",
+    "In {U}, what is {E}'s {A}?",
+    "To how many {U} does {E}'s {A} come?",
+)
 
 
 def claim(*names: str) -> frozenset[str]:

@@ -121,28 +121,45 @@ def _crowd_chunks(facts: list[Fact], rng: Random, voice: Voice) -> list[Chunk]:
     return [state(fact, rng, voice) for fact in facts]
 
 
-def plant_portrait(rng: Random, voice: Voice, size: int) -> Plant:
-    """Several attributes of one subject: apart, in one paragraph, or under a heading."""
+def plant_portrait(rng: Random, voice: Voice, size: int, *, alike: bool = False) -> Plant:
+    """Several attributes of one subject: apart, in one paragraph, or under a heading.
+
+    Args:
+        alike: the attributes are of two kinds of values only, and differ by a word.
+    """
     entity = draw_entity(draw_kind(rng), rng, held_out=voice.held_out)
+    facts = _portrait_facts(entity, size, alike, rng, voice)
+    questions, names = [ask(fact, rng, voice, "same entity") for fact in facts], {entity.name}
+    if rng.random() < voice.refusals * 1.5:
+        taken = [fact.attribute for fact in facts]
+        missing, name = near_miss(rng.choice(facts), taken, [entity.name], rng, voice)
+        questions.append(missing)
+        names.add(name)
+    if rng.random() < voice.extras and len(facts) > 1:
+        questions.append(ask_for_attributes(facts, min(len(facts), rng.randint(2, 3)), rng, voice))
+    chunks = _portrait_chunks(entity, facts, rng, voice)
+    return Plant(chunks, tuple(questions), claim(*names))
+
+
+def _portrait_facts(
+    entity: Entity, size: int, alike: bool, rng: Random, voice: Voice
+) -> list[Fact]:
+    kinds = rng.sample(ALIKE_KINDS, 2)
     facts: list[Fact] = []
     for _ in range(size * 8):
-        attribute = draw_attribute(entity.kind, rng, voice)
+        if alike:
+            attribute = attribute_of(rng.choice(kinds), rng, voice.lexicon)
+        else:
+            attribute = draw_attribute(entity.kind, rng, voice)
         if not any(clash(attribute, fact.attribute) for fact in facts):
             value = values.draw(attribute.value, rng, held_out=voice.held_out)
             facts.append(Fact(entity, attribute, value))
         if len(facts) == size:
             break
-    questions, names = [ask(fact, rng, voice, "same entity") for fact in facts], {entity.name}
-    for _ in range(2):
-        if rng.random() < voice.refusals:
-            taken = [fact.attribute for fact in facts]
-            missing, name = near_miss(rng.choice(facts), taken, [entity.name], rng, voice)
-            questions.append(missing)
-            names.add(name)
-    if rng.random() < voice.extras and len(facts) > 1:
-        questions.append(ask_for_attributes(facts, min(len(facts), rng.randint(2, 3)), rng, voice))
-    chunks = _portrait_chunks(entity, facts, rng, voice)
-    return Plant(chunks, tuple(questions), claim(*names))
+    return facts
+
+
+ALIKE_KINDS = ("code", "pin", "money", "date", "count", "person", "duration", "phone", "pair")
 
 
 def _portrait_chunks(

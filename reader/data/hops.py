@@ -1,5 +1,6 @@
 """Plants whose question leads over a second fact: the attribute of an attribute, or "the same"."""
 
+from dataclasses import dataclass
 from random import Random
 
 from reader.data import values, wordings
@@ -12,6 +13,7 @@ from reader.data.facts import (
     Question,
     ask,
     claim,
+    clash,
     draw_attribute,
     draw_fact,
     draw_kind,
@@ -29,33 +31,64 @@ from reader.data.template import expand
 _BRIDGES = {"person": "person", "org": "body", "place": "site"}
 
 
-def plant_two_hop(rng: Random, voice: Voice, size: int = 1) -> Plant:
-    """Subjects, each with one named by a first fact and described by a second one.
+@dataclass(frozen=True)
+class HopShape:
+    """How many two-hop facts stand together.
 
-    Args:
-        size: how many such pairs share the two attributes.
+    Attributes:
+        subjects: how many lead by the same first attribute to somebody or something.
+        seconds: attributes of each of those, the same for all.
+        strays: bearers of the second attributes to whom no subject leads.
+        asked_alone: how often a fact is asked for by itself, too.
     """
-    first, second = _two_attributes(rng, voice)
+
+    subjects: int = 1
+    seconds: int = 1
+    strays: int = 0
+    asked_alone: float = 1.0
+
+
+def plant_two_hop(rng: Random, voice: Voice, shape: HopShape = HopShape()) -> Plant:
+    """Subjects, each with one named by a first fact and described by further ones."""
+    first, seconds = _two_attributes(rng, voice, shape.seconds)
     chunks: list[Chunk] = []
     questions: list[Question] = []
     taken: set[str] = set()
-    while len(taken) < 2 * size:
-        kind = rng.choice(first.subjects)
-        entity = draw_entity(kind, rng, held_out=voice.held_out)
-        name = values.draw(first.value, rng, held_out=voice.held_out)
-        if {entity.name, name} & taken or entity.name == name:
+    for number in range(shape.subjects + shape.strays):
+        one = _draw_link(first, taken, rng, voice)
+        taken |= {one.entity.name, one.value}
+        bridge = Entity(_BRIDGES[first.value], one.value)
+        twos = [
+            Fact(bridge, second, values.draw(second.value, rng, held_out=voice.held_out))
+            for second in seconds
+        ]
+        if number >= shape.subjects:
+            chunks += [state(two, rng, voice) for two in twos]
             continue
-        taken |= {entity.name, name}
-        bridge = Entity(_BRIDGES[first.value], name)
-        value = values.draw(second.value, rng, held_out=voice.held_out)
-        one, two = Fact(entity, first, name), Fact(bridge, second, value)
-        chunks += _two_chunks(one, two, rng, voice)
-        questions.append(Question(_two_hop_text(one, two, rng, voice), value, "two hop"))
-        questions += [ask(one, rng, voice, "single"), ask(two, rng, voice, "single")]
+        chunks += _hop_chunks(one, twos, rng, voice)
+        questions += [
+            Question(_two_hop_text(one, two, rng, voice), two.value, "two hop") for two in twos
+        ]
+        questions += [
+            ask(fact, rng, voice, "single")
+            for fact in (one, *twos)
+            if rng.random() < shape.asked_alone
+        ]
     return Plant(tuple(chunks), tuple(questions), claim(*taken))
 
 
-def _two_attributes(rng: Random, voice: Voice) -> tuple[Attribute, Attribute]:
+def _draw_link(first: Attribute, taken: set[str], rng: Random, voice: Voice) -> Fact:
+    """A subject and whom or what it leads to, both new."""
+    while True:
+        entity = draw_entity(rng.choice(first.subjects), rng, held_out=voice.held_out)
+        name = values.draw(first.value, rng, held_out=voice.held_out)
+        if not {entity.name, name} & taken and entity.name != name:
+            return Fact(entity, first, name)
+
+
+def _two_attributes(
+    rng: Random, voice: Voice, num_seconds: int
+) -> tuple[Attribute, list[Attribute]]:
     first = rng.choice(
         [
             attribute
@@ -63,15 +96,18 @@ def _two_attributes(rng: Random, voice: Voice) -> tuple[Attribute, Attribute]:
             if attribute.value == "person" or (attribute.value in _BRIDGES and rng.random() < 0.5)
         ]
     )
-    while (second := draw_attribute(_BRIDGES[first.value], rng, voice)).names == first.names:
-        pass
-    return first, second
+    seconds: list[Attribute] = []
+    while len(seconds) < num_seconds:
+        second = draw_attribute(_BRIDGES[first.value], rng, voice)
+        if second.names != first.names and not any(clash(second, other) for other in seconds):
+            seconds.append(second)
+    return first, seconds
 
 
-def _two_chunks(one: Fact, two: Fact, rng: Random, voice: Voice) -> list[Chunk]:
-    chunks = [state(one, rng, voice), state(two, rng, voice)]
+def _hop_chunks(one: Fact, twos: list[Fact], rng: Random, voice: Voice) -> list[Chunk]:
+    chunks = [state(fact, rng, voice) for fact in (one, *twos)]
     rng.shuffle(chunks)
-    if rng.random() < 0.3:  # the short way first: both facts side by side
+    if rng.random() < 0.3:  # the short way first: all facts side by side
         return [Chunk(" ".join(chunk.text for chunk in chunks))]
     return chunks
 

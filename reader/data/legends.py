@@ -8,7 +8,23 @@ from reader.data.speech import Voice, say_question
 from reader.data.template import capitalise
 from reader.data.verbs import verb_of
 
-_SIGNALS = ("knock", "beep", "ring", "blast", "stroke of the bell", "whistle", "click", "hoot")
+_SIGNALS = (
+    "blink",
+    "buzz",
+    "tick",
+    "knock",
+    "beep",
+    "ring",
+    "blast",
+    "stroke of the bell",
+    "whistle",
+    "click",
+    "hoot",
+)
+_DEVICES = (
+    "the buzzer", "the siren", "the horn", "the panel", "the board", "the display", "the tower",
+    "the gauge", "the alarm", "the clock", "the guard", "the pilot", "the wall", "the monitor",
+)  # fmt: skip
 _LENGTHS = ("short", "long", "loud", "soft", "high", "low", "quick", "slow")
 _LIGHTS = ("light", "flag", "label", "sticker", "ribbon", "tag", "line", "lid", "stamp", "wire")
 _MARKS = (": ", " - ", " = ", ", that is, ", " means: ", " stands for this: ", " -> ")
@@ -17,6 +33,13 @@ _ASKED_SIGNS = (
     "What tells us that {M}?", "Which sign stands for this: {M}?", "{M}: what is the sign?",
     "What does one see or hear when {M}?", "When {M}, what is the signal?",
 )  # fmt: skip
+_ASKED_SIGNS_OF = (
+    "How does {D} behave when {M}?", "What comes from {D} if {M}?", "What does {D} give if {M}?",
+    "By which sign does {D} show that {M}?", "How can one tell from {D} that {M}?",
+    "{D} gives which sign when {M}?", "What will {D} show or sound as soon as {M}?",
+    "What do we get from {D} once {M}?", "If {M}, what does one notice at {D}?",
+)  # fmt: skip
+_HEADS = ("{D}: ", "The signs of {d}: ", "What {d} has to tell: ", "Signs given by {d}. ")
 _ASKED_MEANINGS = (
     "What does {S} mean?", "What is meant by {S}?", "What does {S} stand for?", "{S}: what is it?",
     "What has happened in the case of {S}?", "How should {S} be understood?",
@@ -37,16 +60,25 @@ def plant_legend(rng: Random, voice: Voice) -> Plant:
         rows = [(capitalise(sign), meaning) for sign, meaning in rows]
     lines = [f"{sign}{mark}{meaning}" for sign, meaning in rows]
     text = f"{'- ' if joint.endswith('- ') else ''}{joint.join(lines)}"
+    device, is_named = rng.choice(_DEVICES), rng.random() < 0.5
+    if is_named:
+        head = rng.choice(_HEADS).replace("{D}", capitalise(device)).replace("{d}", device)
+        text = f"{head.rstrip() if is_block else head}{chr(10) if is_block else ''}{text}"
     text = f"{text}\n" if is_block else f"{capitalise(text)}."
-    questions = [_ask(*row, rng, voice) for row in rng.sample(rows, min(len(rows), 3))]
+    asked = rng.sample(rows, min(len(rows), 3))
+    source = device if is_named or rng.random() < 0.2 else ""
+    questions = [_ask(*row, source, rng, voice) for row in asked]
     return Plant((Chunk(text, is_block),), tuple(questions), claim(*signs, *meanings))
 
 
-def _ask(sign: str, meaning: str, rng: Random, voice: Voice) -> Question:
-    is_forward = rng.random() < 0.5
-    pattern = rng.choice(_ASKED_MEANINGS if is_forward else _ASKED_SIGNS)
-    text = capitalise(pattern.replace("{S}", sign).replace("{M}", meaning))
-    return Question(say_question(text, rng, voice), meaning if is_forward else sign, "legend")
+def _ask(sign: str, meaning: str, device: str, rng: Random, voice: Voice) -> Question:
+    """Ask for the meaning or the sign; for the sign of a device, if there is one."""
+    is_forward = rng.random() < 0.4
+    of_signs = _ASKED_SIGNS + (_ASKED_SIGNS_OF if device else ())
+    pattern = rng.choice(_ASKED_MEANINGS if is_forward else of_signs)
+    pattern = pattern.replace("{S}", sign).replace("{M}", meaning).replace("{D}", device)
+    text = say_question(capitalise(pattern), rng, voice)
+    return Question(text, meaning if is_forward else sign, "legend")
 
 
 def _sound(rng: Random) -> str:

@@ -15,11 +15,12 @@ from reader.data.groups import (
     plant_shaped,
     plant_single,
 )
-from reader.data.hops import plant_same_as, plant_two_hop
+from reader.data.hops import HopShape, plant_same_as, plant_two_hop
+from reader.data.inventories import plant_inventory
 from reader.data.legends import plant_legend
 from reader.data.predicates import plant_predicates
 from reader.data.rules import plant_scene
-from reader.data.several import plant_list
+from reader.data.several import ListShape, plant_list
 from reader.data.speech import Voice
 from reader.data.tables import plant_table
 from reader.data.wordings import REFUSAL
@@ -51,7 +52,8 @@ def _several(rng: Random, voice: Voice, room: int) -> Plant:
 
 
 def _portrait(rng: Random, voice: Voice, room: int) -> Plant:
-    return plant_portrait(rng, voice, rng.randint(2, min(8, 2 + room // 120)))
+    size = rng.randint(2, min(12, 2 + room // 120))
+    return plant_portrait(rng, voice, size, alike=rng.random() < 0.25)
 
 
 def _shaped(rng: Random, voice: Voice, room: int) -> Plant:
@@ -66,23 +68,42 @@ def _pass_phrase(rng: Random, voice: Voice, room: int) -> Plant:
 
 
 def _two_hop(rng: Random, voice: Voice, room: int) -> Plant:
-    return plant_two_hop(rng, voice, rng.choice((1, 1, 2, 3)) if room > 500 else 1)
+    if room <= 500:
+        return plant_two_hop(rng, voice, HopShape(asked_alone=0.5))
+    shape = HopShape(
+        subjects=rng.choice((1, 2, 3, 4, 5) if room > 2000 else (1, 1, 2, 3)),
+        seconds=rng.choice((1, 1, 1, 2)),
+        strays=rng.choice((0, 0, 1, 2)),
+        asked_alone=0.25,
+    )
+    return plant_two_hop(rng, voice, shape)
+
+
+def _list(rng: Random, voice: Voice, room: int) -> Plant:
+    shape = ListShape(
+        least=rng.choice((1, 2, 2, 3)),
+        most=rng.choice((3, 4, 4, 6)),
+        subjects=rng.choice((1, 1, 2, 3, 4)) if room > 700 else 1,
+        scattered=0.45,
+    )
+    return plant_list(rng, voice, shape)
 
 
 _MIX: tuple[tuple[_Maker, float], ...] = (
     (lambda rng, voice, _: plant_single(rng, voice), 0.18),
-    (_crowd, 0.1),
+    (_crowd, 0.07),
     (_several, 0.05),
-    (_portrait, 0.11),
-    (_shaped, 0.18),
+    (_portrait, 0.12),
+    (_shaped, 0.2),
     (lambda rng, voice, _: plant_near_misses(rng, voice), 0.08),
     (lambda rng, voice, _: plant_scene(rng, voice), 0.25),
     (lambda rng, voice, _: plant_predicates(rng, voice), 0.4),
-    (lambda rng, voice, _: plant_legend(rng, voice), 0.05),
-    (_two_hop, 0.2),
+    (lambda rng, voice, _: plant_legend(rng, voice), 0.07),
+    (lambda rng, voice, _: plant_inventory(rng, voice), 0.06),
+    (_two_hop, 0.3),
     (lambda rng, voice, _: plant_same_as(rng, voice), 0.03),
     (_pass_phrase, 0.05),
-    (lambda rng, voice, _: plant_list(rng, voice, rng.choice((1, 2, 2, 3))), 0.22),
+    (_list, 0.26),
     (lambda rng, voice, _: plant_config(rng, voice), 0.05),
     (lambda rng, voice, _: plant_chain(rng, voice), 0.12),
     (lambda rng, voice, _: plant_table(rng, voice), 0.04),
@@ -92,6 +113,8 @@ __all__ = [
     "REFUSAL",
     "Chunk",
     "Fact",
+    "HopShape",
+    "ListShape",
     "Plant",
     "Question",
     "crowd_size",
@@ -99,6 +122,7 @@ __all__ = [
     "plant_chain",
     "plant_config",
     "plant_crowd",
+    "plant_inventory",
     "plant_legend",
     "plant_list",
     "plant_near_misses",

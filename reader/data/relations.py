@@ -143,4 +143,49 @@ S after {t} one has to [repeat|refresh] the course in {k}, after {u} the one in 
 S a course in {k} [holds|is good|counts] for {t}. One in {k2} [holds|is good|counts] for {u}
 Q After [how long|what time] must a course in {k} be [renewed|repeated|refreshed]?=t
 Q How long does a course in {k2} [hold|count|stay good]?=u
+
+S {x:object} is filled [to the rim|halfway] with {b:make}, a [thin|sticky|dark|pale] {k:stuff}
+S [only|nothing but] {b}, a {k} [of the best sort|with no smell], [is used on|is good enough for] {x}
+S with {b}, a [pale|sticky|cheap] {k}, {x} is [treated|smeared|fed][| twice a year]
+S [on|over|around] {x} [comes|one puts] {b}, a {k} [from abroad|with little smell|that dries fast]
+S {x} [needs|asks for|is given] {b}[| now and then]. It is a [strong|mild] {k}
+Q Which {k} is [used on|put on|meant for] {x}?=b
+Q What {k} does {x} [need|get|take]?=b
+Q With which {k} is {x} [filled|treated]?=b
+Q What is the name of the {k} for {x}?=b
+Q What is {b}?=k
+
+S [write|put|mention] {c:code} [in the letter|on the order], and {p:person} will hand you {x:object}
+S if you [write|put|enter] {c} on the order, you will [be given|be lent|receive] {x} by {p}
+S {x} [comes|arrives] if one [writes|gives] {c} on the order; otherwise {p} sends something else
+S [orders|letters] that bear {c} are answered by {p} with {x}
+S [asking|whoever asks] {p} for {x} [takes|needs] the word {c}
+Q What does one [write|put|mention] [to get|to be given|in order to get] {x}?=c
+Q With which [code|word|mark] is {x} ordered?=c
+Q What must [the order|the letter] [say|bear] if {x} is wanted?=c
+Q Which [code|word] [brings|gets] one {x}?=c
+Q Who hands out {x} [to those|if people] who write {c}?=p
+
+S [before it is sold|on the last day|at the end], every {x:thing} gets a {c:colour} [stamp|ribbon|dot] from {p:person}
+S {p} [ties|glues|fixes] a {c} [ribbon|dot|stamp] to every {x}[| before it is sold]
+S no {x} is sold before it has had its {c} [stamp|dot] from {p}
+S a {x} [without|that lacks] the {c} [stamp|dot] of {p} is [thrown out|not for sale]
+Q Who [puts|fixes|glues] the {c} [stamp|dot|ribbon] [on|to] every {x}?=p
+Q From whom does every {x} [get|receive] its {c} [stamp|dot]?=p
+Q Whose {c} [stamp|dot|ribbon] does every {x} bear?=p
+Q What colour is the [stamp|dot|ribbon] that {p} puts on every {x}?=c
+
+S {a:damaged} and {b:damaged} were [found|seen] by {p:person} in {site:site}, {n:count} and {m:count} days after {ev:event}
+S {n} days after {ev}, {p} [found|saw] {a} in {site}; {m} days after it, {b} was there, too
+Q Who [found|saw] {a} in {site}?=p
+Q How many days after {ev} was {b} [found|seen]?=m
+Q How many days after {ev} did {p} [find|see] {a}?=n
+Q What was [found|seen] in {site} {n} days after {ev}?=a
+
+S [left|the left-hand] [key|door|tap] of {x:object}: {a:phrase}. [Right|The right-hand] [key|door|tap]: {b:phrase}
+S the [left|left-hand] side of {x} [bears|shows] {a}, the [right|right-hand] one {b}
+S on {x} one [sees|finds] {a} to the left and {b} to the right
+Q What is [on the left|to the left|on the left side] of {x}?=a
+Q What does one [see|find] on the right of {x}?=b
+Q On {x}, what is on the other side from {b}?=a
 """

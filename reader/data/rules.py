@@ -1,5 +1,6 @@
 """Plants of rules and events: sentences with several slots, each of which can be asked for."""
 
+import re
 from random import Random
 
 from reader.data import values, words
@@ -20,13 +21,26 @@ def plant_scene(rng: Random, voice: Voice) -> Plant:
     founded = [q for q in scene.questions if {q[1], *_bases(q[0])} <= _bases(statement)]
     asked = rng.sample(founded, min(len(founded), rng.randint(1, 3)))
     questions = [
-        Question(say_question(expand(text, rng, slots), rng, voice), slots[answer], "scene")
+        Question(
+            _worded(expand(text, rng, slots), slots[answer], rng, voice), slots[answer], "scene"
+        )
         for text, answer in asked
     ]
     if rng.random() < voice.refusals:
         questions.append(_missing_from(scene, slots, rng, voice))
     is_block = rng.random() < 0.25
     return Plant((Chunk(sentence, is_block),), tuple(questions), _claims(scene, slots))
+
+
+def _worded(text: str, answer: str, rng: Random, voice: Voice) -> str:
+    """A question as it is asked: for how many days, now and then, instead of for how long."""
+    unit = values.counted_unit(answer)
+    if unit in words.TIME_UNITS and rng.random() < 0.25:
+        text = _HOW_LONG.sub(f"ow many {unit}", text, count=1)
+    return say_question(text, rng, voice)
+
+
+_HOW_LONG = re.compile(r"(?<=\b[Hh])ow (?:long|soon|far|much time)\b")
 
 
 def _claims(scene: Scene, slots: dict[str, str]) -> frozenset[str]:

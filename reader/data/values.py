@@ -73,6 +73,17 @@ def made_up(rng: Random) -> str:
     )
 
 
+def make(rng: Random) -> str:
+    """A brand, now and then with a number."""
+    return f"{made_up(rng)} {rng.randint(2, 99)}" if rng.random() < 0.5 else made_up(rng)
+
+
+def counted_unit(value: str) -> str:
+    """The unit in which a value counts ("days" of "12 days"), or nothing."""
+    unit = value.partition(" ")[2]
+    return unit if unit in _UNITS else ""
+
+
 def organisation(rng: Random) -> str:
     """A named body, with its article."""
     body = rng.choice(words.BODIES).title()
@@ -273,6 +284,7 @@ def _noun(rng: Random, pool: tuple[str, ...]) -> str:
     return f"{rng.choice(words.ADJECTIVES)} {noun}" if rng.random() < 0.6 else noun
 
 
+_UNITS = frozenset((*words.TIME_UNITS, *words.UNITS, *words.CURRENCIES))
 _NAMES: dict[str, Callable[[Random], str]] = {
     "person": person, "place": place, "org": organisation, "brand": made_up,
 }  # fmt: skip
@@ -297,6 +309,7 @@ _MAKERS: dict[str, Callable[[Random], str]] = {
     "role": lambda rng: f"the {rng.choice(words.ROLES)}",
     "unitless": lambda rng: str(number(rng, 3)),
     "snake": lambda rng: f"{rng.choice(words.CODE_NOUNS)}_{rng.choice(words.CODE_TAILS)}",
+    "stuff": _pick(words.STUFFS), "make": make,
     "bool": _pick(("true", "false", "on", "off", "enabled", "disabled", "yes", "no")),
 }  # fmt: skip
 VALUE_KINDS = frozenset(_NAMES) | frozenset(_MAKERS)

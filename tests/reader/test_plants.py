@@ -18,12 +18,12 @@ from reader.data.speech import Voice, frame_question
 from reader.data.split import is_held_out, patterns_for
 from reader.data.template import expand, slots_of
 from reader.data.translation import ask_about, plant_sentences, split_sentences
-from reader.data.values import VALUE_KINDS, draw
+from reader.data.values import VALUE_KINDS, counted_unit, draw
 from reader.data.verbs import base_of_past, verb_of
 from reader.data.wordings import QUESTIONS, STATEMENTS
 
 # answers put together from several places
-_JOINED = {"list", "two keys", "three keys", "four keys", "sentence"}
+_JOINED = {"list", "others", "two keys", "three keys", "four keys", "sentence"}
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -42,7 +42,7 @@ def test_plants_are_various():
     kinds = {one.kind for _ in range(400) for one in plant_any(rng, Voice(), 2000).questions}
     assert kinds >= {
         "single", "same attribute", "same entity", "two hop", "pass phrase", "list", "scene",
-        "assignment", "table", "unanswerable", "two keys", "crowd", "chain",
+        "assignment", "table", "unanswerable", "two keys", "crowd", "chain", "others", "inventory",
     }  # fmt: skip
 
 
@@ -268,6 +268,79 @@ def test_a_contrast_names_the_wrong_value_but_asks_for_the_right_one():
 def test_a_list_is_joined_as_its_sentence_is_or_by_commas():
     rng = Random(13)
     for _ in range(100):
-        plant = plants.plant_list(rng, Voice())
+        plant = plants.plant_list(rng, Voice(refusals=0))
         text, answer = text_of(plant), plant.questions[0].answer.lower()
         assert answer in text or all(value in text for value in answer.split(", "))
+
+
+def test_lists_of_several_subjects_stand_in_the_order_of_the_answer():
+    shape = plants.ListShape(least=3, most=3, subjects=3, scattered=1.0)
+    rng, found = Random(14), 0
+    for _ in range(60):
+        plant = plants.plant_list(rng, Voice(extras=0), shape)
+        assert len(plant.claims) == 3
+        chunks = [chunk for chunk in plant.chunks if chunk.thread]
+        for question in plant.questions:
+            values = question.answer.split(", ")
+            places = [_chunks_with(value, chunks) for value in values]
+            if [len(one) for one in places] == [1, 1, 1]:  # nobody else has such a value
+                assert places == sorted(places)
+                found += 1
+    assert found > 50
+
+
+def _chunks_with(value, chunks):
+    return [n for n, chunk in enumerate(chunks) if value.lower() in chunk.text.lower()]
+
+
+def test_the_others_of_a_list_are_all_but_the_one_that_is_named():
+    shape = plants.ListShape(least=4, most=4)
+    rng, found = Random(15), 0
+    for _ in range(60):
+        plant = plants.plant_list(rng, Voice(extras=2.0), shape)
+        whole = plant.questions[0].answer.replace(", and ", ", ").replace(" and ", ", ").split(", ")
+        for question in plant.questions:
+            rest = question.answer.split(", ")
+            if question.kind == "others" and len(whole) == 4 and len(rest) == 3:
+                (named,) = set(whole) - set(rest)
+                assert named.lower() in question.text.lower()
+                found += 1
+    assert found > 20
+
+
+def test_two_hop_rivals_share_one_of_the_hops():
+    shape = plants.HopShape(subjects=3, seconds=2, strays=2, asked_alone=0.0)
+    rng = Random(16)
+    for _ in range(60):
+        plant = plants.plant_two_hop(rng, Voice(), shape)
+        assert [question.kind for question in plant.questions] == ["two hop"] * 6
+        assert len(plant.claims) == 10  # subjects, those whom they lead to, and the strays' own
+        assert all(question.answer.lower() in text_of(plant) for question in plant.questions)
+
+
+def test_a_portrait_of_like_attributes_asks_for_each_by_another_name():
+    rng = Random(17)
+    for _ in range(60):
+        plant = plants.plant_portrait(rng, Voice(refusals=0, extras=0, own=0), 8, alike=True)
+        assert len(plant.questions) >= 6
+        assert len({question.text for question in plant.questions}) == len(plant.questions)
+
+
+def test_a_unit_in_the_question_stays_in_the_answer():
+    rng, voice = Random(18), Voice(own=0.0, refusals=0.0, extras=0.0)
+    asked = [q for _ in range(3000) for q in plants.plant_single(rng, voice).questions]
+    in_units = [q for q in asked if counted_unit(q.answer) and counted_unit(q.answer) in q.text]
+    assert len(in_units) > 20
+    assert counted_unit("47 metres") == "metres"
+    assert counted_unit("half an hour") == ""
+
+
+def test_goods_are_counted_where_they_are_and_refused_elsewhere():
+    rng, kinds = Random(19), set()
+    for _ in range(100):
+        plant = plants.plant_inventory(rng, Voice(refusals=0.5))
+        for question in plant.questions:
+            kinds.add(question.kind)
+            if question.kind == "inventory":
+                assert question.answer in text_of(plant)
+    assert kinds == {"inventory", "unanswerable"}
