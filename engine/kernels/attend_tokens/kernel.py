@@ -25,6 +25,7 @@ class Tiles:
         ranges: equal shares of the listed tokens.
         max_registers: a thread; None leaves it to the compiler.
         join_rows: rows that a program joins.
+        join_parts: states of each that it loads at once.
     """
 
     rows: int = 128
@@ -33,24 +34,29 @@ class Tiles:
     warps: int = 8
     stages: int = 5
     max_registers: int | None = None
-    join_rows: int = 4
+    join_rows: int = 1
+    join_parts: int = 32
 
 
 @triton.jit
 def scores_of(q, k, SCALE: tl.constexpr, SOFTCAP: tl.constexpr):
-    """Scaled, capped dot products, times log2(e)."""
-    scores = tl.dot(q, tl.trans(k), input_precision="ieee") * (SCALE * 1.4426950408889634)
+    """Dot products; where they are capped, scaled and times log2(e)."""
+    scores = tl.dot(q, tl.trans(k), input_precision="ieee")
     if SOFTCAP > 0:  # softcap * tanh(score / softcap)
-        capped = 1 - 2 / (tl.exp2(scores * (2 / SOFTCAP)) + 1)
+        capped = 1 - 2 / (tl.exp2(scores * (SCALE * 1.4426950408889634 * 2 / SOFTCAP)) + 1)
         scores = capped * (SOFTCAP * 1.4426950408889634)
     return scores
 
 
 @triton.jit
-def fold(scores, v, acc, top, total):
-    """Online softmax: one more tile of scores and values into the running state."""
-    higher = tl.maximum(top, tl.max(scores, 1))  # [rows]
-    weights = tl.exp2(scores - higher[:, None])
+def fold(scores, v, acc, top, total, SCALE: tl.constexpr, SOFTCAP: tl.constexpr):
+    """Online softmax: one more tile of `scores_of` and of values into the running state.
+
+    The scale is a factor of what is subtracted from: one instruction for both.
+    """
+    factor: tl.constexpr = 1.0 if SOFTCAP > 0 else SCALE * 1.4426950408889634
+    higher = tl.maximum(top, tl.max(scores, 1) * factor)  # [rows]
+    weights = tl.exp2(scores * factor - higher[:, None])
     shrink = tl.exp2(top - higher)
     total = total * shrink + tl.sum(weights, 1)
     acc = tl.dot(weights.to(v.dtype), v, acc * shrink[:, None], input_precision="ieee")
@@ -76,6 +82,7 @@ def attend_kernel(
     ROWS: tl.constexpr,
     TOKENS: tl.constexpr,
     HEADS: tl.constexpr,
+    STAGES: tl.constexpr,
 ):
     """Partial attention of a tile of rows over one range of listed tokens.
 
@@ -105,17 +112,24 @@ def attend_kernel(
             acc = tl.zeros([ROWS, D], tl.float32)
             top = tl.full([ROWS], -1e30, tl.float32)
             total = tl.zeros([ROWS], tl.float32)
+            place = first * TOKENS + lane
+            token = tl.load(list_at + first * TOKENS, mask=place < count, other=0)
             whole = tl.minimum(last, count // TOKENS)  # only a head's last tile is not full
-            for tile in range(first, whole):
-                at = tl.load(list_at + tile * TOKENS)[:, None] * D + dims
+            for tile in tl.range(first, whole, num_stages=STAGES):
+                at = token[:, None] * D + dims
                 scores = scores_of(q, tl.load(k_base + at), SCALE, SOFTCAP)
-                acc, top, total = fold(scores, tl.load(v_base + at), acc, top, total)
+                v = tl.load(v_base + at)
+                acc, top, total = fold(scores, v, acc, top, total, SCALE, SOFTCAP)
+                # A tile ahead, so that keys never wait for their addresses.
+                place = (tile + 1) * TOKENS
+                token = tl.load(list_at + place, mask=place + lane < count, other=0)
             if whole < last:
-                there = whole * TOKENS + lane < count
-                at = tl.load(list_at + whole * TOKENS, mask=there, other=0)[:, None] * D + dims
+                at = token[:, None] * D + dims
                 scores = scores_of(q, tl.load(k_base + at), SCALE, SOFTCAP)
+                there = whole * TOKENS + lane < count
                 scores = tl.where(there[None, :], scores, -float("inf"))
-                acc, top, total = fold(scores, tl.load(v_base + at), acc, top, total)
+                v = tl.load(v_base + at)
+                acc, top, total = fold(scores, v, acc, top, total, SCALE, SOFTCAP)
             at = (part + base) * rows + row
             tl.store(lse + at, top + tl.log2(total), mask=row < rows)
             tl.store(out + at[:, None] * D + dims, acc / total[:, None], mask=row[:, None] < rows)
@@ -136,6 +150,7 @@ def join_kernel(
     ranges,
     D: tl.constexpr,
     ROWS: tl.constexpr,
+    PARTS: tl.constexpr,
     TOKENS: tl.constexpr,
     HEADS: tl.constexpr,
 ):
@@ -156,14 +171,18 @@ def join_kernel(
         around_out + at[:, None] * D + dims, mask=here[:, None], other=0.0
     ).to(tl.float32)
     past = tl.where(begin < end, tl.cdiv(end, share), 0)  # a head without tokens has no slot
-    for part in range(begin // share, past):
-        slot = (part + head).to(tl.int64) * rows + row
-        more = tl.load(part_lse + slot, mask=here, other=0.0)
-        higher = tl.maximum(top, more)
-        shrink, weight = tl.exp2(top - higher), tl.exp2(more - higher)
-        total = total * shrink + weight
-        value = tl.load(part_out + slot[:, None] * D + dims, mask=here[:, None], other=0.0)
-        acc = acc * shrink[:, None] + value * weight[:, None]
+    for base in range(begin // share, past, PARTS):
+        part = base + tl.arange(0, PARTS)
+        there = (part < past)[None, :] & here[:, None]  # [rows, parts]
+        slot = (part + head).to(tl.int64)[None, :] * rows + row[:, None]
+        more = tl.load(part_lse + slot, mask=there, other=-float("inf"))
+        higher = tl.maximum(top, tl.max(more, 1))
+        shrink, weight = tl.exp2(top - higher), tl.exp2(more - higher[:, None])
+        total = total * shrink + tl.sum(weight, 1)
+        value = tl.load(
+            part_out + slot[:, :, None] * D + dims, mask=there[:, :, None], other=0.0
+        )  # [rows, parts, D]
+        acc = acc * shrink[:, None] + tl.sum(weight[:, :, None] * value, 1)
         top = higher
     safe = tl.where(total > 0, total, 1.0)
     tl.store(out + at[:, None] * D + dims, acc / safe[:, None], mask=here[:, None])
@@ -205,8 +224,8 @@ def attend_parts(
         ROWS=tiles.rows,
         TOKENS=tiles.tokens,
         HEADS=triton.next_power_of_2(heads),
+        STAGES=tiles.stages,
         num_warps=tiles.warps,
-        num_stages=tiles.stages,
         maxnreg=tiles.max_registers,
     )
     return State(out, lse)
@@ -229,9 +248,10 @@ def join_parts(parts: State, counts: Tensor, around: State, tiles: Tiles) -> Sta
         tiles.ranges,
         D=head_dim,
         ROWS=tiles.join_rows,
+        PARTS=tiles.join_parts,
         TOKENS=tiles.tokens,
         HEADS=triton.next_power_of_2(heads),
-        num_warps=2,
+        num_warps=max(1, min(4, tiles.join_rows * tiles.join_parts // 8)),
     )
     return State(out, lse)
 

@@ -53,6 +53,13 @@ def more_mass(scores, top, total):
 
 
 @triton.jit
+def sizes_of(offsets, head, at, clusters):
+    """Tokens of some clusters of a head; 0 behind the last."""
+    edge, there = offsets + head * (clusters + 1) + at, at < clusters
+    return tl.load(edge + 1, mask=there, other=0) - tl.load(edge, mask=there, other=0)
+
+
+@triton.jit
 def mass_kernel(
     query,
     centroids,
@@ -94,15 +101,17 @@ def mass_kernel(
             scores = tl.where(there[None, :], scores, -float("inf"))
             top, total = more_mass(scores, top, total)
     first = split * tiles_per_split
+    lane = tl.arange(0, CLUSTERS)
+    size = sizes_of(offsets, head, first * CLUSTERS + lane, clusters)
     for tile in range(first, tl.minimum(first + tiles_per_split, tl.cdiv(clusters, CLUSTERS))):
-        at = tile * CLUSTERS + tl.arange(0, CLUSTERS)
-        there = at < clusters
+        at = tile * CLUSTERS + lane
         c = tl.load(
-            centroids + (head * clusters + at[:, None]) * D + dims, mask=there[:, None], other=0.0
+            centroids + (head * clusters + at[:, None]) * D + dims,
+            mask=(at < clusters)[:, None],
+            other=0.0,
         )
-        edge = offsets + head * (clusters + 1) + at
-        size = tl.load(edge + 1, mask=there, other=0) - tl.load(edge, mask=there, other=0)
         weight = tl.where(size > 0, tl.log2(tl.maximum(size, 1).to(tl.float32)), -float("inf"))
+        size = sizes_of(offsets, head, at + CLUSTERS, clusters)  # a tile ahead: nothing waits
         top, total = more_mass(capped_scores(q, c, SCALE, SOFTCAP) + weight[None, :], top, total)
     at = (head * tl.num_programs(1) + split) * rows + row
     log_mass = tl.where(total > 0, top + tl.log2(tl.maximum(total, 1e-38)), -float("inf"))
@@ -188,12 +197,17 @@ def vote_kernel(
         seen = (member < group) & (token < tokens)
         q = tl.load(query + (head * rows + row[:, None]) * D + dims, mask=seen[:, None], other=0.0)
         log_mass = whole_mass(mass, extra, row, seen, head, rows, splits, SPLITS)
+    lane = tl.arange(0, CLUSTERS)
+    following = sizes_of(offsets, head, first * CLUSTERS + lane, clusters)
+    least = tl.load(threshold)
     for tile in range(first, tl.minimum(first + tiles_per_program, num_tiles)):
-        at = tile * CLUSTERS + tl.arange(0, CLUSTERS)
+        at = tile * CLUSTERS + lane
         there = at < clusters
         c = tl.load(
             centroids + (head * clusters + at[:, None]) * D + dims, mask=there[:, None], other=0.0
         )
+        size = following
+        following = sizes_of(offsets, head, at + CLUSTERS, clusters)  # a tile ahead
         if ONE_BLOCK:
             best = tally(c, q, log_mass, SCALE, SOFTCAP, HOW, CLUSTERS, GROUP, TOKENS)
         else:
@@ -212,12 +226,10 @@ def vote_kernel(
             best = best / group
         elif HOW == 1:
             best = best / rows
-        edge = offsets + head * (clusters + 1) + at
-        size = tl.load(edge + 1, mask=there, other=0) - tl.load(edge, mask=there, other=0)
         # Finite even where the score underflows, so that a threshold of -1e30 keeps every token.
         vote = tl.where(size > 0, tl.log(tl.maximum(best, 1e-38)), float("-inf"))
         tl.store(votes + head * clusters + at, vote, mask=there)
-        kept = tl.sum(tl.where(vote >= tl.load(threshold), size, 0), 0)
+        kept = tl.sum(tl.where(vote >= least, size, 0), 0)
         tl.store(tile_tokens + head * num_tiles + tile, kept)
 
 
@@ -234,7 +246,7 @@ def list_kernel(
     capacity,
     CLUSTERS: tl.constexpr,
     TILES: tl.constexpr,
-    BLOCK: tl.constexpr,
+    LANES: tl.constexpr,
 ):
     """List the tokens of a tile's kept clusters behind the near ones and all earlier tiles'."""
     tile, head = tl.program_id(0), tl.program_id(1).to(tl.int64)
@@ -243,8 +255,8 @@ def list_kernel(
     before = tl.load(tile_tokens + head * num_tiles + earlier, mask=earlier < tile, other=0)
     begin = num_near + tl.sum(before, 0)
     if tile == 0:
-        for base in range(0, num_near, BLOCK):
-            place = base + tl.arange(0, BLOCK)
+        for base in range(0, num_near, 128):
+            place = base + tl.arange(0, 128)
             tl.store(chosen + head * capacity + place, place, mask=place < num_near)
     at = tile * CLUSTERS + tl.arange(0, CLUSTERS)
     there = at < clusters
@@ -253,16 +265,15 @@ def list_kernel(
     size = tl.load(edge + 1, mask=there, other=0) - start
     vote = tl.load(votes + head * clusters + at, mask=there, other=float("-inf"))
     size = tl.where(vote >= tl.load(threshold), size, 0)
-    end = tl.cumsum(size, 0)
-    total = tl.sum(size, 0)
-    shift = num_near + start - (end - size)
-    for base in range(0, total, BLOCK):
-        place = base + tl.arange(0, BLOCK)
-        inside = (place[:, None] >= (end - size)[None, :]) & (place[:, None] < end[None, :])
-        token = place + tl.sum(tl.where(inside, shift[None, :], 0), 1)
-        tl.store(chosen + head * capacity + begin + place, token, mask=place < total)
+    # Every cluster writes its own tokens, a few at a time: no lane has to ask whose token is its.
+    place = begin + tl.cumsum(size, 0) - size
+    lane = tl.arange(0, LANES)[None, :]
+    place_at = chosen + head * capacity + place[:, None] + lane
+    token = num_near + start[:, None] + lane
+    for step in range(0, tl.max(size, 0), LANES):
+        tl.store(place_at + step, token + step, mask=step + lane < size[:, None])
     if tile == num_tiles - 1:
-        tl.store(counts + head, begin + total)
+        tl.store(counts + head, begin + tl.sum(size, 0))
 
 
 @dataclass(frozen=True)
@@ -374,7 +385,7 @@ def list_tokens(
         capacity,
         CLUSTERS=tile,
         TILES=triton.next_power_of_2(num_tiles),
-        BLOCK=128,
+        LANES=16,
         num_warps=4,
     )
     return chosen, counts
