@@ -24,7 +24,8 @@ _CHARACTERS_A_TOKEN = 3.0
 _CHARACTERS_A_TOKEN_OF_ARTICLES = 3.4
 SCALE = 100  # weights are stored in hundredths
 _ALONE_SHARE = 0.15  # of the sequences: paragraphs without a haystack
-_WHOLE_SHARE = 0.2  # of the sequences of 2,048 tokens and more: whole articles
+_WHOLE_SHARE = 0.2  # of the sequences of 2,048 tokens and more: whole articles in them
+_LONGEST_NATURAL = 32_768  # longer sequences are dear: they are for what is far apart
 _MOST_OF_ARTICLES = 16_384  # tokens of whole articles and their questions in one document
 _NATURAL_SHARE = 0.5  # of the other sequences: paragraphs in a haystack
 
@@ -99,9 +100,10 @@ class Composer:
         """Make one training sequence of exactly length + 1 tokens."""
         if rng.random() < (0.03 if length <= 2048 else 0.005):
             return repeated_tokens(length, rng)
-        if self._sources.articles and length >= 1024 and rng.random() < _ALONE_SHARE:
+        is_natural = self._sources.articles and length <= _LONGEST_NATURAL
+        if is_natural and length >= 1024 and rng.random() < _ALONE_SHARE:
             return self._paragraphs_alone(length, rng)
-        is_whole = self._sources.articles and length >= 2048 and rng.random() < _WHOLE_SHARE
+        is_whole = is_natural and length >= 2048 and rng.random() < _WHOLE_SHARE
         draw = self._draw_whole if is_whole else self._draw
         pieces, turns = self._parts(*draw(length, rng), length)
         rng.shuffle(turns)

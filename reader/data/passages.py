@@ -11,11 +11,13 @@ from reader.data.natural import INSIDE, Article, Passage, disguise
 from reader.data.noise import blur, disturb, recast, strip_down
 from reader.data.speech import Voice, say_question
 from reader.data.synonyms import reword
-from reader.data.translation import plant_sentences
+from reader.data.translation import plant_sentences, split_sentences
 from reader.data.wordings import REFUSAL
 
 _DISGUISED_SHARE = 0.85  # of the paragraphs
-_ASKED_SHARE = 0.35  # of the questions that people asked: each too often is learned by heart
+_ASKED_SHARE = 0.25  # of the questions that people asked: each too often is learned by heart
+_ABRIDGED_SHARE = 0.5  # of the paragraphs: without some sentences that hold no answer
+_LEFT_OUT = 0.3  # of these sentences
 _TRANSLATED_SHARE = 0.8  # of the paragraphs: with questions made of their sentences
 _STRANGE_SHARE = 0.3  # of the questions of another paragraph
 _REWORDED = (0.0, 0.0, 0.3, 0.6)  # of a question's words that have synonyms: each as often
@@ -88,6 +90,8 @@ class Reading:
         told = passage
         if rng.random() < _DISGUISED_SHARE:
             told = disguise(passage, rng, self.lexicon, self.pool)
+        if rng.random() < _ABRIDGED_SHARE:
+            told = abridge(told, rng)
         questions = [
             Question(self._ask(text, rng), answer, "natural")
             for text, answer in told.questions
@@ -128,6 +132,18 @@ class Reading:
             if rng.random() < _STRANGE_SHARE
         ]
         return found[: 1 + num_questions // 8]
+
+
+def abridge(passage: Passage, rng: Random) -> Passage:
+    """Leave out some of the sentences that hold no answer; the last one is never left out."""
+    answers = [answer for _, answer in passage.questions]
+    *others, last = split_sentences(passage.text)
+    kept = [
+        sentence
+        for sentence in others
+        if rng.random() > _LEFT_OUT or any(answer in sentence for answer in answers)
+    ]
+    return Passage(" ".join([*kept, last]), passage.questions)
 
 
 def _topic(text: str) -> str:

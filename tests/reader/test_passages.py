@@ -8,7 +8,7 @@ from reader.data.answers import exchange_answers, pool_of
 from reader.data.documents import REFUSAL
 from reader.data.natural import Article, Passage
 from reader.data.noise import recast, strip_down
-from reader.data.passages import Reading
+from reader.data.passages import Reading, abridge
 from reader.data.spans import apposed, head_of
 from reader.data.speech import Voice
 from reader.data.synonyms import reword
@@ -103,6 +103,14 @@ def test_a_whole_article_is_asked_about_from_its_first_to_its_last_paragraph():
         if question.kind == "natural" and question.answer in text
     }
     assert asked == set(range(len(paragraphs)))
+
+
+def test_an_abridged_paragraph_lacks_only_sentences_without_answers():
+    passage = Passage("It began. It rained. Ann left in May. It ended.", (("Who left?", "Ann"),))
+    found = {abridge(passage, Random(seed)).text for seed in range(60)}
+    assert "Ann left in May. It ended." in found
+    assert passage.text in found
+    assert all(text.endswith("Ann left in May. It ended.") for text in found)
 
 
 def test_a_pronoun_gives_way_to_the_name_before_it():
