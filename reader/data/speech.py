@@ -7,6 +7,7 @@ from random import Random
 
 from reader.data import frames, values, wordings, words
 from reader.data.attributes import Attribute
+from reader.data.composed import draw_composed, draw_typed_question
 from reader.data.entities import Entity
 from reader.data.noise import disturb
 from reader.data.split import patterns_for
@@ -15,6 +16,7 @@ from reader.data.verbs import verb_of
 
 _VOWEL = re.compile(r"\ba (?=[aeio])")
 _VERB_SLOTS = ("{base}", "{s}", "{ed}", "{pp}")
+_COMPOSED_SHARE = 0.5  # of the generic wordings in training
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ def speak_of_it(attribute: Attribute, value: str, rng: Random, voice: Voice) -> 
         pattern = _statement(attribute, rng, voice)
         for named in ("the {A} of {E}", "{E}'s {A}", "the {A} for {E}"):
             pattern = pattern.replace(named, "its {A}")
+        pattern = pattern.replace("{E}'s ", "its ")
     return capitalise(_filled(pattern, "it", attribute, value, rng, voice))
 
 
@@ -83,6 +86,8 @@ def _other_value(attribute: Attribute, value: str, rng: Random, voice: Voice) ->
 
 
 def _statement(attribute: Attribute, rng: Random, voice: Voice) -> str:
+    if _is_composed(rng, voice):
+        return draw_composed("statement", rng)
     luck = rng.random()
     if luck < 0.08:
         return choose(frames.CONTRASTS, rng, voice)
@@ -96,7 +101,19 @@ def _statement(attribute: Attribute, rng: Random, voice: Voice) -> str:
         return choose(frames.SUBJECT_STATEMENTS, rng, voice)
     typed = frames.TYPED_PREDICATES.get(frames.WORD_FOR.get(attribute.value, ""), ())
     pool = typed if typed and luck < 0.68 else frames.PREDICATES
-    return frames.compose(choose(pool, rng, voice), choose(frames.NOUN_PHRASES, rng, voice))
+    return frames.compose(choose(pool, rng, voice), _noun(rng, voice))
+
+
+def _noun(rng: Random, voice: Voice) -> str:
+    """A noun phrase for the value."""
+    if _is_composed(rng, voice):
+        return draw_composed("noun", rng)
+    return choose(frames.NOUN_PHRASES, rng, voice)
+
+
+def _is_composed(rng: Random, voice: Voice) -> bool:
+    """Whether training draws from the productions; no other wordings do."""
+    return voice.wordings == "train" and rng.random() < _COMPOSED_SHARE
 
 
 def speak_question(entity: Entity, attribute: Attribute, rng: Random, voice: Voice) -> str:
@@ -107,15 +124,17 @@ def speak_question(entity: Entity, attribute: Attribute, rng: Random, voice: Voi
 
 
 def _question(attribute: Attribute, rng: Random, voice: Voice) -> str:
-    luck = rng.random()
+    word, luck = frames.WORD_FOR.get(attribute.value, ""), rng.random()
+    if _is_composed(rng, voice):
+        return draw_typed_question(word if luck < 0.3 else "", rng)
     if luck < 0.3:
         return choose(wordings.QUESTIONS, rng, voice)
     if luck < 0.45:
         return choose(frames.SUBJECT_QUESTIONS, rng, voice)
-    typed = frames.TYPED_QUESTIONS.get(frames.WORD_FOR.get(attribute.value, ""), ())
+    typed = frames.TYPED_QUESTIONS.get(word, ())
     if luck > 0.75:
         typed = ()
-    return frame_question(choose(frames.NOUN_PHRASES, rng, voice), rng, voice, typed)
+    return frame_question(_noun(rng, voice), rng, voice, typed)
 
 
 def frame_question(phrase: str, rng: Random, voice: Voice, typed: tuple[str, ...] = ()) -> str:
@@ -125,11 +144,12 @@ def frame_question(phrase: str, rng: Random, voice: Voice, typed: tuple[str, ...
 
 def say_sentence(text: str, rng: Random, voice: Voice) -> str:
     """Put a preamble or a tail around a statement now and then."""
-    text = _article(text)
+    text = text.rstrip(",")
     if rng.random() < 0.2:
-        text = expand(choose(wordings.STATEMENT_HEADS, rng, voice), rng, {}) + text
+        text = _around(wordings.STATEMENT_HEADS, "opening", rng, voice) + text
     if rng.random() < 0.18:
-        text += expand(choose(wordings.STATEMENT_TAILS, rng, voice), rng, {})
+        text += _around(wordings.STATEMENT_TAILS, "closing", rng, voice)
+    text = _article(text)
     return capitalise(text) + ("" if text.endswith(".") else ".")
 
 
@@ -137,15 +157,22 @@ def say_question(text: str, rng: Random, voice: Voice) -> str:
     """Put a preamble, a tail or politeness around a question now and then."""
     text, luck = capitalise(text), rng.random()
     if rng.random() < 0.1 and text[-1] in "?.":
-        text = text[:-1] + expand(choose(wordings.INNER_TAILS, rng, voice), rng, {}) + text[-1]
+        text = text[:-1] + _around(wordings.INNER_TAILS, "within", rng, voice) + text[-1]
     if luck < 0.15:
-        head = expand(choose(wordings.QUESTION_HEADS, rng, voice), rng, {})
+        head = _around(wordings.QUESTION_HEADS, "lead", rng, voice)
         text = capitalise(head + lower_first(text))
     elif luck < 0.29:
-        text += expand(choose(wordings.QUESTION_TAILS, rng, voice), rng, {})
+        text += _around(wordings.QUESTION_TAILS, "finish", rng, voice)
     elif luck < 0.33:
         text = lower_first(text).rstrip("?.")
     return disturb(text, rng) if rng.random() < voice.noise else text
+
+
+def _around(patterns: tuple[str, ...], name: str, rng: Random, voice: Voice) -> str:
+    """What stands around a sentence: one of the patterns, or a production's."""
+    if _is_composed(rng, voice):
+        return draw_composed(name, rng)
+    return expand(choose(patterns, rng, voice), rng, {})
 
 
 def join_words(items: Sequence[str]) -> str:

@@ -22,6 +22,8 @@ def expand(template: str, rng: Random, slots: Mapping[str, str]) -> str:
 
     Raises: KeyError if a slot has no value.
     """
+    if "[" not in template:
+        return _SLOT.sub(lambda match: slots[match.group(1)], template)
     pick = rng.random
     text = "".join(
         options[0] if len(options) == 1 else options[int(pick() * len(options))]
