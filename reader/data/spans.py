@@ -35,6 +35,13 @@ _NO_NAME = (
     r"(?:He|She|It|They|We|You|This|That|These|Those|There|Here|What|Who|Which|When|Where|No|Not"
     r"|All|Some|Many|Most|Each|Both|One|Another|Others|Nobody|Nothing|Everything|Such|After|Before)"
 )
+_NO_NOUN = (
+    r"(?:their|then|than|that|this|these|those|there|here|when|where|while|which|whose|whom|what"
+    r"|even|also|only|more|most|less|least|much|many|some|such|other|others|been|being|were|have"
+    r"|with|without|from|into|upon|over|under|after|before|until|because|although|though|since"
+    r"|could|would|should|might|will|must|does|each|every|both|either|neither|very|just|again"
+    r"|they|them|your|about|through|between|during|among|however|therefore|perhaps|still|never)"
+)
 SUBJECT = re.compile(rf"^(?!{_NO_NAME}\b)(?:The )?{_NAME}(?= {_VERB}\b)")
 _APPOSITION = re.compile(
     rf"(?<![A-Z] )(?P<name>{_NAME}), (?P<what>(?:the|an?) [a-z][^,.;:()]{{8,60}})[,.;]"
@@ -123,7 +130,7 @@ SORTS = (
     Sort(
         re.compile(
             r"(?:(?<= of )|(?<= by )|(?<= for )|(?<= with )|(?<= as )|(?<= from )|(?<= into )"
-            r"|(?<= and )|(?<= or )|(?<= called )|(?<= in )|(?<=, ))(?!their )"
+            rf"|(?<= and )|(?<= or )|(?<= called )|(?<= in )|(?<=, ))(?!{_NO_NOUN}\b)(?!\w+ly\b)"
             r"[a-z]{4,}(?: [a-z]{4,})?"
             r"(?=[,.;:]| (?:and|or|in|for|to|was|were|is|are|of|from|by|with|that|which|on|at)\b)"
         ),

@@ -56,7 +56,7 @@ def ask_about(sentence: str, rng: Random, voice: Voice) -> tuple[str, str] | Non
         left, right = _surroundings(sentence, match, rng)
         if _is_telling(left + right):
             fill = {"{u}": named.get("u") or "", "{h}": head_of(answer)}
-            text = recast(_question(left, right, sort, fill, rng), rng)
+            text = _question(left, right, sort, fill, rng)
             text = reword(text, rng, rng.choice(_REWORDED))
             return say_question(text, rng, voice), _bare(answer, rng)
     return None
@@ -152,7 +152,8 @@ def _question(
     for slot, word in fill.items():
         wh = wh.replace(slot, word)
     form = rng.choices(_FORMS, _FORM_SHARES)[0]
-    return form(wh, left, right, rng)
+    text = form(wh, left, right, rng)
+    return recast(text, rng) if form is _inverted else text
 
 
 def _inverted(wh: str, left: list[str], right: list[str], rng: Random) -> str:
@@ -190,7 +191,8 @@ def _swapped(wh: str, left: list[str], right: list[str], rng: Random) -> str:
 
 def _finish(words: list[str]) -> str:
     text = " ".join(words).strip(" ,;:")
-    return capitalise(re.sub(r"[,;:.]*$", "", text)) + "?"
+    text = re.sub(r"([,;])(?: ?[,;])+", r"\1", text).rstrip(",;:.")
+    return capitalise(text) + "?"
 
 
 def _stripped(wh: str, left: list[str], right: list[str], rng: Random) -> str:
