@@ -13,7 +13,7 @@ from engine.decoders import Decoding
 from engine.document import DocumentCache
 from engine.evidence import AttentionMass, Evidence, find_evidence
 from engine.governor import Governor
-from engine.listing import looking_up
+from engine.listing import looking_up, on_gpu
 from engine.meter import Meter
 from engine.model import LoadedModel
 from engine.pieces import PieceDecoder
@@ -178,7 +178,8 @@ def open_question(
     meter, reach = Meter(), looking_up(document, kernels=kernels)
     prefill = reach(document.curves.prefill.at(budget))
     decode = Governor(document.curves.decode, budget, reach, meter)
-    return QuestionState(document, prefill, decode, mass, meter)
+    fused = kernels and on_gpu(document)
+    return QuestionState(document, prefill, decode, mass, meter, kernels=fused)
 
 
 def report_budget(state: QuestionState, requested: float, applied: float) -> BudgetReport:

@@ -10,7 +10,12 @@ from common.errors import UnsupportedModel
 from engine.attention import NAME, lectern_attention
 
 
-def compile_layers(model: nn.Module, num_layers: int, backend: str = "inductor") -> nn.Module:
+def compile_layers(
+    model: nn.Module,
+    num_layers: int,
+    backend: str = "inductor",
+    options: dict[str, bool] | None = None,
+) -> nn.Module:
     """The model with its decoder layers compiled one by one, which all take the same code.
 
     What a layer does around attention, norms, RoPE, activations and residuals, becomes a few
@@ -18,7 +23,7 @@ def compile_layers(model: nn.Module, num_layers: int, backend: str = "inductor")
     only its weights and buffers are shared, so passes of many tokens are not compiled.
 
     Args:
-        backend: of `torch.compile`.
+        backend, options: of `torch.compile`.
     Raises: UnsupportedModel if it has no one list of `num_layers` layers.
     """
     aside = torch.compiler.disable(lectern_attention)  # type: ignore[no-untyped-call]
@@ -32,7 +37,7 @@ def compile_layers(model: nn.Module, num_layers: int, backend: str = "inductor")
     if len(lists) != 1:
         raise UnsupportedModel(f"The model has {len(lists)} lists of {num_layers} layers, not one.")
     for layer in lists[0]:
-        layer.compile(dynamic=False, backend=backend)
+        layer.compile(dynamic=False, backend=backend, options=options)
     return twin
 
 

@@ -1,5 +1,6 @@
 """The attention state of one question against one document."""
 
+import logging
 import math
 from collections.abc import Iterator
 from functools import partial
@@ -12,11 +13,14 @@ from engine.attention import AttentionCall
 from engine.document import DocumentCache, LayerCache, StreamingCache
 from engine.evidence import AttentionMass
 from engine.kernels.attend_keys import attend_keys, attention_weights
+from engine.kernels.attend_near import NearKeys, attend_near, supports
 from engine.kernels.merge_states import merge_states
 from engine.kernels.state import State
 from engine.meter import Meter
 from engine.reach import Reach, Reached
 from engine.selection import Lookup
+
+log = logging.getLogger("lectern.decoding")
 
 
 class QuestionState:
@@ -28,6 +32,8 @@ class QuestionState:
         decode: how far every later pass reaches.
         mass: where attention mass is collected for evidence; None to collect none.
         meter: counts what is read; a fresh one if None.
+        kernels: whether what is attended to without a lookup may go through kernels of our own;
+            where they fail it goes as without them.
     """
 
     def __init__(
@@ -37,12 +43,15 @@ class QuestionState:
         decode: Reach,
         mass: AttentionMass | None = None,
         meter: Meter | None = None,
+        *,
+        kernels: bool = False,
     ) -> None:
         self.document = document
         self.meter = meter or Meter()
         self.mass = mass
         self.decode = decode
         self._prefill = prefill
+        self._kernels = kernels
         self._keys: list[Tensor] = []
         self._values: list[Tensor] = []
 
@@ -66,32 +75,71 @@ class QuestionState:
             self.meter.count(layer, None)
             return self._attend_scoped(call, call.alibi.slopes, layer)
         rows = _fold(call.query, call.key.shape[0])
-        question = self._attend_question(call, rows)
-        split, selection = layer.num_retrieval, None
-        outs: list[Tensor] = []
+        around = self._attend_around(call, rows, layer)
+        split, selection, out = layer.num_retrieval, None, around.out
         if split > 0:
-            own = State(question.out[:split], question.lse[:split])
+            mine = State(out[:split], around.lse[:split])
             reach = self._prefill if first_pass else self.decode
-            state, selection = self._attend_retrieval(call, rows[:split], own, layer, reach)
-            outs.append(state.out)
-        if layer.streaming is not None:
-            own = State(question.out[split:], question.lse[split:])
-            kept = attend_streaming(call, rows[split:], layer.streaming)
-            outs.append(merge_states(own, kept).out)
+            state, selection = self._attend_retrieval(call, rows[:split], mine, layer, reach)
+            out = state.out if layer.streaming is None else torch.cat((state.out, out[split:]))
         self.meter.count(layer, selection)
-        return (outs[0] if len(outs) == 1 else torch.cat(outs)).reshape(call.query.shape)
+        return out.reshape(call.query.shape)
+
+    def _attend_around(self, call: AttentionCall, rows: Tensor, layer: LayerCache) -> State:
+        """Attend to what is seen without a lookup: the question, anchors, what streaming keeps."""
+        windowed = layer.window is not None or call.window is not None
+        if self._kernels and not windowed and supports(rows.shape[2]):
+            try:
+                return self._attend_near(call, rows, layer)
+            except torch.OutOfMemoryError:
+                raise
+            except Exception:  # whatever a compiler or a driver may raise: the other way works
+                log.warning("attending without kernels: they failed", exc_info=True)
+                self._kernels = False
+        own, split = self._attend_question(call, rows), layer.num_retrieval
+        parts: list[State] = []
+        if split > 0:
+            anchors = self._attend_anchors(call, rows[:split], layer)
+            parts.append(merge_states(State(own.out[:split], own.lse[:split]), anchors))
+        if layer.streaming is not None:
+            kept = attend_streaming(call, rows[split:], layer.streaming)
+            parts.append(merge_states(State(own.out[split:], own.lse[split:]), kept))
+        if len(parts) == 1:
+            return parts[0]
+        return State(torch.cat([p.out for p in parts]), torch.cat([p.lse for p in parts]))
+
+    def _attend_near(self, call: AttentionCall, rows: Tensor, layer: LayerCache) -> State:
+        """The same in one kernel."""
+        anchors, kept = slice(0, layer.num_anchors), layer.streaming
+        dropped = 0 if kept is None else kept.num_dropped
+        near = NearKeys(
+            self._keys[call.layer],
+            self._values[call.layer],
+            layer.keys[:, anchors],
+            layer.values[:, anchors],
+            None if kept is None else kept.keys,
+            None if kept is None else kept.values,
+            math.log(dropped) if dropped else 0.0,
+        )
+        return attend_near(
+            rows.contiguous(),
+            near,
+            tokens=call.query.shape[1],
+            scale=call.scale,
+            softcap=call.softcap,
+        )
 
     def _attend_retrieval(
-        self, call: AttentionCall, rows: Tensor, question: State, layer: LayerCache, reach: Reach
+        self, call: AttentionCall, rows: Tensor, around: State, layer: LayerCache, reach: Reach
     ) -> Reached:
-        """Join what retrieval heads see: question, anchors and clustered tokens."""
-        around = merge_states(question, self._attend_anchors(call, rows, layer))
+        """Join what retrieval heads see anyway, `around`, and clustered tokens."""
         group = call.query.shape[0] // call.key.shape[0]
         lookup = Lookup(rows, group, around.lse, call.scale, call.softcap)
         found = Reached(around, None)
         if layer.has_clusters:
             reached = reach.attend(lookup, layer)
-            found = Reached(merge_states(around, reached.state), reached.selection)
+            joint = merge_states(around, reached.state, fused=self._kernels)
+            found = Reached(joint, reached.selection)
         if self.mass is not None and layer.window is None:
             self.mass.add(lookup, layer, found.selection, found.state.lse)
         return found

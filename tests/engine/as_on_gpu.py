@@ -1,6 +1,7 @@
 """Questions answered on a CPU in the way that a GPU answers them, in torch or in Triton."""
 
 from functools import partial
+from typing import Any
 
 import pytest
 from torch import Tensor
@@ -16,7 +17,9 @@ from engine.kernels.decoding import (
 )
 from engine.kernels.descend import descend
 from engine.kernels.merge_splits import merge_splits
+from engine.kernels.merge_states import merge_states
 from engine.kernels.select_runs import select_runs
+from engine.kernels.state import State
 from engine.kernels.survey import survey
 
 # The interpreter takes programs one by one: few of them.
@@ -28,6 +31,7 @@ def in_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the paths of a GPU, each kernel by its reference, without a graph."""
     monkeypatch.setattr("engine.listing.on_gpu", lambda _: True)
     monkeypatch.setattr("engine.decoders.on_gpu", lambda _: True)
+    monkeypatch.setattr("engine.answer.on_gpu", lambda _: True)
     monkeypatch.setattr("engine.decode_step.decode_attention", staged_attention)
 
 
@@ -38,6 +42,10 @@ def in_triton(monkeypatch: pytest.MonkeyPatch) -> None:
         kernel = pytest.importorskip(f"engine.kernels.{name}.kernel")
         monkeypatch.setattr(f"{__name__}.{name}", getattr(kernel, f"{name}_triton"))
     monkeypatch.setattr("engine.decode_step.allocate", partial(allocate, tuning=FEW))
+    near = pytest.importorskip("engine.kernels.attend_near.kernel")
+    monkeypatch.setattr("engine.question.attend_near", near.attend_near_triton)
+    merging = pytest.importorskip("engine.kernels.merge_states.kernel")
+    monkeypatch.setattr("engine.question.merge_states", partial(merge_in_triton, merging))
     choosing = pytest.importorskip("engine.kernels.choose_tokens.kernel")
     tiles = choosing.Tiles(rows=64, clusters=64, programs=4, warps=4, stages=2)
     choose = partial(choosing.choose_tokens_triton, mass_tiles=tiles, vote_tiles=tiles)
@@ -50,6 +58,11 @@ def in_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(noting, "PROGRAMS", 4)
     monkeypatch.setattr("engine.decode_step.note_weights", noting.note_weights_triton)
     monkeypatch.setattr("engine.evidence.note_weights", noting.note_weights_triton)
+
+
+def merge_in_triton(kernel: Any, a: State, b: State, *, fused: bool = False) -> State:
+    """`merge_states` where it was asked for in one launch; on a CPU it never is."""
+    return kernel.merge_states_triton(a, b) if fused else merge_states(a, b)
 
 
 def staged_attention(

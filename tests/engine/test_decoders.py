@@ -307,7 +307,9 @@ def test_models_without_kernels_are_answered_and_told_apart(
     assert reason in reasons(caplog)
 
 
+@pytest.mark.parametrize("kernel", ["engine.listing.attend_tokens", "engine.question.attend_near"])
 def test_kernels_that_fail_leave_the_reference(
+    kernel: str,
     model: LoadedModel,
     document: DocumentCache,
     monkeypatch: pytest.MonkeyPatch,
@@ -319,7 +321,7 @@ def test_kernels_that_fail_leave_the_reference(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("no compiler")
 
-    monkeypatch.setattr("engine.listing.attend_tokens", fail)
+    monkeypatch.setattr(kernel, fail)
     same(ask(model, document), expected)
     assert "attending without kernels" in reasons(caplog)
 

@@ -28,7 +28,7 @@ def attend_keys_reference(
     """See `attend_keys`."""
     heads, rows, _ = query.shape
     num_keys = keys.shape[1]
-    if num_keys == 0 or rows == 0:
+    if 0 in (heads, rows, num_keys):
         return empty_state(query)
     mask, bias = (one if one is None else one.expand(heads, rows, num_keys) for one in (mask, bias))
     block = max(1, MAX_SCORES // (heads * num_keys))

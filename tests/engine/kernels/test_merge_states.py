@@ -13,6 +13,8 @@ from common.errors import ShapeError
 from engine.kernels.attend_keys import attend_keys
 from engine.kernels.merge_states import merge_states
 from engine.kernels.state import State, empty_state
+from tests.engine.kernels.launched import DEVICE, DTYPES, beside, guarded_buffers
+from tests.engine.kernels.launched import TOLERANCE as KERNEL
 from tests.engine.naive import TOLERANCE, attention, normal
 
 HEADS, ROWS, KEYS, WIDTH = 2, 5, 130, 16
@@ -89,3 +91,26 @@ def test_far_apart_masses_neither_overflow_nor_vanish() -> None:
 def test_parts_that_differ_are_refused(other: State) -> None:
     with pytest.raises(ShapeError, match="differ"):
         merge_states(parts([])[0], other)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_kernel_merges_as_the_definition_does(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = pytest.importorskip("engine.kernels.merge_states.kernel")
+    a, b = (
+        State(
+            beside(normal(3, 7, 24, dtype=dtype, seed=seed).to(DEVICE)),
+            beside(20 * normal(3, 7, seed=seed + 2).to(DEVICE)),
+        )
+        for seed in (1, 2)
+    )
+    a.lse[0, :3] = b.lse[0, 2:5] = -torch.inf  # rows that have seen no key here, there, nowhere
+    a.out[0, :3] = b.out[0, 2:5] = 0.0
+    expected = merge_states(a, b)
+    with guarded_buffers(monkeypatch):
+        found = kernel.merge_states_triton(a, b)
+    assert_close(found.out, expected.out, rtol=KERNEL[dtype], atol=KERNEL[dtype])
+    assert_close(found.lse, expected.lse, rtol=1e-5, atol=1e-5)
+    assert found.lse[0, 2] == -torch.inf
+    assert (found.out[0, 2] == 0).all()
