@@ -25,7 +25,7 @@ _STATEMENTS = (
 )
 _QUESTIONS = (
     "How many {G} does {E} have?",
-    "How many {G} are there [in|at] {E}?",
+    "How many {G} can be found [in|at] {E}?",
     "How many {G} belong to {E}?",
     "How many {G} has {E}?",
     "What is the number of {G} [in|at|of] {E}?",

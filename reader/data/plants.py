@@ -57,7 +57,7 @@ def _portrait(rng: Random, voice: Voice, room: int) -> Plant:
 
 
 def _shaped(rng: Random, voice: Voice, room: int) -> Plant:
-    shapes = _LONG_KEYS if rng.random() < 0.5 else tuple(KEY_SHAPES)
+    shapes = _LONG_KEYS if rng.random() < 0.6 else tuple(KEY_SHAPES)
     key = rng.choice(shapes) if rng.random() < 0.75 else ""
     value = rng.choice(_SHAPED_VALUES) if rng.random() < 0.6 else ""
     return plant_shaped(rng, voice, crowd_size(rng, min(40, room // 100)), key, value)
@@ -94,7 +94,7 @@ _MIX: tuple[tuple[_Maker, float], ...] = (
     (_crowd, 0.07),
     (_several, 0.05),
     (_portrait, 0.12),
-    (_shaped, 0.2),
+    (_shaped, 0.24),
     (lambda rng, voice, _: plant_near_misses(rng, voice), 0.08),
     (lambda rng, voice, _: plant_scene(rng, voice), 0.25),
     (lambda rng, voice, _: plant_predicates(rng, voice), 0.4),
@@ -102,10 +102,10 @@ _MIX: tuple[tuple[_Maker, float], ...] = (
     (lambda rng, voice, _: plant_inventory(rng, voice), 0.06),
     (_two_hop, 0.3),
     (lambda rng, voice, _: plant_same_as(rng, voice), 0.03),
-    (_pass_phrase, 0.05),
+    (_pass_phrase, 0.06),
     (_list, 0.26),
     (lambda rng, voice, _: plant_config(rng, voice), 0.05),
-    (lambda rng, voice, _: plant_chain(rng, voice), 0.12),
+    (lambda rng, voice, _: plant_chain(rng, voice), 0.14),
     (lambda rng, voice, _: plant_table(rng, voice), 0.04),
 )
 

@@ -104,10 +104,10 @@ Q What time is the departure for {b}?=u
 Q When [can one|do people] [leave|set off] for {b}?=u
 Q When is the [bus|train] for {a}?=t
 
-S the {x:thing} of {o:object} is [changed|replaced|renewed|exchanged] after {n:count} [hours|trips|lifts|uses], that of {o2:object} after {m:count}
+S the {x:thing} of {o:object} is [changed|replaced|renewed|exchanged] after {n:count} [trips|lifts|uses], that of {o2:object} after {m:count}
 S {n} [trips|uses|lifts] are [allowed|permitted] for the {x} of {o}, {m} for that of {o2}
 S one [changes|renews] the {x} of {o} every {n} [trips|uses] and the {x} of {o2} every {m}
-Q After how many [trips|uses|hours|lifts] is the {x} of {o} [changed|replaced|renewed]?=n
+Q After how many [trips|uses|lifts] is the {x} of {o} [changed|replaced|renewed]?=n
 Q How [many trips|often] until the {x} of {o2} is [changed|renewed]?=m
 Q When is the {x} of {o} due for a change, after how many [trips|uses]?=n
 
@@ -166,21 +166,21 @@ Q What must [the order|the letter] [say|bear] if {x} is wanted?=c
 Q Which [code|word] [brings|gets] one {x}?=c
 Q Who hands out {x} [to those|if people] who write {c}?=p
 
-S [before it is sold|on the last day|at the end], every {x:thing} gets a {c:colour} [stamp|ribbon|dot] from {p:person}
+S [before it is sold|on the last day|at the end], every {x:thing} receives a {c:colour} [stamp|ribbon|dot] at the hands of {p:person}
 S {p} [ties|glues|fixes] a {c} [ribbon|dot|stamp] to every {x}[| before it is sold]
 S no {x} is sold before it has had its {c} [stamp|dot] from {p}
 S a {x} [without|that lacks] the {c} [stamp|dot] of {p} is [thrown out|not for sale]
-Q Who [puts|fixes|glues] the {c} [stamp|dot|ribbon] [on|to] every {x}?=p
+Q Who [ties|fixes|glues] the {c} [stamp|dot|ribbon] to every {x}?=p
 Q From whom does every {x} [get|receive] its {c} [stamp|dot]?=p
 Q Whose {c} [stamp|dot|ribbon] does every {x} bear?=p
-Q What colour is the [stamp|dot|ribbon] that {p} puts on every {x}?=c
+Q What colour is the [stamp|dot|ribbon] that {p} gives every {x}?=c
 
-S {a:damaged} and {b:damaged} were [found|seen] by {p:person} in {site:site}, {n:count} and {m:count} days after {ev:event}
-S {n} days after {ev}, {p} [found|saw] {a} in {site}; {m} days after it, {b} was there, too
+S {a:damaged} and {b:damaged} were [found|seen] by {p:person} in {site:site}, {n:duration} and {m:duration} after {ev:event}
+S {n} after {ev}, {p} [found|saw] {a} in {site}; {m} after it, {b} was there, too
 Q Who [found|saw] {a} in {site}?=p
-Q How many days after {ev} was {b} [found|seen]?=m
-Q How many days after {ev} did {p} [find|see] {a}?=n
-Q What was [found|seen] in {site} {n} days after {ev}?=a
+Q How long after {ev} was {b} [found|seen]?=m
+Q How long after {ev} did {p} [find|see] {a}?=n
+Q What was [found|seen] in {site} {n} after {ev}?=a
 
 S [left|the left-hand] [key|door|tap] of {x:object}: {a:phrase}. [Right|The right-hand] [key|door|tap]: {b:phrase}
 S the [left|left-hand] side of {x} [bears|shows] {a}, the [right|right-hand] one {b}
@@ -188,4 +188,12 @@ S on {x} one [sees|finds] {a} to the left and {b} to the right
 Q What is [on the left|to the left|on the left side] of {x}?=a
 Q What does one [see|find] on the right of {x}?=b
 Q On {x}, what is on the other side from {b}?=a
+
+S {x:object} is [pressed|pulled|wound] [firmly|evenly] with {m:measure}[| and then left alone], {y:object} with {n:measure}
+S [press|pull|wind] {x} [firmly|evenly|slowly] with {m}, but {y} with {n}[| only]
+S one [needs|uses] {m} to [press|pull|wind] {x}, and {n} in the case of {y}
+S {m} is what {x} is [pressed|pulled|wound] with[|, all around]; {y} takes {n}
+Q With [what|which] [force|measure] is {x} [pressed|pulled|wound]?=m
+Q With [what|which] [force|measure] is {y} [pressed|pulled|wound]?=n
+Q How hard is {x} [pressed|pulled|wound]?=m
 """

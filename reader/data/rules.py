@@ -33,13 +33,16 @@ def plant_scene(rng: Random, voice: Voice) -> Plant:
 
 
 def _worded(text: str, answer: str, rng: Random, voice: Voice) -> str:
-    """A question as it is asked: for how many days, now and then, instead of for how long."""
+    """A question as it is asked: now and then for how many days instead of for how long."""
     unit = values.counted_unit(answer)
     if unit in words.TIME_UNITS and rng.random() < 0.25:
         text = _HOW_LONG.sub(f"ow many {unit}", text, count=1)
+    elif unit and rng.random() < 0.5:
+        text = _HOW_STRONG.sub(f"how many {unit}", text, count=1)
     return say_question(text, rng, voice)
 
 
+_HOW_STRONG = re.compile(r"(?<=t |h )wh(?:at|ich) (?:force|measure|temperature)\b")
 _HOW_LONG = re.compile(r"(?<=\b[Hh])ow (?:long|soon|far|much time)\b")
 
 

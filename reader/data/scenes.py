@@ -169,9 +169,10 @@ Q Who sold {x} to {org}?=o2
 Q How much did {org} pay for {x}?=m
 Q In which year did {org} buy {x}?=y
 
-S the temperature in {site:site} must stay [below|above] {n:unitless} degrees
-S nobody may let the temperature in {site:site} [pass|leave] {n:unitless} degrees
-Q At how many degrees lies the limit for {site}?=n
+S the temperature in {site:site} must stay [below|above] {n:heat}
+S nobody may let the temperature in {site:site} [pass|leave] {n:heat}
+Q At [what|which] temperature lies the limit for {site}?=n
+Q Which temperature [is|counts as] the limit for {site}?=n
 
 S {p:person} painted {c:title} in {y:year} while living in {a:place}
 S while living in {a:place}, in {y:year}, {p:person} painted {c:title}
@@ -291,10 +292,11 @@ S those who work in {site:site} do {t:duration} at a stretch and then rest for {
 Q How long is a shift in {site}?=t
 Q How long do people from {site} rest [after|between] shifts?=u
 
-S {who:rolename}s have {n:count} days of leave a year, {who2:rolename}s only {m:count}
-S there are {n:count} free days a year for a {who:rolename} and {m:count} for a {who2:rolename}
-Q How many [free days|days of leave|days off] does a {who} [get|have]?=n
-Q How many days of leave do {who2}s have?=m
+S {who:rolename}s have {n:duration} of leave a year, {who2:rolename}s only {m:duration}
+S there are {n:duration} of leave a year for a {who:rolename} and {m:duration} for a {who2:rolename}
+Q How long may a {who} be on leave each year?=n
+Q How long is the yearly leave of a {who}?=n
+Q How long may {who2}s be on leave?=m
 
 S a [note|slip|certificate] is wanted from day {n:unitless} of [an illness|an absence] on, and {p:person} files it
 S {p:person} files the [note|slip] that is wanted from day {n:unitless} of [an illness|an absence]

@@ -309,6 +309,7 @@ _MAKERS: dict[str, Callable[[Random], str]] = {
     "role": lambda rng: f"the {rng.choice(words.ROLES)}",
     "unitless": lambda rng: str(number(rng, 3)),
     "snake": lambda rng: f"{rng.choice(words.CODE_NOUNS)}_{rng.choice(words.CODE_TAILS)}",
+    "heat": lambda rng: f"{rng.randint(2, 900)} {rng.choice(('degrees', '°C', '°F'))}",
     "stuff": _pick(words.STUFFS), "make": make,
     "bool": _pick(("true", "false", "on", "off", "enabled", "disabled", "yes", "no")),
 }  # fmt: skip

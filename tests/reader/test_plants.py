@@ -14,6 +14,7 @@ from reader.data.noise import blur
 from reader.data.plants import REFUSAL, plant_any
 from reader.data.predicates import plant_predicates
 from reader.data.scenes import scenes
+from reader.data.several import plural
 from reader.data.speech import Voice, frame_question
 from reader.data.split import is_held_out, patterns_for
 from reader.data.template import expand, slots_of
@@ -333,6 +334,26 @@ def test_a_unit_in_the_question_stays_in_the_answer():
     assert len(in_units) > 20
     assert counted_unit("47 metres") == "metres"
     assert counted_unit("half an hour") == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("address", "addresses"),
+        ("key of the fox", "keys of the fox"),
+        ("entry", "entries"),
+        ("news", "news"),
+    ],
+)
+def test_plurals_of_attributes(name, expected):
+    assert plural(name) == expected
+
+
+def test_a_rule_is_asked_for_in_the_unit_of_its_answer():
+    rng, voice = Random(20), Voice(refusals=0.0)
+    asked = [q for _ in range(2000) for q in plants.plant_scene(rng, voice).questions]
+    in_units = [q for q in asked if f"ow many {counted_unit(q.answer) or '-'}" in q.text]
+    assert len({counted_unit(q.answer) for q in in_units}) > 10
 
 
 def test_goods_are_counted_where_they_are_and_refused_elsewhere():
