@@ -4,9 +4,10 @@
     TRITON_INTERPRET=1 python -m bench.kernels.prefill_tiles --dry --variants 2 --out DIR
 
 Stages are scanned in order, each with the best tiles of those before it: `mass`, `vote` (with the
-list, whose tiles are the vote's), `attend`, `join`. Votes, lists and outputs are compared with
-the references, at 90 % sparsity; time is that of a stage's launches alone, in a CUDA graph over
-several layers. Compiled kernels stay in Triton's cache: a second run gets further in its time.
+list, whose tiles are the vote's), `attend`, `join`, and at last `whole`, all launches with the
+present tiles and with the best. Votes, lists and outputs are compared with the references, at 90 %
+sparsity; time is that of a stage's launches alone, in a CUDA graph over several layers. Compiled
+kernels stay in Triton's cache: a second run gets further in its time.
 """
 
 import argparse
@@ -28,65 +29,72 @@ from engine.kernels.choose_tokens.reference import choose_tokens_reference
 from engine.kernels.state import State
 
 V = TypeVar("V")
-STAGES = ("mass", "vote", "attend", "join")
-CASES = {(524_288, 64): 2, (131_072, 64): 4, (524_288, 16): 2, (131_072, 16): 4, (524_288, 1024): 1}
+STAGES = ("mass", "vote", "attend", "join", "whole")
+CASES = {(524_288, 1024): 1, (524_288, 16): 2, (524_288, 64): 2, (131_072, 16): 4, (131_072, 64): 4}
 DRY = {(600, 5): 1}  # context and tokens of a question; layers taken in turn
 SPARSITY = 90
 FEW = 5  # ranges, for the interpreter
 
-# By the most rows a head: 4 for each token.
+# By the most rows a head: 4 for each token. What is expected to gain most comes first.
 MASS = {  # rows, clusters, programs, warps, stages
     64: [
-        (64, 128, 264, 4, 3), (64, 64, 264, 4, 3), (64, 64, 396, 4, 4), (64, 128, 132, 4, 4),
-        (64, 64, 528, 4, 3), (64, 32, 528, 4, 4),
+        (64, 64, 528, 4, 3), (64, 128, 264, 4, 2), (64, 64, 264, 4, 4), (64, 64, 396, 4, 3),
+        (64, 32, 528, 4, 4),
     ],
     256: [
-        (128, 128, 264, 8, 2), (128, 128, 132, 8, 3), (128, 64, 264, 4, 3), (128, 64, 396, 4, 2),
-        (256, 64, 132, 8, 3), (256, 64, 264, 8, 2), (256, 128, 132, 8, 3), (128, 64, 264, 8, 3),
-        (64, 128, 528, 4, 2),
+        (128, 128, 264, 4, 2), (64, 128, 264, 4, 2), (64, 64, 528, 4, 3), (256, 64, 264, 8, 2),
+        (128, 128, 264, 8, 2), (128, 64, 264, 4, 3),
     ],
     4096: [
-        (128, 128, 264, 8, 2), (128, 64, 528, 4, 2), (128, 64, 396, 4, 2), (256, 64, 264, 8, 2),
-        (256, 128, 132, 8, 3), (256, 128, 1, 8, 3), (128, 128, 528, 8, 2),
+        (128, 128, 264, 4, 2), (64, 128, 264, 4, 2), (64, 64, 528, 4, 3), (256, 64, 264, 8, 2),
+        (128, 128, 264, 8, 2), (64, 256, 264, 4, 2), (128, 64, 264, 4, 3),
     ],
 }  # fmt: skip
 VOTE = {
     64: [
-        (64, 64, 264, 4, 3), (64, 128, 132, 4, 3), (64, 128, 264, 4, 2), (64, 64, 396, 4, 2),
-        (64, 64, 528, 4, 2), (64, 32, 528, 4, 3),
+        (64, 64, 528, 4, 3), (64, 64, 396, 4, 3), (64, 128, 264, 4, 2), (64, 64, 528, 4, 2),
+        (64, 32, 528, 4, 3),
     ],
     256: [
-        (256, 128, 132, 8, 3), (256, 64, 264, 4, 2), (256, 64, 132, 4, 3), (256, 64, 264, 8, 2),
-        (128, 128, 264, 8, 2), (128, 64, 528, 4, 3), (128, 64, 10000, 4, 2),
-        (128, 128, 10000, 8, 2),
+        (256, 64, 264, 4, 2), (256, 64, 264, 4, 1), (256, 64, 264, 8, 2), (256, 128, 132, 8, 2),
+        (128, 64, 528, 4, 2),
     ],
     4096: [
-        (256, 128, 10000, 8, 2), (256, 128, 10000, 8, 3), (128, 128, 10000, 8, 2),
-        (128, 128, 10000, 8, 3), (128, 64, 10000, 4, 2), (128, 64, 10000, 4, 3),
-        (256, 64, 10000, 4, 2), (64, 128, 10000, 4, 3),
+        (256, 64, 10000, 4, 1), (128, 64, 10000, 4, 2), (256, 64, 10000, 8, 1),
+        (256, 128, 132, 8, 2), (128, 128, 10000, 8, 2), (128, 128, 10000, 4, 2),
     ],
 }  # fmt: skip
-ATTEND = {  # rows, tokens, ranges, warps, stages, registers a thread
+ATTEND = {  # rows, tokens, ranges, warps, stages, registers a thread, packed first
     64: [
-        (64, 64, 132, 4, 5, None), (64, 64, 264, 4, 2, None), (64, 64, 264, 4, 3, 168),
-        (64, 32, 264, 4, 5, None), (64, 32, 396, 4, 5, 168), (64, 128, 132, 4, 5, None),
-        (64, 64, 264, 8, 2, None), (64, 128, 132, 8, 5, None), (64, 64, 264, 4, 2, 240),
-        (64, 32, 528, 4, 3, 128), (64, 32, 264, 4, 7, None), (64, 64, 132, 4, 7, None),
+        (64, 32, 264, 4, 4, None, False), (64, 64, 132, 4, 5, None, False),
+        (64, 32, 396, 4, 3, 168, False), (64, 32, 264, 4, 5, None, False),
+        (64, 32, 528, 4, 3, 128, False), (64, 64, 528, 4, 2, None, False),
     ],
     256: [
-        (128, 64, 66, 8, 5, None), (128, 64, 132, 8, 2, 128), (128, 64, 132, 8, 3, 128),
-        (128, 32, 132, 8, 5, 128), (128, 128, 66, 8, 2, None), (128, 128, 66, 8, 5, None),
-        (128, 64, 66, 8, 7, None), (256, 64, 132, 16, 5, None), (256, 64, 132, 16, 2, None),
-        (256, 32, 132, 16, 5, None), (64, 32, 99, 4, 5, 168), (64, 64, 66, 4, 3, None),
-        (128, 64, 66, 4, 5, None), (128, 32, 132, 4, 5, None),
+        (64, 64, 66, 4, 2, None, False), (128, 64, 66, 8, 4, None, False),
+        (128, 64, 132, 8, 2, 128, False), (128, 64, 66, 8, 3, None, False),
+        (64, 32, 99, 4, 3, 168, False), (128, 128, 66, 8, 2, None, False),
+        (256, 64, 132, 16, 2, None, False), (128, 64, 132, 8, 2, 128, True),
     ],
     4096: [
-        (128, 64, 33, 8, 5, None), (128, 64, 33, 8, 2, 128), (128, 64, 33, 8, 3, 128),
-        (128, 32, 33, 8, 5, 128), (128, 128, 33, 8, 2, None), (128, 128, 33, 8, 5, None),
-        (256, 64, 33, 16, 2, None), (128, 64, 66, 8, 2, 128),
+        (128, 64, 33, 8, 2, 128, True), (128, 128, 33, 8, 2, None, True),
+        (64, 64, 16, 4, 2, None, False), (128, 64, 33, 8, 2, 128, False),
+        (64, 64, 16, 4, 2, None, True), (128, 64, 33, 8, 3, None, True),
+        (128, 128, 33, 8, 2, None, False), (256, 64, 33, 16, 2, None, True),
+        (64, 64, 16, 4, 2, 168, True), (128, 64, 33, 8, 4, None, False),
     ],
 }  # fmt: skip
-JOIN_ROWS = (1, 2, 4, 8, 16)
+JOIN = ((1, 16), (1, 32), (1, 64), (2, 16), (2, 8), (4, 4), (4, 8), (8, 2))  # rows, states
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The tiles of all launches."""
+
+    name: str
+    mass: choosing.Tiles
+    vote: choosing.Tiles
+    attend: attending.Tiles
 
 
 @dataclass(frozen=True)
@@ -125,9 +133,14 @@ class Case:
         """The lookup."""
         return self.list_votes(choosing.partial_mass(self.question, mass), vote)
 
-    def attend(self, tiles: attending.Tiles) -> State:
-        """Partial states over the tokens that the reference lists."""
-        layer, chosen = self.asked.layer, self.chosen
+    def answer(self, plan: Plan) -> State:
+        """The lookup and what follows it."""
+        chosen = self.look_up(plan.mass, plan.vote)
+        return self.join(self.attend(plan.attend, chosen), plan.attend, chosen)
+
+    def attend(self, tiles: attending.Tiles, chosen: Chosen | None = None) -> State:
+        """Partial states over chosen tokens, those of the reference if None."""
+        layer, chosen = self.asked.layer, chosen or self.chosen
         return attending.attend_parts(
             self.asked.rows,
             layer.keys,
@@ -139,9 +152,10 @@ class Case:
             tiles=tiles,
         )
 
-    def join(self, parts: State, tiles: attending.Tiles) -> State:
+    def join(self, parts: State, tiles: attending.Tiles, chosen: Chosen | None = None) -> State:
         """The whole state."""
-        return attending.join_parts(parts, self.chosen.counts, self.asked.own, tiles)
+        counts = (chosen or self.chosen).counts
+        return attending.join_parts(parts, counts, self.asked.own, tiles)
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -223,7 +237,7 @@ def scan_case(scan: Scan, name: str, cases: Sequence[Case]) -> None:
     )
     masses = [choosing.partial_mass(one.question, mass) for one in cases]
     pairs = list(zip(cases, masses, strict=True))
-    scan.pick(
+    best_vote = scan.pick(
         name,
         "vote",
         f"choose_tokens.kernel.fitting_vote({rows})",
@@ -233,7 +247,7 @@ def scan_case(scan: Scan, name: str, cases: Sequence[Case]) -> None:
     )
     attentions = [
         attending.fitting_tiles(rows),
-        *(attending.Tiles(*one) for one in fitting(ATTEND, rows)),
+        *(attending.Tiles(*one[:-1], packed=one[-1]) for one in fitting(ATTEND, rows)),
     ]
     if scan.dry:
         attentions = [replace(one, ranges=min(one.ranges, FEW)) for one in attentions]
@@ -247,13 +261,22 @@ def scan_case(scan: Scan, name: str, cases: Sequence[Case]) -> None:
     )
     parts = [one.attend(attend) for one in cases]
     joined = list(zip(cases, parts, strict=True))
-    scan.pick(
+    join = scan.pick(
         name,
         "join",
         f"attend_tokens.kernel.fitting_tiles({rows})",
-        [attend, *(replace(attend, join_rows=join_rows) for join_rows in JOIN_ROWS)],
+        [attend, *(replace(attend, join_rows=few, join_parts=states) for few, states in JOIN)],
         lambda tiles: check_state(first, first.join(parts[0], tiles)),
         lambda tiles: [partial(one.join, part, tiles) for one, part in joined],
+    )
+    now = Plan("now", choosing.fitting_mass(rows), choosing.fitting_vote(rows), attentions[0])
+    scan.pick(
+        name,
+        "whole",
+        "all of the above",
+        [now, Plan("best", mass, best_vote, join)],
+        lambda plan: check_state(first, first.answer(plan)),
+        lambda plan: [partial(one.answer, plan) for one in cases],
     )
 
 

@@ -12,8 +12,11 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from engine.kernels.state import State
+
+PACKERS = 1056  # programs that copy: as many as an H200 holds at a time
 
 
 @dataclass(frozen=True)
@@ -26,16 +29,18 @@ class Tiles:
         max_registers: a thread; None leaves it to the compiler.
         join_rows: rows that a program joins.
         join_parts: states of each that it loads at once.
+        packed: whether listed keys and values are copied together first.
     """
 
     rows: int = 128
     tokens: int = 64
     ranges: int = 132
     warps: int = 8
-    stages: int = 5
+    stages: int = 3
     max_registers: int | None = None
     join_rows: int = 1
     join_parts: int = 32
+    packed: bool = False
 
 
 @triton.jit
@@ -64,6 +69,40 @@ def fold(scores, v, acc, top, total, SCALE: tl.constexpr, SOFTCAP: tl.constexpr)
 
 
 @triton.jit
+def pack_kernel(
+    keys,
+    values,
+    tokens,
+    counts,
+    packed_keys,
+    packed_values,
+    heads,
+    capacity,
+    head_stride,
+    D: tl.constexpr,
+    TOKENS: tl.constexpr,
+):
+    """Copy the listed keys and values of all heads end to end; each begins a tile of its own."""
+    dims, lane = tl.arange(0, D), tl.arange(0, TOKENS)
+    program = tl.program_id(0)
+    before = tl.zeros([], tl.int64)
+    for head in range(0, heads):
+        count = tl.load(counts + head)
+        base = tl.cast(head, tl.int64)
+        for tile in range(program, tl.cdiv(count, TOKENS), tl.num_programs(0)):
+            place = tile * TOKENS + lane
+            there = place < count
+            token = tl.load(tokens + base * capacity + place, mask=there, other=0)
+            source = base * head_stride + token[:, None] * D + dims
+            k = tl.load(keys + source, mask=there[:, None], other=0.0)
+            v = tl.load(values + source, mask=there[:, None], other=0.0)
+            target = ((before + tile) * TOKENS + lane)[:, None] * D + dims
+            tl.store(packed_keys + target, k)
+            tl.store(packed_values + target, v)
+        before += tl.cdiv(count, TOKENS)
+
+
+@triton.jit
 def attend_kernel(
     query,
     keys,
@@ -83,17 +122,19 @@ def attend_kernel(
     TOKENS: tl.constexpr,
     HEADS: tl.constexpr,
     STAGES: tl.constexpr,
+    PACKED: tl.constexpr,
 ):
     """Partial attention of a tile of rows over one range of listed tokens.
 
     out: (slots, rows, D) fp32; lse: (slots, rows). head_stride: elements between heads of keys.
+    With PACKED keys and values are descriptors of what `pack_kernel` leaves, and no list is read.
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     part = tl.program_id(1)
     dims, lane = tl.arange(0, D), tl.arange(0, TOKENS)
     every = tl.arange(0, HEADS)
-    listed = tl.load(counts + every, mask=every < heads, other=0)
-    share = tl.cdiv(tl.sum(tl.cdiv(listed, TOKENS), 0), tl.num_programs(1))
+    tiles = tl.cdiv(tl.load(counts + every, mask=every < heads, other=0), TOKENS)
+    share = tl.cdiv(tl.sum(tiles, 0), tl.num_programs(1))
     begin = part * share
     for head in range(0, heads):
         count = tl.load(counts + head)
@@ -107,29 +148,43 @@ def attend_kernel(
                 mask=row[:, None] < rows,
                 other=0.0,
             )
-            k_base, v_base = keys + base * head_stride, values + base * head_stride
-            list_at = tokens + base * capacity + lane
             acc = tl.zeros([ROWS, D], tl.float32)
             top = tl.full([ROWS], -1e30, tl.float32)
             total = tl.zeros([ROWS], tl.float32)
-            place = first * TOKENS + lane
-            token = tl.load(list_at + first * TOKENS, mask=place < count, other=0)
             whole = tl.minimum(last, count // TOKENS)  # only a head's last tile is not full
-            for tile in tl.range(first, whole, num_stages=STAGES):
-                at = token[:, None] * D + dims
-                scores = scores_of(q, tl.load(k_base + at), SCALE, SOFTCAP)
-                v = tl.load(v_base + at)
-                acc, top, total = fold(scores, v, acc, top, total, SCALE, SOFTCAP)
-                # A tile ahead, so that keys never wait for their addresses.
-                place = (tile + 1) * TOKENS
-                token = tl.load(list_at + place, mask=place + lane < count, other=0)
-            if whole < last:
-                at = token[:, None] * D + dims
-                scores = scores_of(q, tl.load(k_base + at), SCALE, SOFTCAP)
-                there = whole * TOKENS + lane < count
-                scores = tl.where(there[None, :], scores, -float("inf"))
-                v = tl.load(v_base + at)
-                acc, top, total = fold(scores, v, acc, top, total, SCALE, SOFTCAP)
+            there = whole * TOKENS + lane < count
+            if PACKED:
+                before = part * share - begin  # tiles of the heads before this one
+                for tile in tl.range(first, whole, num_stages=STAGES):
+                    k = keys.load([(before + tile) * TOKENS, 0])
+                    scores = scores_of(q, k, SCALE, SOFTCAP)
+                    v = values.load([(before + tile) * TOKENS, 0])
+                    acc, top, total = fold(scores, v, acc, top, total, SCALE, SOFTCAP)
+                if whole < last:
+                    k = keys.load([(before + whole) * TOKENS, 0])
+                    scores = scores_of(q, k, SCALE, SOFTCAP)
+                    scores = tl.where(there[None, :], scores, -float("inf"))
+                    v = values.load([(before + whole) * TOKENS, 0])
+                    acc, top, total = fold(scores, v, acc, top, total, SCALE, SOFTCAP)
+            else:
+                k_base, v_base = keys + base * head_stride, values + base * head_stride
+                list_at = tokens + base * capacity + lane
+                listed = first * TOKENS + lane < count
+                token = tl.load(list_at + first * TOKENS, mask=listed, other=0)
+                for tile in tl.range(first, whole, num_stages=STAGES):
+                    at = token[:, None] * D + dims
+                    scores = scores_of(q, tl.load(k_base + at), SCALE, SOFTCAP)
+                    v = tl.load(v_base + at)
+                    acc, top, total = fold(scores, v, acc, top, total, SCALE, SOFTCAP)
+                    # A tile ahead, so that keys never wait for their addresses.
+                    listed = (tile + 1) * TOKENS + lane < count
+                    token = tl.load(list_at + (tile + 1) * TOKENS, mask=listed, other=0)
+                if whole < last:
+                    at = token[:, None] * D + dims
+                    scores = scores_of(q, tl.load(k_base + at), SCALE, SOFTCAP)
+                    scores = tl.where(there[None, :], scores, -float("inf"))
+                    v = tl.load(v_base + at)
+                    acc, top, total = fold(scores, v, acc, top, total, SCALE, SOFTCAP)
             at = (part + base) * rows + row
             tl.store(lse + at, top + tl.log2(total), mask=row < rows)
             tl.store(out + at[:, None] * D + dims, acc / total[:, None], mask=row[:, None] < rows)
@@ -190,6 +245,30 @@ def join_kernel(
     tl.store(lse + at, tl.where(total > 0, whole, -float("inf")), mask=here)
 
 
+def pack(
+    keys: Tensor, values: Tensor, tokens: Tensor, counts: Tensor, tiles: Tiles
+) -> tuple[Tensor, Tensor]:
+    """The listed keys and values (tokens of all heads, head_dim), each head from a tile's edge."""
+    heads, capacity = tokens.shape
+    size = (heads * triton.cdiv(capacity, tiles.tokens) * tiles.tokens, keys.shape[2])
+    packed = torch.empty(2, *size, dtype=keys.dtype, device=keys.device)
+    pack_kernel[(PACKERS,)](
+        keys,
+        values,
+        tokens,
+        counts,
+        packed[0],
+        packed[1],
+        heads,
+        capacity,
+        keys.stride(0),
+        D=keys.shape[2],
+        TOKENS=tiles.tokens,
+        num_warps=4,
+    )
+    return packed[0], packed[1]
+
+
 def attend_parts(
     query: Tensor,
     keys: Tensor,
@@ -206,10 +285,15 @@ def attend_parts(
     slots = tiles.ranges + heads - 1
     out = torch.empty(slots, rows, head_dim, dtype=torch.float32, device=query.device)
     lse = torch.empty(slots, rows, dtype=torch.float32, device=query.device)
+    read: tuple[Tensor | TensorDescriptor, ...] = (keys, values)
+    if tiles.packed:
+        read = tuple(
+            TensorDescriptor.from_tensor(one, [tiles.tokens, head_dim])
+            for one in pack(keys, values, tokens, counts, tiles)
+        )
     attend_kernel[triton.cdiv(rows, tiles.rows), tiles.ranges](
         query,
-        keys,
-        values,
+        *read,
         tokens,
         counts,
         out,
@@ -225,6 +309,7 @@ def attend_parts(
         TOKENS=tiles.tokens,
         HEADS=triton.next_power_of_2(heads),
         STAGES=tiles.stages,
+        PACKED=tiles.packed,
         num_warps=tiles.warps,
         maxnreg=tiles.max_registers,
     )
@@ -283,4 +368,7 @@ def fitting_tiles(rows: int) -> Tiles:
     """
     tile = min(128, max(16, triton.next_power_of_2(rows)))
     ranges = max(16, 264 // triton.cdiv(rows, tile))
-    return Tiles(rows=tile, ranges=ranges, warps=4 if tile <= 64 else 8)
+    if tile <= 64:
+        return Tiles(rows=tile, ranges=ranges, warps=4, stages=2)
+    join_rows, join_parts = (1, 32) if rows <= 512 else (4, 4)
+    return Tiles(ranges=ranges, join_rows=join_rows, join_parts=join_parts)

@@ -422,16 +422,18 @@ def choose_tokens_triton(
 
 
 def fitting_mass(rows: int) -> Tiles:
-    """Tiles of the first launch for so many rows a head."""
+    """Tiles of the first launch for so many rows a head: two programs on each of 132 units."""
     if rows > 64:
-        return Tiles(rows=128, clusters=64, programs=264, warps=4, stages=3)
+        return Tiles(rows=128, clusters=128, programs=264, warps=4, stages=2)
     tile = max(16, triton.next_power_of_2(rows))
-    return Tiles(rows=tile, clusters=128, programs=264, warps=4, stages=3)
+    return Tiles(rows=tile, clusters=64, programs=528, warps=4, stages=3)
 
 
 def fitting_vote(rows: int) -> Tiles:
     """Tiles of the second launch for so many rows a head."""
+    if rows > 256:  # several programs on a unit hide what a tile waits for
+        return Tiles(rows=256, clusters=64, programs=10_000, warps=4, stages=1)
     if rows > 64:
-        return Tiles(rows=256, clusters=128, programs=132, warps=8, stages=2)
+        return Tiles(rows=256, clusters=64, programs=264, warps=4, stages=2)
     tile = max(16, triton.next_power_of_2(rows))
-    return Tiles(rows=tile, clusters=64, programs=264, warps=4, stages=3)
+    return Tiles(rows=tile, clusters=64, programs=528, warps=4, stages=3)

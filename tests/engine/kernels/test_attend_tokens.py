@@ -63,15 +63,18 @@ CASES = [
 ]
 
 
+@pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", CASES)
 def test_the_kernel_attends_as_the_definition_does(
-    case: Case, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+    case: Case, dtype: torch.dtype, packed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(kernel, "PACKERS", 3)
+    tiles = replace(SMALL, packed=packed)
     inputs = case.inputs(dtype)
     expected = attend_tokens_reference(*inputs, scale=0.2, softcap=case.softcap)
     with guarded_buffers(monkeypatch):
-        found = kernel.attend_tokens_triton(*inputs, scale=0.2, softcap=case.softcap, tiles=SMALL)
+        found = kernel.attend_tokens_triton(*inputs, scale=0.2, softcap=case.softcap, tiles=tiles)
     tolerance = TOLERANCE[dtype]
     assert_close(found.out, expected.out, rtol=tolerance, atol=tolerance)
     assert_close(found.lse, expected.lse, rtol=1e-4, atol=1e-4)
