@@ -65,6 +65,7 @@ def mass_kernel(
     centroids,
     offsets,
     near,
+    extra,
     mass,
     rows,
     clusters,
@@ -79,8 +80,8 @@ def mass_kernel(
 ):
     """Partial log mass of a tile of rows over one split of the centroids.
 
-    The last split, which may be short, also takes the near keys. mass: (kv_heads, splits, rows);
-    near_stride: elements between heads.
+    The last split, which may be short, also takes E and the near keys. mass: (kv_heads, splits,
+    rows); near_stride: elements between heads.
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     split, head = tl.program_id(1), tl.program_id(2).to(tl.int64)
@@ -91,6 +92,9 @@ def mass_kernel(
     top = tl.full([ROWS], -1e30, tl.float32)  # finite, so that a row of empty clusters is no nan
     total = tl.zeros([ROWS], tl.float32)
     if split == tl.num_programs(1) - 1:
+        more = tl.load(extra + head * rows + row, mask=row < rows, other=0.0) * 1.4426950408889634
+        top = tl.maximum(more, -1e30)
+        total = tl.exp2(more - top)
         for base in range(0, num_near, CLUSTERS):
             at = base + tl.arange(0, CLUSTERS)
             there = at < num_near
@@ -119,18 +123,20 @@ def mass_kernel(
 
 
 @triton.jit
-def whole_mass(mass, extra, row, there, head, rows, splits, SPLITS: tl.constexpr):
-    """Log mass of some rows over all splits and E; +inf where there is no row."""
-    split = tl.arange(0, SPLITS)[:, None]
-    parts = tl.load(
-        mass + (head * splits + split) * rows + row[None, :],
-        mask=(split < splits) & there[None, :],
-        other=-float("inf"),
-    )
-    more = tl.load(extra + head * rows + row, mask=there, other=0.0) * 1.4426950408889634
-    top = tl.maximum(tl.max(parts, 0), tl.maximum(more, -1e30))  # [rows]
-    whole = tl.sum(tl.exp2(parts - top[None, :]), 0) + tl.exp2(more - top)
-    return tl.where(there, top + tl.log2(whole), float("inf"))
+def whole_mass(mass, row, there, head, rows, splits, SPLITS: tl.constexpr):
+    """Log mass of some rows over all splits; +inf where there is no row."""
+    if SPLITS == 1:
+        return tl.load(mass + head * rows + row, mask=there, other=float("inf"))
+    else:
+        split = tl.arange(0, SPLITS)[:, None]
+        parts = tl.load(
+            mass + (head * splits + split) * rows + row[None, :],
+            mask=(split < splits) & there[None, :],
+            other=-float("inf"),
+        )
+        top = tl.maximum(tl.max(parts, 0), -1e30)  # [rows]
+        whole = tl.sum(tl.exp2(parts - top[None, :]), 0)
+        return tl.where(there, top + tl.log2(whole), float("inf"))
 
 
 @triton.jit
@@ -161,7 +167,6 @@ def vote_kernel(
     centroids,
     offsets,
     mass,
-    extra,
     threshold,
     votes,
     tile_tokens,
@@ -196,7 +201,7 @@ def vote_kernel(
         row = member * tokens + token
         seen = (member < group) & (token < tokens)
         q = tl.load(query + (head * rows + row[:, None]) * D + dims, mask=seen[:, None], other=0.0)
-        log_mass = whole_mass(mass, extra, row, seen, head, rows, splits, SPLITS)
+        log_mass = whole_mass(mass, row, seen, head, rows, splits, SPLITS)
     lane = tl.arange(0, CLUSTERS)
     following = sizes_of(offsets, head, first * CLUSTERS + lane, clusters)
     least = tl.load(threshold)
@@ -219,7 +224,7 @@ def vote_kernel(
                 q = tl.load(
                     query + (head * rows + row[:, None]) * D + dims, mask=seen[:, None], other=0.0
                 )
-                log_mass = whole_mass(mass, extra, row, seen, head, rows, splits, SPLITS)
+                log_mass = whole_mass(mass, row, seen, head, rows, splits, SPLITS)
                 said = tally(c, q, log_mass, SCALE, SOFTCAP, HOW, CLUSTERS, GROUP, TOKENS)
                 best = best + said if HOW == 1 else tl.maximum(best, said)
         if HOW == 0:
@@ -301,7 +306,7 @@ class Question:
 
 
 def partial_mass(question: Question, tiles: Tiles) -> Tensor:
-    """Log mass of each row in each split of the centroids (kv_heads, splits, rows), base 2."""
+    """Log mass of each row by splits of the centroids (kv_heads, splits, rows), base 2."""
     heads, rows, _ = question.query.shape
     clusters = question.centroids.shape[1]
     row_tiles, cluster_tiles = triton.cdiv(rows, tiles.rows), triton.cdiv(clusters, tiles.clusters)
@@ -312,6 +317,7 @@ def partial_mass(question: Question, tiles: Tiles) -> Tensor:
         question.centroids,
         question.offsets,
         question.near,
+        question.extra_lse,
         mass,
         rows,
         clusters,
@@ -342,7 +348,6 @@ def vote(question: Question, mass: Tensor, tiles: Tiles) -> tuple[Tensor, Tensor
         question.centroids,
         question.offsets,
         mass,
-        question.extra_lse,
         question.threshold,
         votes,
         tile_tokens,
