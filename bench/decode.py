@@ -34,6 +34,7 @@ from engine.decoders import DecodeConfig, Decoders, Decoding
 from engine.document import DocumentCache
 from engine.evidence import AttentionMass
 from engine.governor import Governor
+from engine.kernels.append_keys import append_keys
 from engine.listing import Listing
 from engine.meter import Meter
 from engine.model import LoadedModel
@@ -284,8 +285,9 @@ class FullStep(DecodeStep):
     def attend(self, call: AttentionCall) -> Tensor:
         """Attend to the document alone."""
         layer = self.layers[call.layer]
-        layer.question.keys[0].index_copy_(1, self.slot, call.key)
-        layer.question.values[0].index_copy_(1, self.slot, call.value)
+        append_keys(
+            layer.question.keys[0], layer.question.values[0], call.key, call.value, self.slot
+        )
         query = call.query.transpose(0, 1).contiguous()
         held = layer.resident
         out = library_attention(

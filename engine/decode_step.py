@@ -7,9 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from common.errors import UnsupportedModel
+from engine.aside import Aside
 from engine.attention import AttentionCall, forward
 from engine.curve import Thresholds
 from engine.document import DocumentCache, LayerCache
+from engine.kernels.append_keys import append_keys
 from engine.kernels.decode_attention import decode_attention, supports
 from engine.kernels.decoding import (
     QuestionKeys,
@@ -70,6 +72,7 @@ class DecodeStep:
         self.slot = torch.zeros(1, dtype=torch.int64, device=device)
         self._thresholds = torch.zeros(2, 1, device=device)
         most = max(layer.num_kv_heads for layer in spec.layers)
+        self._noting = Aside(device)
         self._tally = torch.zeros(2, most, 1, dtype=torch.int64, device=device)
         self._mass = torch.zeros(document.num_tokens, device=device)
         self.layers = self._place(spec, document)
@@ -169,13 +172,16 @@ class DecodeStep:
     def attend(self, call: AttentionCall) -> Tensor:
         """Write the token's key and value to their place, and attend to document and question."""
         layer = self.layers[call.layer]
-        layer.question.keys[0].index_copy_(1, self.slot, call.key)
-        layer.question.values[0].index_copy_(1, self.slot, call.value)
+        append_keys(
+            layer.question.keys[0], layer.question.values[0], call.key, call.value, self.slot
+        )
         query = call.query.transpose(0, 1).contiguous()  # (1, heads, head_dim)
+        self._noting.join()  # as layers share workspaces
         out = decode_attention(
             query, layer.resident, layer.question, self._thresholds, layer.work, layer.scoring
         )
-        self._note(layer, query)
+        with self._noting.branch(query):  # while the layer goes on
+            self._note(layer, query)
         return out.transpose(0, 1)
 
     @torch.inference_mode()
@@ -191,7 +197,9 @@ class DecodeStep:
         self._lengths += 1
         self.slot.copy_(self._lengths - 1)
         assert self._model is not None  # it was warmed up
-        return forward(self._model, self._token, self.slot + self._num_tokens, self)[-1]
+        logits = forward(self._model, self._token, self.slot + self._num_tokens, self)[-1]
+        self._noting.join()
+        return logits
 
     def _note(self, layer: StepLayer, query: Tensor) -> None:
         """Add the weights of what retrieval heads attended to."""

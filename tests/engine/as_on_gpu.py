@@ -41,6 +41,8 @@ def in_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in STAGES:
         kernel = pytest.importorskip(f"engine.kernels.{name}.kernel")
         monkeypatch.setattr(f"{__name__}.{name}", getattr(kernel, f"{name}_triton"))
+    appending = pytest.importorskip("engine.kernels.append_keys.kernel")
+    monkeypatch.setattr("engine.decode_step.append_keys", appending.append_keys_triton)
     monkeypatch.setattr("engine.decode_step.allocate", partial(allocate, tuning=FEW))
     near = pytest.importorskip("engine.kernels.attend_near.kernel")
     monkeypatch.setattr("engine.question.attend_near", near.attend_near_triton)
