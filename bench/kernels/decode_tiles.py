@@ -3,12 +3,14 @@
     python -m bench.kernels.decode_tiles --out DIR
     TRITON_INTERPRET=1 python -m bench.kernels.decode_tiles --dry --variants 2 --out DIR
 
-Stages are scanned in order, each with the best of those before it: `survey`, `near` (its near
-keys), `select`, `attend`, `overlap` (the whole step, launches overlapped or not), and for
-hierarchical lookup `descend` (the whole lookup). For each variant the whole step is compared with
-its definition, at 90 % sparsity, and repeated; time is that of a stage in a CUDA graph over several
-layers. `select` includes the zeroing of its counts, which `survey` does otherwise. Compiled kernels
-stay in Triton's cache: a second run gets further in its time.
+Stages are scanned in order of what they promise, each with the best of those before it: `overlap`
+(launches overlapped or not), `attend`, `survey`, `descend` (hierarchical lookup), `select`, `half`
+(half of the heads stream) and `near` (parts of near keys); the next context begins with the best of
+the one before. For each variant the whole step is compared with its definition, at 90 % sparsity,
+and repeated; time is that of the whole step in a CUDA graph over several layers, as launches that
+overlap have no time of their own, but for `descend`: the whole lookup. At the end of a case, the
+stages of what was picked are timed alone, and the step at 95 % sparsity. Compiled kernels stay in
+Triton's cache: a second run gets further in its time.
 """
 
 import argparse
@@ -20,7 +22,7 @@ from typing import Any
 
 import torch
 
-from bench.kernels.common import WrongResult
+from bench.kernels.common import Layer, Shape, WrongResult
 from bench.kernels.decode import TOLERANCE, errors_of
 from bench.kernels.decode_step import Step, draw_step, with_sparsity
 from bench.kernels.prefill_tiles import draw_layers
@@ -34,26 +36,26 @@ from engine.kernels.merge_splits.kernel import merge_splits_triton
 from engine.kernels.select_runs.kernel import select_runs_triton
 from engine.kernels.survey.kernel import survey_triton
 
-STAGES = ("survey", "near", "select", "attend", "overlap", "descend")
+STAGES = ("overlap", "attend", "survey", "descend", "select", "half", "near")
 CONTEXTS = {524_288: 3, 131_072: 6}  # and layers taken in turn
 DRY = {200: 1}
-SPARSITY = 90
+SPARSITY, SPARSER = 90, 95
 FEW = 5  # programs, for the interpreter
 
-PARTS = (128, 256, 512, 1024)  # centroids a program
-SURVEY = (  # score_block, score_stages, score_warps
-    (64, 3, 4), (64, 1, 4), (64, 4, 4), (64, 3, 8), (128, 1, 4), (128, 3, 4), (128, 3, 8),
+ATTEND = (  # piece, block, stages, warps, programs
+    (16, 64, 3, 4, 396), (16, 32, 3, 2, 792), (16, 64, 3, 4, 264), (16, 32, 4, 2, 528),
+    (16, 128, 3, 8, 132), (8, 64, 4, 4, 264), (16, 64, 2, 4, 528), (16, 32, 2, 2, 1056),
+    (16, 64, 4, 8, 264), (16, 32, 4, 4, 528), (8, 64, 3, 4, 396), (16, 64, 3, 2, 396),
+    (16, 16, 4, 1, 1056), (8, 32, 3, 2, 792), (16, 128, 2, 4, 264), (16, 64, 5, 4, 132),
 )  # fmt: skip
-NEAR = (64, 128, 256)
-SELECT = tuple(itertools.product((1024, 2048, 4096, 8192, 16384), (4, 8)))  # chunk_scores, warps
-PIECES = (16, 8)
-ATTEND = (  # block, stages, warps, programs
-    (64, 3, 4, 264), (64, 4, 8, 264), (32, 4, 4, 264), (32, 5, 4, 264), (32, 4, 4, 396),
-    (64, 2, 4, 396), (64, 3, 4, 396), (32, 3, 4, 528), (128, 3, 8, 132), (128, 3, 4, 132),
-    (64, 5, 4, 132), (32, 6, 4, 264), (32, 3, 2, 528), (64, 2, 4, 528), (64, 1, 4, 528),
-    (32, 1, 4, 1056),
+SURVEY = (  # score_programs, score_block, score_stages, score_warps
+    (264, 64, 4, 4), (264, 64, 5, 4), (396, 64, 3, 4), (264, 128, 3, 8), (264, 128, 3, 4),
+    (132, 64, 6, 4), (840, 64, 3, 4), (396, 32, 5, 4),
 )  # fmt: skip
-DESCEND = tuple(itertools.product((8, 16, 32), (1, 2), (64, 128, 256)))  # upper, stages, parts
+DESCEND = ((16, 2), (32, 3), (64, 2), (16, 3), (64, 3), (32, 1), (16, 1), (8, 2))  # upper, stages
+SELECT = ((2048, 4), (2048, 8), (4096, 4), (8192, 8), (1024, 4))  # chunk_scores, select_warps
+HALF = tuple(itertools.product((132, 264, 396), (132, 264)))  # programs, score_programs
+NEAR = (128, 512)
 
 
 @dataclass(frozen=True)
@@ -89,20 +91,32 @@ class Launched:
         """The step."""
         self.look_up()
         self.attend()
+        self.merge()
+
+    def merge(self) -> None:
+        """Of states that are there."""
         merge_splits_triton(self.work)
 
     def _select(self) -> None:
         select_runs_triton(self.step.layer, self.step.thresholds, self.work, self.step.scoring)
 
 
-LAUNCHES: dict[str, Callable[[Launched], None]] = {
+PARTS: dict[str, Callable[[Launched], None]] = {
     "survey": Launched.survey,
-    "near": Launched.survey,
     "select": Launched.select,
+    "lookup": Launched.look_up,
     "attend": Launched.attend,
-    "overlap": Launched.whole,
-    "descend": Launched.look_up,
+    "merge": Launched.merge,
+    "whole": Launched.whole,
 }
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Steps of one kind, over several layers, and what the first of them is to find."""
+
+    steps: Sequence[Step]
+    expected: Attended
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -112,6 +126,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--batches", type=int, nargs="+", default=[1], help="questions a step")
     options = parse(parser, STAGES, given)
     scan = Scan("kernels_decode_tiles", options)
+    best: Tuning | None = None
     for context, num_layers in (DRY if options.dry else CONTEXTS).items():
         if options.contexts and context not in options.contexts:
             continue
@@ -119,82 +134,95 @@ def main(given: Sequence[str] | None = None) -> None:
         for batch in options.batches:
             if scan.over:
                 break
-            levels = [
-                [
-                    with_sparsity(
-                        draw_step(*one, seed, batch=batch, levels=count, streaming=0), SPARSITY
-                    )
-                    for seed, one in enumerate(drawn)
-                ]
-                for count in (1, 2)
-            ]
-            scan_case(scan, f"{context // 1024}K x {batch}", *levels)
+            best = scan_case(scan, f"{context // 1024}K x {batch}", drawn, batch, best)
     scan.close()
 
 
-def scan_case(scan: Scan, name: str, flat: Sequence[Step], hierarchical: Sequence[Step]) -> None:
-    """All stages of one context and batch; level 1 with the best tiles for one-level lookup."""
-    query = flat[0].query
-    best = fitting(query.shape[2], query.element_size())
-    expected = flat[0].define()
-    for stage in STAGES[:-1]:
+def scan_case(
+    scan: Scan, name: str, drawn: Sequence[tuple[Shape, Layer]], batch: int, best: Tuning | None
+) -> Tuning:
+    """All stages of one context and batch, from the best tiles so far; returns the best."""
+    shape = drawn[0][0]
+    kinds = {
+        "flat": draw_kind(drawn, batch, levels=1, streaming=0),
+        "descend": draw_kind(drawn, batch, levels=2, streaming=0),
+        "half": draw_kind(drawn, batch, levels=1, streaming=shape.kv_heads // 2),
+    }
+    query = kinds["flat"].steps[0].query
+    best = best or fitting(query.shape[2], query.element_size())
+    halved = best
+    for stage in STAGES:
         if scan.dry and stage == "overlap":
             continue  # the interpreter knows no launches that overlap
-        best = _pick(scan, name, stage, best, flat, expected)
-    _pick(scan, name, "descend", best, hierarchical, hierarchical[0].define())
+        kind = kinds.get(stage, kinds["flat"])
+        picked = _pick(scan, name, stage, best, kind)
+        best, halved = (best, picked) if stage == "half" else (picked, halved)
+    if not scan.dry:
+        tell(scan, name, best, replace(best, programs=halved.programs), kinds)
+    return best
 
 
-def _pick(
-    scan: Scan, name: str, stage: str, base: Tuning, steps: Sequence[Step], expected: Attended
-) -> Tuning:
+def draw_kind(
+    drawn: Sequence[tuple[Shape, Layer]], batch: int, *, levels: int, streaming: int
+) -> Kind:
+    """Steps over the drawn layers at `SPARSITY`."""
+    steps = [
+        with_sparsity(
+            draw_step(*one, seed, batch=batch, levels=levels, streaming=streaming), SPARSITY
+        )
+        for seed, one in enumerate(drawn)
+    ]
+    return Kind(steps, steps[0].define())
+
+
+def tell(scan: Scan, name: str, best: Tuning, halved: Tuning, kinds: dict[str, Kind]) -> None:
+    """Times of what was picked: every stage, both kinds of lookup, half of the heads streaming."""
+    print(f"== {name}: {best}", flush=True)
+    flat, deep = kinds["flat"].steps, kinds["descend"].steps
+    for part in PARTS:
+        scan.tell(f"{name} {part}", launches(part, flat, best))
+    for part in ("survey", "lookup", "whole"):
+        scan.tell(f"{name} two levels {part}", launches(part, deep, best))
+    scan.tell(f"{name} half streaming", launches("whole", kinds["half"].steps, halved))
+    sparser = [with_sparsity(step, SPARSER) for step in flat]
+    scan.tell(f"{name} whole at {SPARSER} %", launches("whole", sparser, best))
+
+
+def _pick(scan: Scan, name: str, stage: str, base: Tuning, kind: Kind) -> Tuning:
     variants = [base, *(replace(base, **option) for option in options_of(stage))]
     if scan.dry:
         variants = [replace(one, programs=min(one.programs, FEW)) for one in variants]
     return scan.pick(
         name,
         stage,
-        "decoding.tuning.Tuning" + (" with two levels" if stage == "descend" else ""),
+        "decoding.tuning.Tuning" + (" with half streaming" if stage == "half" else ""),
         variants,
-        partial(check, steps[0], expected),
-        lambda tuning: launches(stage, steps, tuning),
+        partial(check, kind.steps[0], kind.expected),
+        lambda tuning: launches("lookup" if stage == "descend" else "whole", kind.steps, tuning),
     )
 
 
 def options_of(stage: str) -> list[dict[str, Any]]:
     """What a stage may change."""
-    if stage == "survey":
-        return [
-            {
-                "part_clusters": part,
-                "score_block": block,
-                "score_stages": stages,
-                "score_warps": warps,
-            }
-            for part, (block, stages, warps) in itertools.product(PARTS, SURVEY)
-        ]
-    if stage == "near":
-        return [{"near_keys": keys} for keys in NEAR]
-    if stage == "select":
-        return [{"chunk_scores": chunk, "select_warps": warps} for chunk, warps in SELECT]
-    if stage == "attend":
-        return [
-            {"piece": piece, "block": block, "stages": stages, "warps": warps, "programs": programs}
-            for piece, (block, stages, warps, programs) in itertools.product(PIECES, ATTEND)
-        ]
     if stage == "overlap":
         return [{"overlapped": True}]
-    return [
-        {"upper": upper, "descend_stages": stages, "part_clusters": part}
-        for upper, stages, part in DESCEND
-    ]
+    names, values = {
+        "attend": (("piece", "block", "stages", "warps", "programs"), ATTEND),
+        "survey": (("score_programs", "score_block", "score_stages", "score_warps"), SURVEY),
+        "descend": (("upper", "descend_stages"), DESCEND),
+        "select": (("chunk_scores", "select_warps"), SELECT),
+        "half": (("programs", "score_programs"), HALF),
+        "near": (("near_keys",), tuple((keys,) for keys in NEAR)),
+    }[stage]
+    return [dict(zip(names, one, strict=True)) for one in values]
 
 
-def launches(stage: str, steps: Sequence[Step], tuning: Tuning) -> list[Callable[[], None]]:
-    """The launches of a stage, over buffers that hold what the stages before leave."""
+def launches(part: str, steps: Sequence[Step], tuning: Tuning) -> list[Callable[[], None]]:
+    """The launches of a part of a step, over buffers that hold what the stages before leave."""
     launched = [Launched(step, step.workspace(tuning)) for step in steps]
     for one in launched:
         one.whole()
-    return [partial(LAUNCHES[stage], one) for one in launched]
+    return [partial(PARTS[part], one) for one in launched]
 
 
 def check(step: Step, expected: Attended, tuning: Tuning) -> None:

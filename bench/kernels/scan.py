@@ -37,6 +37,7 @@ class Scan:
         self._rows: list[dict[str, Any]] = []
         self._defaults: list[str] = []
         self._failed: list[str] = []
+        self._winners: dict[str, dict[str, float]] = {}
         self._about = {"benchmark": name, **circumstances("cpu" if options.dry else "cuda")}
         self._about["triton"] = triton.__version__
         self._save()
@@ -99,6 +100,13 @@ class Scan:
         )
         return best
 
+    def tell(self, name: str, steps: Steps) -> None:
+        """Time a part of what was picked, print it and keep it."""
+        timing = self._winners[name] = self._clock(steps)
+        told = ", ".join(f"{key} {timing[key]:.1f}" for key in ("p20", "p50", "p80"))
+        print(f"  {name}: {told} us", flush=True)
+        self._save()
+
     def close(self) -> None:
         """Print what to put into the defaults. Raises: SystemExit if a stage had no variant."""
         print("\nDefaults; what is not named stays:", *self._defaults, sep="\n  ", flush=True)
@@ -111,7 +119,12 @@ class Scan:
         self._save()
 
     def _save(self) -> Path:
-        result = {**self._about, "microseconds": self._rows, "defaults": self._defaults}
+        result = {
+            **self._about,
+            "microseconds": self._rows,
+            "defaults": self._defaults,
+            "winners": self._winners,
+        }
         return write(self._name, result, self._options.out)
 
 

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from engine.kernels.decoding import ResidentLayer, Scoring, Workspace
 from engine.kernels.decoding.sizes import power_of_two
-from engine.kernels.tiles.kernel import absorb, capped, divided, load_rows, log_mass
+from engine.kernels.tiles.kernel import capped, divided, load_rows, log_mass
 
 
 @triton.jit
@@ -17,6 +17,17 @@ def share_of(totals, retrieval, programs, HEADS_PAD: tl.constexpr, STEP: tl.cons
     ends = tl.cumsum(count, 0)
     share = tl.cdiv(tl.cdiv(tl.sum(count, 0), programs), STEP) * STEP
     return count, ends, share
+
+
+@triton.jit
+def _absorb(scores, values, top, mass, out):
+    """`tiles.absorb`, but mass [ROWS, BLOCK] stays in its lanes: one exchange less a tile."""
+    higher = tl.maximum(top, tl.max(scores, 1))
+    finite = tl.where(higher == float("-inf"), 0.0, higher)  # rows that have seen no key
+    weights = tl.exp(scores - finite[:, None])
+    shrink = tl.exp(top - finite)[:, None]
+    out = tl.dot(weights.to(values.dtype), values, out * shrink, input_precision="ieee")
+    return higher, mass * shrink + weights, out
 
 
 @triton.jit
@@ -67,7 +78,7 @@ def attend_runs_kernel(
         if start < stop:
             q = load_rows(query, head, NUM_HEADS, GROUP, GROUP_PAD, BATCH, ROWS, D)
             top = tl.full([ROWS], float("-inf"), tl.float32)
-            mass, total = tl.zeros([ROWS], tl.float32), tl.zeros([ROWS, D], tl.float32)
+            mass, total = tl.zeros([ROWS, BLOCK], tl.float32), tl.zeros([ROWS, D], tl.float32)
             base = tl.cast(head, tl.int64) * stride
             listed = runs + head * capacity
             run = tl.load(
@@ -86,9 +97,10 @@ def attend_runs_kernel(
                     bits = tl.load(askers + head * capacity + piece, mask=piece < stop, other=0)
                     visible &= (bits[None, :] >> (row // GROUP_PAD)[:, None]) & 1 != 0
                 scores = tl.where(visible, scores, float("-inf"))
-                top, mass, total = absorb(scores, v, top, mass, total)
+                top, mass, total = _absorb(scores, v, top, mass, total)
                 # A step ahead, so that keys never wait for their addresses.
                 run = tl.load(listed + piece + STEP, mask=piece + STEP < stop, other=0)
+            mass = tl.sum(mass, 1)
             place = program + head
             real = row < OUT_ROWS
             tl.store(lse + place * OUT_ROWS + row, log_mass(top, mass), mask=real)

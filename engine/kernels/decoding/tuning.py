@@ -9,7 +9,9 @@ class Tuning:
 
     Attributes:
         near_keys: near keys (anchors, streaming keys, a question's own) a program.
-        part_clusters: centroids a program scores, in one-level lookup and in level 1.
+        part_clusters, score_programs: a program scores that many centroids at least, of one-level
+            lookup or of level 1, and there are at most so many programs, as all of them fit a GPU
+            at once: in a second wave most of them would wait for few.
         score_block, score_stages, score_warps: tiles of the survey and, but for their stages
             (`descend_stages`), of the descent.
         upper: level-1 clusters a program descends from.
@@ -17,16 +19,17 @@ class Tuning:
         piece: longest piece of a run, a power of two of at most 16.
         block, stages, warps, programs: of the attention over runs.
         overlapped: let a kernel's programs start while those of the one before it end
-            (programmatic dependent launch).
+            (programmatic dependent launch); the first kernel of a step waits for all before it.
     """
 
     near_keys: int = 256
-    part_clusters: int = 256
+    part_clusters: int = 64
+    score_programs: int = 264
     score_block: int = 64
     score_stages: int = 3
     score_warps: int = 4
     descend_stages: int = 2
-    upper: int = 16
+    upper: int = 32
     chunk_scores: int = 4096
     select_warps: int = 8
     piece: int = 16
@@ -38,7 +41,7 @@ class Tuning:
 
     @property
     def launch(self) -> dict[str, bool]:
-        """Options of every launch; the interpreter does not know this one."""
+        """Options of every launch after the first; the interpreter does not know this one."""
         return {"launch_pdl": True} if self.overlapped else {}
 
 

@@ -8,6 +8,8 @@ from torch import Tensor
 from engine.kernels.decoding.sizes import Sizes, ceil_div
 from engine.kernels.decoding.tuning import Tuning, fitting
 
+PART_STEP = 16  # parts of centroids are multiples of it
+
 
 @dataclass(frozen=True)
 class Workspace:
@@ -62,9 +64,21 @@ class Workspace:
         return self.near_lse.shape[2]
 
     @property
+    def part_clusters(self) -> int:
+        """Centroids that a program of the survey scores."""
+        return part_clusters(self.sizes, self.tuning)
+
+    @property
     def chunk(self) -> int:
         """Clusters that a program of the selection takes."""
         return max(1, self.tuning.chunk_scores // self.sizes.rows)
+
+
+def part_clusters(sizes: Sizes, tuning: Tuning) -> int:
+    """Centroids a program of the survey scores: of level 1 if there is one, else of level 2."""
+    of_a_head = max(1, tuning.score_programs // max(1, sizes.retrieval))
+    least = ceil_div(sizes.num_upper or sizes.num_clusters, of_a_head)
+    return max(tuning.part_clusters, ceil_div(least, PART_STEP) * PART_STEP)
 
 
 def allocate(
@@ -85,7 +99,8 @@ def allocate(
 
     around = ceil_div(max(s.num_anchors, s.num_streaming_keys), t.near_keys)
     near = around + ceil_div(s.capacity, t.near_keys)
-    parts = ceil_div(s.num_clusters, t.part_clusters)
+    scored = ceil_div(s.num_upper or s.num_clusters, part_clusters(s, t))
+    parts = scored
     if s.num_upper:
         parts = 2 * ceil_div(s.num_upper, t.upper)
     chunks = ceil_div(s.num_clusters, max(1, t.chunk_scores // s.rows))
@@ -98,7 +113,7 @@ def allocate(
         scores=floats(s.retrieval, s.num_clusters, s.rows),
         parts=floats(s.retrieval, parts, s.rows),
         upper_scores=floats(s.retrieval, s.num_upper, s.rows),
-        upper_parts=floats(s.retrieval, ceil_div(s.num_upper, t.part_clusters), s.rows),
+        upper_parts=floats(s.retrieval, scored if s.num_upper else 0, s.rows),
         runs=ints(s.retrieval, capacity),
         askers=ints(s.retrieval, capacity if s.batch > 1 else 0),
         counts=ints(s.retrieval, chunks),

@@ -6,8 +6,10 @@ from torch import Tensor
 
 from engine.kernels.decoding import ResidentLayer, Scoring, Workspace
 from engine.kernels.decoding.sizes import ceil_div, power_of_two
-from engine.kernels.select_runs.kernel import askers_of, count_for, row_lse
+from engine.kernels.select_runs.kernel import askers_of, count_for, limits, row_lse
 from engine.kernels.tiles.kernel import capped, load_rows, log_mass
+
+FILL = 1024  # scores that are pruned at once
 
 
 @triton.jit
@@ -40,18 +42,40 @@ def descend_kernel(
     ROWS: tl.constexpr,
     D: tl.constexpr,
     UPPER: tl.constexpr,
+    FILL: tl.constexpr,
     BLOCK: tl.constexpr,
     STAGES: tl.constexpr,
     SOFTCAP: tl.constexpr,
     BY_MAXIMUM: tl.constexpr,
     OVERLAPPED: tl.constexpr,
 ):
-    """One program UPPER consecutive level-1 clusters of a head: their children are one run."""
+    """One program UPPER consecutive level-1 clusters of a head, whose children are one run.
+
+    Tiles are full of kept children, one cluster's behind the other's: a pruned child costs no more
+    than the -inf in its place.
+    """
     if OVERLAPPED:
         tl.extra.cuda.gdc_launch_dependents()
-        tl.extra.cuda.gdc_wait()
     block, head = tl.program_id(0), tl.program_id(1)
     SCORE_ROWS: tl.constexpr = BATCH_PAD * GROUP_PAD
+    upper, line = block * UPPER + tl.arange(0, UPPER), tl.arange(0, SCORE_ROWS)
+    real = upper < num_upper
+    tokens = upper_tokens + head * (num_upper + 1) + upper
+    size = tl.load(tokens + 1, mask=real, other=0) - tl.load(tokens, mask=real, other=0)
+    child = children + head * (num_upper + 1)
+    begin = tl.load(child + upper, mask=real, other=0)
+    end = tl.load(child + upper + 1, mask=real, other=0)
+    start = tl.load(child + block * UPPER)
+    stop = tl.load(child + tl.minimum(block * UPPER + UPPER, num_upper))
+    if OVERLAPPED:
+        tl.extra.cuda.gdc_wait()
+    found = tl.load(
+        upper_scores + (head * num_upper + upper)[:, None] * SCORE_ROWS + line[None, :],
+        mask=real[:, None],
+        other=float("-inf"),
+    )
+    wanted = limits(thresholds, BATCH, BATCH_PAD)
+    q = load_rows(query, head, NUM_HEADS, GROUP, GROUP_PAD, BATCH, ROWS, D)
     lse = row_lse(
         upper_parts,
         near_lse,
@@ -66,17 +90,56 @@ def descend_kernel(
         NEAR_PARTS,
         NEAR_PAD,
     )
-    upper, line = block * UPPER + tl.arange(0, UPPER), tl.arange(0, SCORE_ROWS)
-    real = upper < num_upper
-    found = tl.load(
-        upper_scores + (head * num_upper + upper)[:, None] * SCORE_ROWS + line[None, :],
-        mask=real[:, None],
-        other=float("-inf"),
-    )
-    bits = askers_of(found, lse, thresholds, GROUP, GROUP_PAD, BATCH, BATCH_PAD, UPPER, BY_MAXIMUM)
-    tokens = upper_tokens + head * (num_upper + 1) + upper
-    size = tl.load(tokens + 1, mask=real, other=0) - tl.load(tokens, mask=real, other=0)
+    # All children are pruned, and those that are kept are overwritten, after the barrier.
+    scores += head * num_clusters * SCORE_ROWS
+    for first in tl.range(start * SCORE_ROWS, stop * SCORE_ROWS, FILL):
+        at = first + tl.arange(0, FILL)
+        pruning = tl.full([FILL], float("-inf"), tl.float32)
+        tl.store(scores + at, pruning, mask=at < stop * SCORE_ROWS)
+    bits = askers_of(found, lse, wanted, GROUP, GROUP_PAD, BATCH, BATCH_PAD, UPPER, BY_MAXIMUM)
     bits = tl.where(size > 0, bits, 0)
+    tl.debug_barrier()
+    # Slots are the kept children, one cluster's behind the other's: a tile is full of them.
+    length = tl.where(bits != 0, end - begin, 0)
+    since = tl.cumsum(length, 0) - length
+    skipped = end - begin - length
+    num_slots = tl.sum(length, 0)
+    row, cols = tl.arange(0, ROWS), tl.arange(0, D)
+    top = tl.full([BLOCK, ROWS], float("-inf"), tl.float32)
+    mass = tl.zeros([BLOCK, ROWS], tl.float32)
+    centroids += head.to(tl.int64) * num_clusters * D
+    members = offsets + head * (num_clusters + 1)
+    for first in tl.range(0, num_slots, BLOCK, num_stages=STAGES):
+        slot = first + tl.arange(0, BLOCK)
+        filled = slot < num_slots
+        # What is pruned lies before a slot if no more kept children than the slot's do.
+        before = since[None, :] <= slot[:, None]  # [BLOCK, UPPER]
+        at = start + slot + tl.sum(tl.where(before, skipped[None, :], 0), 1)  # [BLOCK]
+        if BATCH > 1:
+            parent = before & (slot[:, None] < (since + length)[None, :])
+            asked = tl.sum(tl.where(parent, bits[None, :], 0), 1)
+        else:
+            asked = filled.to(tl.int32)
+        c = tl.load(centroids + at[:, None] * D + cols[None, :], mask=filled[:, None], other=0.0)
+        count = tl.load(members + at + 1, mask=filled, other=0)
+        count -= tl.load(members + at, mask=filled, other=0)
+        raw = capped(tl.dot(c, tl.trans(q), input_precision="ieee") * scale, SOFTCAP)
+        seen = (asked[:, None] >> (row // GROUP_PAD)[None, :]) & 1 != 0
+        raw = tl.where(seen, raw, float("-inf"))
+        tl.store(
+            scores + at[:, None] * SCORE_ROWS + row[None, :],
+            raw,
+            mask=filled[:, None] & (row < SCORE_ROWS)[None, :],
+        )
+        counted = seen & (count > 0)[:, None]
+        higher = tl.where(counted, tl.maximum(top, raw), top)
+        finite = tl.where(higher == float("-inf"), 0.0, higher)
+        mass = mass * tl.exp(top - finite)
+        mass += tl.where(counted, count.to(tl.float32)[:, None] * tl.exp(raw - finite), 0.0)
+        top = higher
+    highest = tl.max(top, 0)
+    level = tl.where(highest == float("-inf"), 0.0, highest)
+    kept_lse = log_mass(highest, tl.sum(mass * tl.exp(top - level[None, :]), 0))
     kept = (bits[:, None] >> (line // GROUP_PAD)[None, :]) & 1 != 0
     pruned = (size > 0)[:, None] & ~kept
     pruned_top = tl.max(tl.where(pruned, found, float("-inf")), 0)
@@ -85,52 +148,11 @@ def descend_kernel(
         pruned, size.to(tl.float32)[:, None] * tl.exp(found - upper_base[None, :]), 0.0
     )
     pruned_lse = log_mass(pruned_top, tl.sum(gained, 0))
-
-    child = children + head * (num_upper + 1) + upper
-    begin, end = tl.load(child, mask=real, other=0), tl.load(child + 1, mask=real, other=0)
-    count_for(tally + head * BATCH, end - begin, bits, BATCH, BATCH_PAD)
-    q = load_rows(query, head, NUM_HEADS, GROUP, GROUP_PAD, BATCH, ROWS, D)
-    row, cols = tl.arange(0, ROWS), tl.arange(0, D)
-    top = tl.full([BLOCK, ROWS], float("-inf"), tl.float32)
-    mass = tl.zeros([BLOCK, ROWS], tl.float32)
-    base = head.to(tl.int64) * num_clusters * D
-    stop = tl.max(end, 0)
-    for first in tl.range(
-        tl.load(children + head * (num_upper + 1) + block * UPPER), stop, BLOCK, num_stages=STAGES
-    ):
-        at = first + tl.arange(0, BLOCK)
-        inside = (at[:, None] >= begin[None, :]) & (at[:, None] < end[None, :])  # [BLOCK, UPPER]
-        wanted = tl.sum(tl.where(inside, bits[None, :], 0), 1)  # the parent's bits
-        c = tl.load(
-            centroids + base + at[:, None] * D + cols[None, :],
-            mask=(wanted != 0)[:, None],
-            other=0.0,
-        )
-        member = offsets + head * (num_clusters + 1) + at
-        count = tl.load(member + 1, mask=at < stop, other=0) - tl.load(
-            member, mask=at < stop, other=0
-        )
-        raw = capped(tl.dot(c, tl.trans(q), input_precision="ieee") * scale, SOFTCAP)
-        seen = (wanted[:, None] >> (row // GROUP_PAD)[None, :]) & 1 != 0
-        raw = tl.where(seen, raw, float("-inf"))
-        tl.store(
-            scores + (head * num_clusters + at)[:, None] * SCORE_ROWS + row[None, :],
-            raw,
-            mask=(at < stop)[:, None] & (row < SCORE_ROWS)[None, :],
-        )
-        filled = seen & (count > 0)[:, None]
-        higher = tl.where(filled, tl.maximum(top, raw), top)
-        finite = tl.where(higher == float("-inf"), 0.0, higher)
-        mass = mass * tl.exp(top - finite)
-        mass += tl.where(filled, count.to(tl.float32)[:, None] * tl.exp(raw - finite), 0.0)
-        top = higher
-    highest = tl.max(top, 0)
-    level = tl.where(highest == float("-inf"), 0.0, highest)
-    kept_lse = log_mass(highest, tl.sum(mass * tl.exp(top - level[None, :]), 0))
     # Two parts a program, kept and pruned mass: the selection adds up all parts of a head.
     place = (head * tl.num_programs(0) + block) * 2 * SCORE_ROWS
     tl.store(parts + place + row, kept_lse, mask=row < SCORE_ROWS)
     tl.store(parts + place + SCORE_ROWS + line, pruned_lse)
+    count_for(tally + head * BATCH, end - begin, bits, BATCH, BATCH_PAD)
 
 
 def descend_triton(
@@ -168,6 +190,7 @@ def descend_triton(
         ROWS=max(16, s.rows),
         D=s.head_dim,
         UPPER=t.upper,
+        FILL=FILL,
         BLOCK=t.score_block,
         STAGES=t.descend_stages,
         SOFTCAP=scoring.softcap,

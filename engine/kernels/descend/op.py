@@ -11,9 +11,9 @@ def descend(
 ) -> None:
     """Score the level-2 centroids below the level-1 clusters that a question keeps.
 
-    The children of a level-1 cluster are a contiguous run, so nothing is compacted: what no
-    question keeps is not read. Pruned clusters keep their place in the denominator through their
-    level-1 centroids.
+    The children of a level-1 cluster are a contiguous run: those that some question keeps are found
+    by adding up lengths, and what no question keeps is not read. Pruned clusters keep their place
+    in the denominator through their level-1 centroids.
 
     Args:
         query: (batch, num_heads, head_dim); `layer` has a level 1.

@@ -1,4 +1,4 @@
-"""`merge_splits` in Triton: one program a row."""
+"""`merge_splits` in Triton: one program some columns of a row."""
 
 import triton
 import triton.language as tl
@@ -8,17 +8,21 @@ from engine.kernels.decoding import Workspace
 from engine.kernels.decoding.sizes import power_of_two
 from engine.kernels.tiles.kernel import log_mass
 
+COLS = 32  # of a row that a program joins: many short programs, as one waits for memory only
+PARTS = 64  # joined at once
+
 
 @triton.jit
 def _merge(out, lse, first, last, step, top, mass, total, D: tl.constexpr, BLOCK: tl.constexpr):
-    """Fold parts first to last, `step` rows apart, into the running state."""
-    cols = tl.arange(0, D)
+    """Fold parts first to last, `step` rows apart, into the running state [columns of total]."""
+    cols = tl.arange(0, total.shape[0])
     for start in range(first, last, BLOCK):
         part = start + tl.arange(0, BLOCK)
-        found = tl.load(lse + part * step, mask=part < last, other=float("-inf"))
-        seen = found > float("-inf")
+        held = part < last
+        # Both at once; what has seen no key is zeros.
+        found = tl.load(lse + part * step, mask=held, other=float("-inf"))
         rows = tl.load(
-            out + (part * step)[:, None] * D + cols[None, :], mask=seen[:, None], other=0.0
+            out + (part * step)[:, None] * D + cols[None, :], mask=held[:, None], other=0.0
         )
         higher = tl.maximum(top, tl.max(found, 0))
         finite = tl.where(higher == float("-inf"), 0.0, higher)
@@ -46,41 +50,43 @@ def merge_splits_kernel(
     GROUP_PAD: tl.constexpr,
     PART_ROWS: tl.constexpr,
     D: tl.constexpr,
+    COLS: tl.constexpr,
     NEAR_PARTS: tl.constexpr,
+    NEAR_PAD: tl.constexpr,
     HEADS_PAD: tl.constexpr,
     STEP: tl.constexpr,
     BLOCK: tl.constexpr,
     OVERLAPPED: tl.constexpr,
 ):
-    """Join a row's near parts and, in a retrieval head, its parts over runs, in a fixed order."""
+    """Join some columns of a row's parts, near ones and those over runs, in a fixed order."""
     if OVERLAPPED:
         tl.extra.cuda.gdc_launch_dependents()
         tl.extra.cuda.gdc_wait()
-    head, question = tl.program_id(0), tl.program_id(1)
-    kv_head, member, cols = head // GROUP, head % GROUP, tl.arange(0, D)
+    head, question, column = tl.program_id(0), tl.program_id(1), tl.program_id(2) * COLS
+    kv_head, member = head // GROUP, head % GROUP
+    heads = tl.arange(0, HEADS_PAD)
+    count, ends, share = share_of(totals, retrieval, programs, HEADS_PAD, STEP)
     near = (question * KV_HEADS + kv_head) * NEAR_PARTS * GROUP + member
     top, mass, total = _merge(
-        near_out + near * D,
+        near_out + near * D + column,
         near_lse + near,
         0,
         NEAR_PARTS,
         GROUP,
         tl.full([], float("-inf"), tl.float32),
         tl.full([], 0.0, tl.float32),
-        tl.zeros([D], tl.float32),
+        tl.zeros([COLS], tl.float32),
         D,
-        16,
+        NEAR_PAD,
     )
     if kv_head < retrieval:
-        heads = tl.arange(0, HEADS_PAD)
-        count, ends, share = share_of(totals, retrieval, programs, HEADS_PAD, STEP)
         end = tl.sum(tl.where(heads == kv_head, ends, 0), 0)
         begin = end - tl.sum(tl.where(heads == kv_head, count, 0), 0)
         if begin < end:
             first, last = begin // share + kv_head, (end - 1) // share + kv_head + 1
             row = question * GROUP_PAD + member
             top, mass, total = _merge(
-                part_out + row * D,
+                part_out + row * D + column,
                 part_lse + row,
                 first,
                 last,
@@ -92,14 +98,17 @@ def merge_splits_kernel(
                 BLOCK,
             )
     at = question * NUM_HEADS + head
-    tl.store(lse + at, log_mass(top, mass))
+    if column == 0:
+        tl.store(lse + at, log_mass(top, mass))
+    cols = column + tl.arange(0, COLS)
     tl.store(out + at * D + cols, total / tl.where(mass > 0.0, mass, 1.0))
 
 
 def merge_splits_triton(work: Workspace) -> None:
     """See `merge_splits`."""
     s, t = work.sizes, work.tuning
-    merge_splits_kernel[(s.num_heads, s.batch)](
+    cols = min(COLS, s.head_dim)
+    merge_splits_kernel[(s.num_heads, s.batch, s.head_dim // cols)](
         work.near_out,
         work.near_lse,
         work.part_out,
@@ -115,10 +124,12 @@ def merge_splits_triton(work: Workspace) -> None:
         GROUP_PAD=s.group_pad,
         PART_ROWS=s.rows,
         D=s.head_dim,
+        COLS=cols,
         NEAR_PARTS=work.near_parts,
+        NEAR_PAD=min(16, power_of_two(work.near_parts)),
         HEADS_PAD=power_of_two(s.kv_heads),
         STEP=t.block // t.piece,
-        BLOCK=32,
+        BLOCK=PARTS,
         OVERLAPPED=t.overlapped,
         num_warps=4,
         **t.launch,

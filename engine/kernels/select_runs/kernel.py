@@ -48,10 +48,17 @@ def row_lse(
 
 
 @triton.jit
+def limits(thresholds, BATCH: tl.constexpr, BATCH_PAD: tl.constexpr):
+    """Thresholds [BATCH_PAD]; none reaches that of a question that is not there."""
+    question = tl.arange(0, BATCH_PAD)
+    return tl.load(thresholds + question, mask=question < BATCH, other=float("inf"))
+
+
+@triton.jit
 def askers_of(
     scores,
     lse,
-    thresholds,
+    wanted,
     GROUP: tl.constexpr,
     GROUP_PAD: tl.constexpr,
     BATCH: tl.constexpr,
@@ -69,8 +76,7 @@ def askers_of(
         top = tl.where(vote == float("-inf"), 0.0, vote)
         vote = log_mass(top, tl.sum(tl.exp(shares - top[:, :, None]), 2) * (1.0 / GROUP))
     question = tl.arange(0, BATCH_PAD)
-    wanted = tl.load(thresholds + question, mask=question < BATCH, other=float("inf"))[None, :]
-    kept = (vote >= wanted) & (vote > float("-inf")) & (question < BATCH)[None, :]
+    kept = (vote >= wanted[None, :]) & (vote > float("-inf")) & (question < BATCH)[None, :]
     return tl.sum(tl.where(kept, 1 << question[None, :], 0), 1)
 
 
@@ -129,9 +135,22 @@ def select_runs_kernel(
     """One program a chunk of one head's clusters."""
     if OVERLAPPED:
         tl.extra.cuda.gdc_launch_dependents()
-        tl.extra.cuda.gdc_wait()
     chunk, head = tl.program_id(0), tl.program_id(1)
     ROWS: tl.constexpr = BATCH_PAD * GROUP_PAD
+    # All loads before the first exchange between warps: together they cost one latency, and what
+    # no kernel writes is asked for before the kernel ahead has ended.
+    cluster, row = chunk * CHUNK + tl.arange(0, CHUNK), tl.arange(0, ROWS)
+    real = cluster < num_clusters
+    begin = tl.load(offsets + head * (num_clusters + 1) + cluster, mask=real, other=0)
+    size = tl.load(offsets + head * (num_clusters + 1) + cluster + 1, mask=real, other=0) - begin
+    if OVERLAPPED:
+        tl.extra.cuda.gdc_wait()
+    found = tl.load(
+        scores + (head * num_clusters + cluster)[:, None] * ROWS + row[None, :],
+        mask=real[:, None],
+        other=float("-inf"),
+    )
+    wanted = limits(thresholds, BATCH, BATCH_PAD)
     lse = row_lse(
         parts,
         near_lse,
@@ -146,22 +165,13 @@ def select_runs_kernel(
         NEAR_PARTS,
         NEAR_PAD,
     )
-    cluster, row = chunk * CHUNK + tl.arange(0, CHUNK), tl.arange(0, ROWS)
-    real = cluster < num_clusters
-    found = tl.load(
-        scores + (head * num_clusters + cluster)[:, None] * ROWS + row[None, :],
-        mask=real[:, None],
-        other=float("-inf"),
-    )
-    bits = askers_of(found, lse, thresholds, GROUP, GROUP_PAD, BATCH, BATCH_PAD, CHUNK, BY_MAXIMUM)
-    begin = tl.load(offsets + head * (num_clusters + 1) + cluster, mask=real, other=0)
-    size = tl.load(offsets + head * (num_clusters + 1) + cluster + 1, mask=real, other=0) - begin
+    bits = askers_of(found, lse, wanted, GROUP, GROUP_PAD, BATCH, BATCH_PAD, CHUNK, BY_MAXIMUM)
     pieces = tl.where(bits != 0, (size + PIECE - 1) // PIECE, 0)
     own = tl.sum(pieces, 0)
-    count_for(tally + head * BATCH, size, bits, BATCH, BATCH_PAD)
     # Publish this chunk's count (plus 1: 0 means not yet), then wait for those before it, which
-    # were started earlier. Places, and so the order of the list, are the same in every run.
-    tl.atomic_xchg(counts + head * num_chunks + chunk, own + 1, sem="release")
+    # were started earlier. Places, and so the order of the list, are the same in every run. The
+    # count is all that is published, so no other write need be seen before it.
+    tl.atomic_xchg(counts + head * num_chunks + chunk, own + 1, sem="relaxed")
     other = tl.arange(0, CHUNKS_PAD)
     published = tl.load(
         counts + head * num_chunks + other, mask=other < chunk, other=1, volatile=True
@@ -175,6 +185,7 @@ def select_runs_kernel(
         tl.store(totals + head, before + own)
     place = head * capacity + before + tl.cumsum(pieces, 0) - pieces
     list_runs(runs, askers, place, begin, size, pieces, bits, BATCH, PIECE)
+    count_for(tally + head * BATCH, size, bits, BATCH, BATCH_PAD)
 
 
 def select_runs_triton(

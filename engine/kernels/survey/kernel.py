@@ -8,6 +8,8 @@ from engine.kernels.decoding import QuestionKeys, ResidentLayer, Scoring, Stream
 from engine.kernels.decoding.sizes import power_of_two
 from engine.kernels.tiles.kernel import absorb, capped, divided, load_rows, log_mass
 
+NEAR_BLOCK, NEAR_STAGES = 64, 3  # near keys are few: deeper pipelines are for centroids
+
 
 @triton.jit
 def _attend_near(
@@ -152,13 +154,13 @@ def survey_kernel(
     COUNTS_PAD: tl.constexpr,
     BLOCK: tl.constexpr,
     NEAR_BLOCK: tl.constexpr,
+    NEAR_STAGES: tl.constexpr,
     STAGES: tl.constexpr,
     OVERLAPPED: tl.constexpr,
 ):
     """One program a part: of a head's near keys for one question, or of a head's centroids."""
     if OVERLAPPED:
         tl.extra.cuda.gdc_launch_dependents()
-        tl.extra.cuda.gdc_wait()
     pid = tl.program_id(0)
     near_programs: tl.constexpr = BATCH * KV_HEADS * NEAR_PARTS
     if pid < near_programs:
@@ -187,7 +189,7 @@ def survey_kernel(
                 NEAR_ROWS,
                 D,
                 NEAR_BLOCK,
-                STAGES,
+                NEAR_STAGES,
                 SOFTCAP,
             )
         elif kv_head < retrieval:
@@ -210,7 +212,7 @@ def survey_kernel(
                 NEAR_ROWS,
                 D,
                 NEAR_BLOCK,
-                STAGES,
+                NEAR_STAGES,
                 SOFTCAP,
             )
         else:
@@ -234,7 +236,7 @@ def survey_kernel(
                 NEAR_ROWS,
                 D,
                 NEAR_BLOCK,
-                STAGES,
+                NEAR_STAGES,
                 SOFTCAP,
             )
     else:
@@ -299,7 +301,7 @@ def survey_triton(
         s.num_upper if upper else s.num_clusters,
         scores,
         parts,
-        t.part_clusters,
+        work.part_clusters,
         max(1, parts.shape[1]),
         work.counts,
         work.counts.shape[1],
@@ -319,9 +321,9 @@ def survey_triton(
         ROWS=max(16, s.rows),
         COUNTS_PAD=power_of_two(work.counts.shape[1]),
         BLOCK=t.score_block,
-        NEAR_BLOCK=min(t.score_block, t.near_keys),
+        NEAR_BLOCK=min(t.score_block, NEAR_BLOCK, t.near_keys),
+        NEAR_STAGES=min(t.score_stages, NEAR_STAGES),
         STAGES=t.score_stages,
         OVERLAPPED=t.overlapped,
-        num_warps=t.score_warps,
-        **t.launch,
+        num_warps=t.score_warps,  # it begins when what is ahead of the step has ended
     )

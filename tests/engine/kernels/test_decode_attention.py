@@ -198,6 +198,18 @@ def test_the_operation_fills_the_workspace() -> None:
     assert torch.equal(work.tally, expected.read)
 
 
+@pytest.mark.parametrize("upper", [0, 30])
+@pytest.mark.parametrize("programs", [1, 5, 1000])
+def test_a_survey_has_no_more_programs_than_are_wanted(upper: int, programs: int) -> None:
+    inputs = Case(upper=upper, clusters=211).inputs(torch.float32)
+    work = inputs.workspace(replace(SMALL, part_clusters=16, score_programs=programs))
+    parts = work.upper_parts if upper else work.parts
+    assert parts.shape[0] * parts.shape[1] <= max(programs, work.sizes.retrieval)
+    assert parts.shape[1] * work.part_clusters >= (upper or 211)
+    run_kernels(inputs, work)
+    assert_close(work.out, define(inputs).out, rtol=2e-5, atol=2e-5)
+
+
 def test_widths_that_are_no_power_of_two_have_no_kernel() -> None:
     sizes = Case().inputs(torch.float32).workspace().sizes
     assert supports(sizes)
