@@ -30,6 +30,8 @@ def attend_near(
     own = near.own_keys
     if own.shape != near.own_values.shape or own.shape[::2] != (heads, head_dim):
         raise ShapeError(f"A question of {tuple(own.shape)} for a query of {tuple(query.shape)}.")
+    if own.stride(2) != 1 or near.own_values.stride(2) != 1:
+        raise ShapeError("The question's keys or values are strided within a row.")
     if rows % tokens or own.shape[1] < tokens:
         raise ShapeError(f"{rows} rows and {own.shape[1]} keys for {tokens} tokens.")
     pairs = [(near.anchor_keys, near.anchor_values)]

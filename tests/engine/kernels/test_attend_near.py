@@ -105,6 +105,9 @@ def test_what_does_not_fit_is_refused() -> None:
         attend_near(query, near, tokens=3, scale=1.0)
     with pytest.raises(ShapeError, match="A question"):
         attend_near(query, replace(near, own_keys=near.own_keys[:, :, 1:]), tokens=5, scale=1.0)
+    turned = near.own_keys.transpose(1, 2).contiguous().transpose(1, 2)
+    with pytest.raises(ShapeError, match="within a row"):
+        attend_near(query, replace(near, own_keys=turned), tokens=5, scale=1.0)
     with pytest.raises(ShapeError, match="unlike"):
         attend_near(query, replace(near, kept_values=near.own_values[2:]), tokens=5, scale=1.0)
     strided = near.anchor_keys[:, ::2]
