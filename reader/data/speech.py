@@ -16,7 +16,8 @@ from reader.data.verbs import verb_of
 
 _VOWEL = re.compile(r"\ba (?=[aeio])")
 _VERB_SLOTS = ("{base}", "{s}", "{ed}", "{pp}")
-_COMPOSED_SHARE = 0.5  # of the generic wordings in training
+_COMPOSED_SHARE = 0.65  # of the generic wordings in training
+_TYPED_SHARE = 0.4  # of the composed questions: they ask who, when, where, how much
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def speak_question(entity: Entity, attribute: Attribute, rng: Random, voice: Voi
 def _question(attribute: Attribute, rng: Random, voice: Voice) -> str:
     word, luck = frames.WORD_FOR.get(attribute.value, ""), rng.random()
     if _is_composed(rng, voice):
-        return draw_typed_question(word if luck < 0.3 else "", rng)
+        return draw_typed_question(word if luck < _TYPED_SHARE else "", rng)
     if luck < 0.3:
         return choose(wordings.QUESTIONS, rng, voice)
     if luck < 0.45:
@@ -145,9 +146,10 @@ def frame_question(phrase: str, rng: Random, voice: Voice, typed: tuple[str, ...
 def say_sentence(text: str, rng: Random, voice: Voice) -> str:
     """Put a preamble or a tail around a statement now and then."""
     text = text.rstrip(",")
-    if rng.random() < 0.2:
+    head, tail = (0.3, 0.3) if voice.wordings == "train" else (0.2, 0.18)
+    if rng.random() < head:
         text = _around(wordings.STATEMENT_HEADS, "opening", rng, voice) + text
-    if rng.random() < 0.18:
+    if rng.random() < tail:
         text += _around(wordings.STATEMENT_TAILS, "closing", rng, voice)
     text = _article(text)
     return capitalise(text) + ("" if text.endswith(".") else ".")

@@ -258,7 +258,7 @@ def test_a_past_tense_leads_back_to_its_verb(base, past):
 
 def test_a_contrast_names_the_wrong_value_but_asks_for_the_right_one():
     rng, voice = Random(12), Voice(own=0.0, refusals=0.0, extras=0.0)
-    made = [plants.plant_single(rng, voice) for _ in range(600)]
+    made = [plants.plant_single(rng, voice) for _ in range(4000)]
     contrasted = [plant for plant in made if " rather than " in text_of(plant)]
     assert contrasted
     for plant in contrasted:
