@@ -436,8 +436,8 @@ def fitting_mass(rows: int) -> Tiles:
 
 def fitting_vote(rows: int) -> Tiles:
     """Tiles of the second launch for so many rows a head."""
-    if rows > 256:  # several programs on a unit hide what a tile waits for
-        return Tiles(rows=256, clusters=64, programs=10_000, warps=4, stages=1)
+    if rows > 256:  # each tile of clusters reads the whole question: large ones, then
+        return Tiles(rows=256, clusters=128, programs=132, warps=8, stages=2)
     if rows > 64:
         return Tiles(rows=256, clusters=64, programs=264, warps=4, stages=2)
     tile = max(16, triton.next_power_of_2(rows))
