@@ -52,7 +52,10 @@ SURVEY = (  # score_programs, score_block, score_stages, score_warps
     (264, 64, 4, 4), (264, 64, 5, 4), (396, 64, 3, 4), (264, 128, 3, 8), (264, 128, 3, 4),
     (132, 64, 6, 4), (840, 64, 3, 4), (396, 32, 5, 4),
 )  # fmt: skip
-DESCEND = ((16, 2), (32, 3), (64, 2), (16, 3), (64, 3), (32, 1), (16, 1), (8, 2))  # upper, stages
+DESCEND = (  # upper, descend_stages, descend_registers
+    (16, 2, 128), (32, 3, 96), (32, 2, 128), (64, 2, 168), (16, 3, 128), (32, 1, 96),
+    (64, 3, 168), (32, 2, 80), (16, 1, 96),
+)  # fmt: skip
 SELECT = ((2048, 4), (2048, 8), (4096, 4), (8192, 8), (1024, 4))  # chunk_scores, select_warps
 HALF = tuple(itertools.product((132, 264, 396), (132, 264)))  # programs, score_programs
 NEAR = (128, 512)
@@ -158,7 +161,8 @@ def scan_case(
         picked = _pick(scan, name, stage, best, kind)
         best, halved = (best, picked) if stage == "half" else (picked, halved)
     if not scan.dry:
-        tell(scan, name, best, replace(best, programs=halved.programs), kinds)
+        shares = {"programs": halved.programs, "score_programs": halved.score_programs}
+        tell(scan, name, best, replace(best, **shares), kinds)
     return best
 
 
@@ -209,7 +213,7 @@ def options_of(stage: str) -> list[dict[str, Any]]:
     names, values = {
         "attend": (("piece", "block", "stages", "warps", "programs"), ATTEND),
         "survey": (("score_programs", "score_block", "score_stages", "score_warps"), SURVEY),
-        "descend": (("upper", "descend_stages"), DESCEND),
+        "descend": (("upper", "descend_stages", "descend_registers"), DESCEND),
         "select": (("chunk_scores", "select_warps"), SELECT),
         "half": (("programs", "score_programs"), HALF),
         "near": (("near_keys",), tuple((keys,) for keys in NEAR)),

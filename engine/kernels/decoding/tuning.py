@@ -14,7 +14,8 @@ class Tuning:
             at once: in a second wave most of them would wait for few.
         score_block, score_stages, score_warps: tiles of the survey and, but for their stages
             (`descend_stages`), of the descent.
-        upper: level-1 clusters a program descends from.
+        upper: level-1 clusters a program descends from; descend_registers: of a thread of it, at
+            most, where a tile has 16 rows: so many that all programs fit a GPU at once.
         chunk_scores: scores a program of the selection takes; select_warps: its warps.
         piece: longest piece of a run, a power of two of at most 16.
         block, stages, warps, programs: of the attention over runs.
@@ -29,6 +30,7 @@ class Tuning:
     score_stages: int = 3
     score_warps: int = 4
     descend_stages: int = 2
+    descend_registers: int = 96
     upper: int = 32
     chunk_scores: int = 4096
     select_warps: int = 8

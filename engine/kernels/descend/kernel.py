@@ -6,10 +6,11 @@ from torch import Tensor
 
 from engine.kernels.decoding import ResidentLayer, Scoring, Workspace
 from engine.kernels.decoding.sizes import ceil_div, power_of_two
-from engine.kernels.select_runs.kernel import askers_of, count_for, limits, row_lse
+from engine.kernels.select_runs.kernel import askers_of, count_for, limits, load_parts, row_lse
 from engine.kernels.tiles.kernel import capped, load_rows, log_mass
 
 FILL = 1024  # scores that are pruned at once
+MOST_REGISTERS = 255
 
 
 @triton.jit
@@ -69,14 +70,8 @@ def descend_kernel(
     stop = tl.load(child + tl.minimum(block * UPPER + UPPER, num_upper))
     if OVERLAPPED:
         tl.extra.cuda.gdc_wait()
-    found = tl.load(
-        upper_scores + (head * num_upper + upper)[:, None] * SCORE_ROWS + line[None, :],
-        mask=real[:, None],
-        other=float("-inf"),
-    )
     wanted = limits(thresholds, BATCH, BATCH_PAD)
-    q = load_rows(query, head, NUM_HEADS, GROUP, GROUP_PAD, BATCH, ROWS, D)
-    lse = row_lse(
+    far, near = load_parts(
         upper_parts,
         near_lse,
         head,
@@ -90,6 +85,13 @@ def descend_kernel(
         NEAR_PARTS,
         NEAR_PAD,
     )
+    q = load_rows(query, head, NUM_HEADS, GROUP, GROUP_PAD, BATCH, ROWS, D)
+    found = tl.load(
+        upper_scores + (head * num_upper + upper)[:, None] * SCORE_ROWS + line[None, :],
+        mask=real[:, None],
+        other=float("-inf"),
+    )
+    lse = row_lse(far, near)
     # All children are pruned, and those that are kept are overwritten, after the barrier.
     scores += head * num_clusters * SCORE_ROWS
     for first in tl.range(start * SCORE_ROWS, stop * SCORE_ROWS, FILL):
@@ -197,5 +199,6 @@ def descend_triton(
         BY_MAXIMUM=scoring.by_maximum,
         OVERLAPPED=t.overlapped,
         num_warps=t.score_warps,
+        maxnreg=t.descend_registers if s.rows <= 16 else MOST_REGISTERS,
         **t.launch,
     )

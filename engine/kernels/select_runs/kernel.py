@@ -10,7 +10,7 @@ from engine.kernels.tiles.kernel import log_mass
 
 
 @triton.jit
-def row_lse(
+def load_parts(
     parts,
     near_lse,
     head,
@@ -24,7 +24,7 @@ def row_lse(
     NEAR_PARTS: tl.constexpr,
     NEAR_PAD: tl.constexpr,
 ):
-    """Log of the denominator per row [ROWS]: parts of the clusters, and the near keys' E."""
+    """Parts of a denominator: of the clusters [PARTS_PAD, ROWS], and the near keys' E."""
     row = tl.arange(0, ROWS)
     question, member = row // GROUP_PAD, row % GROUP_PAD
     real = (question < BATCH) & (member < GROUP)
@@ -41,6 +41,12 @@ def row_lse(
         mask=(part < NEAR_PARTS) & real[None, :],
         other=float("-inf"),
     )
+    return far, near
+
+
+@triton.jit
+def row_lse(far, near):
+    """Log of the denominator per row [ROWS], of what `load_parts` gave."""
     top = tl.maximum(tl.max(far, 0), tl.max(near, 0))
     finite = tl.where(top == float("-inf"), 0.0, top)
     mass = tl.sum(tl.exp(far - finite[None, :]), 0) + tl.sum(tl.exp(near - finite[None, :]), 0)
@@ -52,6 +58,17 @@ def limits(thresholds, BATCH: tl.constexpr, BATCH_PAD: tl.constexpr):
     """Thresholds [BATCH_PAD]; none reaches that of a question that is not there."""
     question = tl.arange(0, BATCH_PAD)
     return tl.load(thresholds + question, mask=question < BATCH, other=float("inf"))
+
+
+@triton.jit
+def _vote(shares, GROUP: tl.constexpr, AXIS: tl.constexpr, BY_MAXIMUM: tl.constexpr):
+    """What a group votes, over the last axis, AXIS, of logs of shares."""
+    vote = tl.max(shares, AXIS)
+    if not BY_MAXIMUM:
+        top = tl.where(vote == float("-inf"), 0.0, vote)
+        gained = tl.exp(shares - tl.expand_dims(top, AXIS))
+        vote = log_mass(top, tl.sum(gained, AXIS) * (1.0 / GROUP))
+    return vote
 
 
 @triton.jit
@@ -68,13 +85,15 @@ def askers_of(
 ):
     """Bit b [COUNT] int32: question b keeps the cluster; scores [COUNT, BATCH_PAD x GROUP_PAD]."""
     finite = tl.where(lse == float("-inf"), 0.0, lse)
-    shares = tl.reshape(scores - finite[None, :], [COUNT, BATCH_PAD, GROUP_PAD])
+    shares = scores - finite[None, :]
     if GROUP < GROUP_PAD:
-        shares = tl.where((tl.arange(0, GROUP_PAD) < GROUP)[None, None, :], shares, float("-inf"))
-    vote = tl.max(shares, 2)
-    if not BY_MAXIMUM:
-        top = tl.where(vote == float("-inf"), 0.0, vote)
-        vote = log_mass(top, tl.sum(tl.exp(shares - top[:, :, None]), 2) * (1.0 / GROUP))
+        member = tl.arange(0, BATCH_PAD * GROUP_PAD) % GROUP_PAD
+        shares = tl.where((member < GROUP)[None, :], shares, float("-inf"))
+    if BATCH_PAD == 1:  # rows of one question stay with the thread that loaded them
+        vote = tl.expand_dims(_vote(shares, GROUP, 1, BY_MAXIMUM), 1)
+    else:
+        shares = tl.reshape(shares, [COUNT, BATCH_PAD, GROUP_PAD])
+        vote = _vote(shares, GROUP, 2, BY_MAXIMUM)
     question = tl.arange(0, BATCH_PAD)
     kept = (vote >= wanted[None, :]) & (vote > float("-inf")) & (question < BATCH)[None, :]
     return tl.sum(tl.where(kept, 1 << question[None, :], 0), 1)
@@ -145,13 +164,8 @@ def select_runs_kernel(
     size = tl.load(offsets + head * (num_clusters + 1) + cluster + 1, mask=real, other=0) - begin
     if OVERLAPPED:
         tl.extra.cuda.gdc_wait()
-    found = tl.load(
-        scores + (head * num_clusters + cluster)[:, None] * ROWS + row[None, :],
-        mask=real[:, None],
-        other=float("-inf"),
-    )
     wanted = limits(thresholds, BATCH, BATCH_PAD)
-    lse = row_lse(
+    far, near = load_parts(
         parts,
         near_lse,
         head,
@@ -165,6 +179,12 @@ def select_runs_kernel(
         NEAR_PARTS,
         NEAR_PAD,
     )
+    found = tl.load(
+        scores + (head * num_clusters + cluster)[:, None] * ROWS + row[None, :],
+        mask=real[:, None],
+        other=float("-inf"),
+    )
+    lse = row_lse(far, near)
     bits = askers_of(found, lse, wanted, GROUP, GROUP_PAD, BATCH, BATCH_PAD, CHUNK, BY_MAXIMUM)
     pieces = tl.where(bits != 0, (size + PIECE - 1) // PIECE, 0)
     own = tl.sum(pieces, 0)
