@@ -160,9 +160,8 @@ def scan_case(
         kind = kinds.get(stage, kinds["flat"])
         picked = _pick(scan, name, stage, best, kind)
         best, halved = (best, picked) if stage == "half" else (picked, halved)
-    if not scan.dry:
-        shares = {"programs": halved.programs, "score_programs": halved.score_programs}
-        tell(scan, name, best, replace(best, **shares), kinds)
+    halved = replace(best, programs=halved.programs, score_programs=halved.score_programs)
+    tell(scan, name, best, halved, kinds)
     return best
 
 
