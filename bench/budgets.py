@@ -103,9 +103,9 @@ def main() -> None:
     rows: list[Row] = []
     for done, more in enumerate(measure(options, tasks), start=1):
         rows += more
-        if not options.baseline_only:
+        if not options.baseline_only and any(row.heads == ALL for row in rows):
             write(name, report(options, rows, lookups), options.out)
-        if any(row.heads != ALL for row in rows):
+        if {ALL} < {row.heads for row in rows}:
             write("dual", report_dual(options, rows), options.out)
         print(f"{done} of {len(tasks)} tasks", flush=True)
 
