@@ -69,11 +69,13 @@ def _of_table(result: dict[str, Any]) -> dict[str, Any]:
     widest = max(planted, key=lambda cell: len(cell.lengths)).lengths
     everywhere = [cell.name for cell in planted if cell.lengths == widest]
     table = {(row.cell, row.length): row for row in rows}
+    lengths = [length for length in widest if any((name, length) in table for name in everywhere)]
     elsewhere = [row for row in rows if row.length and row.cell not in everywhere]
     held_out = [row for row in elsewhere if HELD_OUT_NAME in row.cell]
     return {
         "table": table,
-        "lengths": widest,
+        "lengths": lengths,
+        "unmeasured": [length for length in widest if length not in lengths],
         "at_every_length": everywhere,
         "at_one_length": elsewhere,
         "held_out": [row for row in held_out if PARAPHRASES not in row.cell],
