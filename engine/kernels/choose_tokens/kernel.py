@@ -15,6 +15,9 @@ from common.errors import InvalidInput
 from engine.kernels.choose_tokens.chosen import Chosen
 
 AGGREGATIONS = {"max_group_mean": 0, "mean": 1, "max": 2}
+# A normal number of fp32. Triton takes a smaller one for fp64, and what it is compared with too:
+# a vote would then be counted in fp64 and listed in fp32, which differ at the threshold.
+TINY = tl.constexpr(1.2e-38)
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ def mass_kernel(
         size = sizes_of(offsets, head, at + CLUSTERS, clusters)  # a tile ahead: nothing waits
         top, total = more_mass(capped_scores(q, c, SCALE, SOFTCAP) + weight[None, :], top, total)
     at = (head * tl.num_programs(1) + split) * rows + row
-    log_mass = tl.where(total > 0, top + tl.log2(tl.maximum(total, 1e-38)), -float("inf"))
+    log_mass = tl.where(total > 0, top + tl.log2(tl.maximum(total, TINY)), -float("inf"))
     tl.store(mass + at, log_mass, mask=row < rows)
 
 
@@ -136,7 +139,7 @@ def whole_mass(mass, row, there, head, rows, splits, SPLITS: tl.constexpr):
         )
         top = tl.maximum(tl.max(parts, 0), -1e30)  # [rows]
         whole = tl.sum(tl.exp2(parts - top[None, :]), 0)
-        return tl.where(there, top + tl.log2(whole), float("inf"))
+        return tl.where(there, top + tl.log2(tl.maximum(whole, TINY)), float("inf"))
 
 
 @triton.jit
@@ -232,7 +235,7 @@ def vote_kernel(
         elif HOW == 1:
             best = best / rows
         # Finite even where the score underflows, so that a threshold of -1e30 keeps every token.
-        vote = tl.where(size > 0, tl.log(tl.maximum(best, 1e-38)), float("-inf"))
+        vote = tl.where(size > 0, tl.log(tl.maximum(best, TINY)), float("-inf"))
         tl.store(votes + head * clusters + at, vote, mask=there)
         kept = tl.sum(tl.where(vote >= least, size, 0), 0)
         tl.store(tile_tokens + head * num_tiles + tile, kept)
@@ -431,14 +434,14 @@ def fitting_mass(rows: int) -> Tiles:
     if rows > 64:
         return Tiles(rows=128, clusters=128, programs=264, warps=4, stages=2)
     tile = max(16, triton.next_power_of_2(rows))
-    return Tiles(rows=tile, clusters=64, programs=528, warps=4, stages=3)
+    return Tiles(rows=tile, clusters=128, programs=264, warps=4, stages=2)
 
 
 def fitting_vote(rows: int) -> Tiles:
     """Tiles of the second launch for so many rows a head."""
-    if rows > 256:  # each tile of clusters reads the whole question: large ones, then
-        return Tiles(rows=256, clusters=128, programs=132, warps=8, stages=2)
+    if rows > 256:  # each tile of clusters reads the whole question, and is a program of its own
+        return Tiles(rows=64, clusters=128, programs=10000, warps=4, stages=2)
     if rows > 64:
         return Tiles(rows=256, clusters=64, programs=264, warps=4, stages=2)
     tile = max(16, triton.next_power_of_2(rows))
-    return Tiles(rows=tile, clusters=64, programs=528, warps=4, stages=3)
+    return Tiles(rows=tile, clusters=64, programs=396, warps=4, stages=3)

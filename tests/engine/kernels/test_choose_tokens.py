@@ -104,6 +104,23 @@ def test_all_or_no_tokens_can_be_chosen(threshold: float) -> None:
     )
 
 
+def test_a_vote_at_the_threshold_is_counted_as_it_is_listed() -> None:
+    """A stored vote must be the one that was compared: sizes and places come from two launches."""
+    case = Case(heads=1, tokens=3)
+    inputs = case.inputs(DTYPES[0])
+    options = case.options(inputs)
+    inputs["threshold"] = torch.tensor(-1e30, device=DEVICE)
+    votes = kernel.choose_tokens_triton(**inputs, **options, **SMALL).votes[0]
+    sizes = inputs["offsets"][0].diff().long()
+    for threshold in votes[votes.isfinite()][:12]:
+        inputs["threshold"] = threshold.clone()
+        found = kernel.choose_tokens_triton(**inputs, **options, **SMALL)
+        assert torch.equal(found.votes[0], votes)
+        kept = (votes >= threshold).repeat_interleave(sizes).nonzero()[:, 0] + case.near
+        near = torch.arange(case.near, device=DEVICE)
+        assert found.tokens[0, : found.counts[0]].tolist() == [*near.tolist(), *kept.tolist()]
+
+
 def test_tiles_do_not_matter() -> None:
     case = Case(tokens=40, clusters=70)
     inputs = case.inputs(DTYPES[0])
