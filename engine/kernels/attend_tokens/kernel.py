@@ -6,7 +6,7 @@ state in each; range p and head h own slot p + h, as along the ranges one of the
 Logarithms are to base 2.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import triton
@@ -17,6 +17,8 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from engine.kernels.state import State
 
 PACKERS = 1056  # programs that copy: as many as an H200 holds at a time
+PACKED_ROWS = 2048  # of a question, a head: longer ones win more by packing than it costs
+PACKED_SHARE = 32  # one in so many bytes of the device's memory may be packed keys and values
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,8 @@ class Tiles:
         max_registers: a thread; None leaves it to the compiler.
         join_rows: rows that a program joins.
         join_parts: states of each that it loads at once.
-        packed: whether listed keys and values are copied together first.
+        packed: whether listed keys and values are copied together first
+            (docs/decisions/0010-attention-reads-through-the-list.md).
     """
 
     rows: int = 128
@@ -354,21 +357,50 @@ def attend_tokens_triton(
     tiles: Tiles | None = None,
 ) -> State:
     """See `attend_tokens`."""
-    tiles = tiles or fitting_tiles(query.shape[1])
-    parts = attend_parts(
-        query, keys, values, tokens, counts, scale=scale, softcap=softcap, tiles=tiles
-    )
+    read = (query, keys, values, tokens, counts)
+    vector_bytes = keys.shape[2] * keys.element_size()
+    if tiles is None:
+        packed = may_pack(2 * tokens.numel() * vector_bytes, keys.device)
+        tiles = fitting_tiles(query.shape[1], vector_bytes, packed=packed)
+    try:
+        parts = attend_parts(*read, scale=scale, softcap=softcap, tiles=tiles)
+    except torch.OutOfMemoryError:
+        if not tiles.packed:
+            raise
+        tiles = fitting_tiles(query.shape[1], vector_bytes)
+        parts = attend_parts(*read, scale=scale, softcap=softcap, tiles=tiles)
     return join_parts(parts, counts, around, tiles)
 
 
-def fitting_tiles(rows: int) -> Tiles:
-    """Tiles for a question of so many rows a head: about two programs for each of 132 units.
+def fitting_tiles(rows: int, vector_bytes: int = 256, *, packed: bool = False) -> Tiles:
+    """Tiles for a question of so many rows a head: measured on one H200, 132 units.
 
     Partial states of long questions weigh more than an even share of the work: few ranges then.
+
+    Args:
+        vector_bytes: of a key; tiles of wider ones have fewer tokens, as an SM holds no more.
+        packed: whether there is memory to pack the keys of a long question.
     """
     tile = min(128, max(16, triton.next_power_of_2(rows)))
-    ranges = max(16, 264 // triton.cdiv(rows, tile))
+    row_tiles = triton.cdiv(rows, tile)
     if tile <= 64:
-        return Tiles(rows=tile, ranges=ranges, warps=4, stages=2)
-    join_rows, join_parts = (1, 32) if rows <= 512 else (4, 4)
-    return Tiles(ranges=ranges, join_rows=join_rows, join_parts=join_parts)
+        chosen = Tiles(rows=tile, ranges=264, warps=4, stages=2, join_rows=2, join_parts=16)
+    elif packed and rows >= PACKED_ROWS:
+        chosen = Tiles(ranges=33, stages=3, join_rows=8, join_parts=2, packed=True)
+    else:
+        join_rows, join_parts = (2, 8) if rows <= 512 else (8, 2)
+        chosen = Tiles(
+            tokens=128,
+            ranges=max(33, 132 // row_tiles),
+            stages=2,
+            join_rows=join_rows,
+            join_parts=join_parts,
+        )
+    return replace(chosen, tokens=max(16, chosen.tokens * 256 // max(256, vector_bytes)))
+
+
+def may_pack(num_bytes: int, device: torch.device) -> bool:
+    """Whether buffers for all that a list can hold are a small part of the device's memory."""
+    if device.type != "cuda":
+        return False
+    return num_bytes * PACKED_SHARE <= int(torch.cuda.get_device_properties(device).total_memory)

@@ -90,6 +90,42 @@ def test_the_number_of_ranges_does_not_matter(ranges: int) -> None:
     assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
+def test_without_memory_to_pack_keys_are_read_where_they_lie(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError
+
+    case = Case(counts=(20, 3))
+    inputs = case.inputs(DTYPES[0])
+    monkeypatch.setattr(kernel, "pack", fail)
+    monkeypatch.setattr(kernel, "fitting_tiles", lambda *_, **options: SMALL)
+    packed = replace(SMALL, packed=True)
+    found = kernel.attend_tokens_triton(*inputs, scale=0.2, softcap=None, tiles=packed)
+    expected = attend_tokens_reference(*inputs, scale=0.2, softcap=None)
+    assert_close(found.out, expected.out, rtol=2e-2, atol=2e-2)
+    monkeypatch.setattr(kernel, "attend_parts", fail)
+    with pytest.raises(torch.OutOfMemoryError):
+        kernel.attend_tokens_triton(*inputs, scale=0.2, softcap=None, tiles=SMALL)
+
+
+def test_only_long_questions_are_packed_and_only_where_they_may() -> None:
+    assert kernel.fitting_tiles(4096, packed=True).packed
+    assert not kernel.fitting_tiles(4096).packed
+    assert not kernel.fitting_tiles(256, packed=True).packed
+    assert not kernel.may_pack(1, torch.device("cpu"))
+
+
+@pytest.mark.parametrize("rows", [1, 64, 65, 256, 512, 513, 4096, 16384])
+@pytest.mark.parametrize("vector_bytes", [32, 256, 512, 1024, 1 << 14])
+def test_tiles_of_wide_keys_hold_no_more_bytes(rows: int, vector_bytes: int) -> None:
+    tiles = kernel.fitting_tiles(rows, vector_bytes, packed=True)
+    most = kernel.fitting_tiles(rows, packed=True).tokens * 256
+    assert tiles.tokens == 16 or tiles.tokens * vector_bytes <= most
+    assert tiles.tokens <= most // 256
+    assert tiles.tokens >= 16
+
+
 def test_large_scores_do_not_overflow() -> None:
     query, *others = Case(rows=5).inputs(torch.float32)
     query *= 100
