@@ -5,12 +5,12 @@
 
 Stages are scanned in order of what they promise, each with the best of those before it: `overlap`
 (launches overlapped or not), `attend`, `survey`, `descend` (hierarchical lookup), `select`, `half`
-(half of the heads stream) and `near` (parts of near keys); the next context begins with the best of
-the one before. For each variant the whole step is compared with its definition, at 90 % sparsity,
-and repeated; time is that of the whole step in a CUDA graph over several layers, as launches that
-overlap have no time of their own, but for `descend`: the whole lookup. At the end of a case, the
-stages of what was picked are timed alone, and the step at 95 % sparsity. Compiled kernels stay in
-Triton's cache: a second run gets further in its time.
+(half of the heads stream) and `near` (parts of near keys); every context, hierarchical lookup and
+half streaming begin with the defaults for their sizes. For each variant the whole step is compared
+with its definition, at 90 % sparsity, and repeated; time is that of the whole step in a CUDA graph
+over several layers, as launches that overlap have no time of their own, but for `descend`: the
+whole lookup. At the end of a case, the stages of what was picked are timed alone, and the step at
+95 % sparsity. Compiled kernels stay in Triton's cache: a second run gets further in its time.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from bench.kernels.prefill_tiles import draw_layers
 from bench.kernels.scan import Scan, demand, parse
 from engine.kernels.attend_runs.kernel import attend_runs_triton
 from engine.kernels.decode_attention.reference import Attended
-from engine.kernels.decoding import Tuning, Workspace
+from engine.kernels.decoding import Tuning, Workspace, sizes_of
 from engine.kernels.decoding.tuning import fitting
 from engine.kernels.descend.kernel import descend_triton
 from engine.kernels.merge_splits.kernel import merge_splits_triton
@@ -37,6 +37,12 @@ from engine.kernels.select_runs.kernel import select_runs_triton
 from engine.kernels.survey.kernel import survey_triton
 
 STAGES = ("overlap", "attend", "survey", "descend", "select", "half", "near")
+# What is picked for one kind of step is taken for the others too.
+SHARED = {
+    "overlap": ("overlapped",),
+    "attend": ("piece", "block", "stages", "warps", "programs"),
+    "select": ("chunk_scores", "select_warps"),
+}
 CONTEXTS = {524_288: 3, 131_072: 6}  # and layers taken in turn
 DRY = {200: 1}
 SPARSITY, SPARSER = 90, 95
@@ -48,17 +54,19 @@ ATTEND = (  # piece, block, stages, warps, programs
     (16, 64, 4, 8, 264), (16, 32, 4, 4, 528), (8, 64, 3, 4, 396), (16, 64, 3, 2, 396),
     (16, 16, 4, 1, 1056), (8, 32, 3, 2, 792), (16, 128, 2, 4, 264), (16, 64, 5, 4, 132),
 )  # fmt: skip
-SURVEY = (  # score_programs, score_block, score_stages, score_warps
-    (264, 64, 4, 4), (264, 64, 5, 4), (396, 64, 3, 4), (264, 128, 3, 8), (264, 128, 3, 4),
-    (132, 64, 6, 4), (840, 64, 3, 4), (396, 32, 5, 4),
+SURVEY = (  # score_programs, score_block, score_stages, score_warps, part_clusters
+    (264, 64, 4, 4, 64), (264, 64, 3, 4, 64), (396, 64, 3, 4, 64), (396, 32, 5, 4, 64),
+    (396, 32, 5, 4, 128), (396, 32, 5, 4, 400), (132, 64, 6, 4, 64), (396, 32, 7, 4, 208),
 )  # fmt: skip
-DESCEND = (  # upper, descend_stages, descend_registers
-    (16, 2, 128), (32, 3, 96), (32, 2, 128), (64, 2, 168), (16, 3, 128), (32, 1, 96),
-    (64, 3, 168), (32, 2, 80), (16, 1, 96),
+DESCEND = (  # upper, descend_block, descend_stages, descend_registers
+    (32, 64, 2, 96), (32, 64, 2, 128), (32, 64, 3, 96), (16, 64, 2, 128), (32, 32, 3, 96),
+    (16, 32, 3, 128), (32, 64, 1, 96), (64, 64, 2, 168), (32, 64, 2, 80),
 )  # fmt: skip
-SELECT = ((2048, 4), (2048, 8), (4096, 4), (8192, 8), (1024, 4))  # chunk_scores, select_warps
-HALF = tuple(itertools.product((132, 264, 396), (132, 264)))  # programs, score_programs
-NEAR = (128, 512)
+SELECT = ((1024, 4), (2048, 4), (2048, 8), (4096, 4), (4096, 8))  # chunk_scores, select_warps
+HALF = tuple(  # near_keys, programs, score_programs
+    itertools.product((256, 128, 512), (396, 264), (264, 132, 396))
+)
+NEAR = (128, 256)
 
 
 @dataclass(frozen=True)
@@ -129,7 +137,6 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--batches", type=int, nargs="+", default=[1], help="questions a step")
     options = parse(parser, STAGES, given)
     scan = Scan("kernels_decode_tiles", options)
-    best: Tuning | None = None
     for context, num_layers in (DRY if options.dry else CONTEXTS).items():
         if options.contexts and context not in options.contexts:
             continue
@@ -137,32 +144,34 @@ def main(given: Sequence[str] | None = None) -> None:
         for batch in options.batches:
             if scan.over:
                 break
-            best = scan_case(scan, f"{context // 1024}K x {batch}", drawn, batch, best)
+            scan_case(scan, f"{context // 1024}K x {batch}", drawn, batch)
     scan.close()
 
 
-def scan_case(
-    scan: Scan, name: str, drawn: Sequence[tuple[Shape, Layer]], batch: int, best: Tuning | None
-) -> Tuning:
-    """All stages of one context and batch, from the best tiles so far; returns the best."""
+def scan_case(scan: Scan, name: str, drawn: Sequence[tuple[Shape, Layer]], batch: int) -> None:
+    """All stages of one context and batch, from the defaults."""
     shape = drawn[0][0]
     kinds = {
         "flat": draw_kind(drawn, batch, levels=1, streaming=0),
         "descend": draw_kind(drawn, batch, levels=2, streaming=0),
         "half": draw_kind(drawn, batch, levels=1, streaming=shape.kv_heads // 2),
     }
-    query = kinds["flat"].steps[0].query
-    best = best or fitting(query.shape[2], query.element_size())
-    halved = best
+    best = {of: defaults(kind.steps[0]) for of, kind in kinds.items()}
     for stage in STAGES:
         if scan.dry and stage == "overlap":
             continue  # the interpreter knows no launches that overlap
-        kind = kinds.get(stage, kinds["flat"])
-        picked = _pick(scan, name, stage, best, kind)
-        best, halved = (best, picked) if stage == "half" else (picked, halved)
-    halved = replace(best, programs=halved.programs, score_programs=halved.score_programs)
-    tell(scan, name, best, halved, kinds)
-    return best
+        of = stage if stage in kinds else "flat"
+        best[of] = _pick(scan, name, stage, best[of], kinds[of])
+        if stage in SHARED:
+            same = {field: getattr(best[of], field) for field in SHARED[stage]}
+            best = {other: replace(one, **same) for other, one in best.items()}
+    tell(scan, name, best, kinds)
+
+
+def defaults(step: Step) -> Tuning:
+    """What the code has now for a step."""
+    sizes = sizes_of(step.layer, step.question, step.query.shape[1])
+    return fitting(sizes, step.query.element_size())
 
 
 def draw_kind(
@@ -178,17 +187,18 @@ def draw_kind(
     return Kind(steps, steps[0].define())
 
 
-def tell(scan: Scan, name: str, best: Tuning, halved: Tuning, kinds: dict[str, Kind]) -> None:
+def tell(scan: Scan, name: str, best: dict[str, Tuning], kinds: dict[str, Kind]) -> None:
     """Times of what was picked: every stage, both kinds of lookup, half of the heads streaming."""
-    print(f"== {name}: {best}", flush=True)
+    for of, tuning in best.items():
+        print(f"== {name}, {of}: {tuning}", flush=True)
     flat, deep = kinds["flat"].steps, kinds["descend"].steps
     for part in PARTS:
-        scan.tell(f"{name} {part}", launches(part, flat, best))
+        scan.tell(f"{name} {part}", launches(part, flat, best["flat"]))
     for part in ("survey", "lookup", "whole"):
-        scan.tell(f"{name} two levels {part}", launches(part, deep, best))
-    scan.tell(f"{name} half streaming", launches("whole", kinds["half"].steps, halved))
+        scan.tell(f"{name} two levels {part}", launches(part, deep, best["descend"]))
+    scan.tell(f"{name} half streaming", launches("whole", kinds["half"].steps, best["half"]))
     sparser = [with_sparsity(step, SPARSER) for step in flat]
-    scan.tell(f"{name} whole at {SPARSER} %", launches("whole", sparser, best))
+    scan.tell(f"{name} whole at {SPARSER} %", launches("whole", sparser, best["flat"]))
 
 
 def _pick(scan: Scan, name: str, stage: str, base: Tuning, kind: Kind) -> Tuning:
@@ -198,7 +208,7 @@ def _pick(scan: Scan, name: str, stage: str, base: Tuning, kind: Kind) -> Tuning
     return scan.pick(
         name,
         stage,
-        "decoding.tuning.Tuning" + (" with half streaming" if stage == "half" else ""),
+        "decoding.tuning.fitting" + (" with half streaming" if stage == "half" else ""),
         variants,
         partial(check, kind.steps[0], kind.expected),
         lambda tuning: launches("lookup" if stage == "descend" else "whole", kind.steps, tuning),
@@ -211,10 +221,16 @@ def options_of(stage: str) -> list[dict[str, Any]]:
         return [{"overlapped": True}]
     names, values = {
         "attend": (("piece", "block", "stages", "warps", "programs"), ATTEND),
-        "survey": (("score_programs", "score_block", "score_stages", "score_warps"), SURVEY),
-        "descend": (("upper", "descend_stages", "descend_registers"), DESCEND),
+        "survey": (
+            ("score_programs", "score_block", "score_stages", "score_warps", "part_clusters"),
+            SURVEY,
+        ),
+        "descend": (
+            ("upper", "descend_block", "descend_stages", "descend_registers"),
+            DESCEND,
+        ),
         "select": (("chunk_scores", "select_warps"), SELECT),
-        "half": (("programs", "score_programs"), HALF),
+        "half": (("near_keys", "programs", "score_programs"), HALF),
         "near": (("near_keys",), tuple((keys,) for keys in NEAR)),
     }[stage]
     return [dict(zip(names, one, strict=True)) for one in values]

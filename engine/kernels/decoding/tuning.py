@@ -1,6 +1,13 @@
 """Sizes of tiles and shares of work."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from engine.kernels.decoding.sizes import Sizes, ceil_div
+
+UNITS = 132  # multiprocessors of an H200
+MOST_CHUNKS = 64  # of a head's clusters: each adds up what all before it publish
+MOST_CHUNK_SCORES = 4096
+FEW_ROWS = 16  # of a tile: what was measured; more are the questions of a batch
 
 
 @dataclass(frozen=True)
@@ -12,8 +19,8 @@ class Tuning:
         part_clusters, score_programs: a program scores that many centroids at least, of one-level
             lookup or of level 1, and there are at most so many programs, as all of them fit a GPU
             at once: in a second wave most of them would wait for few.
-        score_block, score_stages, score_warps: tiles of the survey and, but for their stages
-            (`descend_stages`), of the descent.
+        score_block, score_stages, score_warps: tiles of the survey, the warps also of the descent.
+        descend_block, descend_stages: tiles of the descent.
         upper: level-1 clusters a program descends from; descend_registers: of a thread of it, at
             most, where a tile has 16 rows: so many that all programs fit a GPU at once.
         chunk_scores: scores a program of the selection takes; select_warps: its warps.
@@ -23,22 +30,23 @@ class Tuning:
             (programmatic dependent launch); the first kernel of a step waits for all before it.
     """
 
-    near_keys: int = 256
-    part_clusters: int = 64
-    score_programs: int = 264
-    score_block: int = 64
-    score_stages: int = 3
+    near_keys: int = 512
+    part_clusters: int = 208
+    score_programs: int = 396
+    score_block: int = 32
+    score_stages: int = 5
     score_warps: int = 4
+    descend_block: int = 64
     descend_stages: int = 2
     descend_registers: int = 96
     upper: int = 32
-    chunk_scores: int = 4096
-    select_warps: int = 8
+    chunk_scores: int = 2048
+    select_warps: int = 4
     piece: int = 16
     block: int = 64
-    stages: int = 4
+    stages: int = 3
     warps: int = 4
-    programs: int = 264
+    programs: int = 396
     overlapped: bool = False
 
     @property
@@ -47,15 +55,35 @@ class Tuning:
         return {"launch_pdl": True} if self.overlapped else {}
 
 
-def fitting(head_dim: int, element_size: int) -> Tuning:
-    """Tiles for keys of so many numbers of so many bytes: the wider, the shorter.
+def fitting(sizes: Sizes, element_size: int) -> Tuning:
+    """Tiles for a step of such sizes, of keys whose numbers have so many bytes.
 
-    Tiles were measured on keys of 256 bytes; several times as much would not fit into an SM.
+    Measured on one H200 at 512K and 128K keys of 256 bytes and a batch of 1 (docs/kernels.md).
+    Wider keys get shorter tiles, as several times as much would not fit into an SM; a large batch
+    got no scan of its own and keeps the longer tiles that its fewer programs an SM have room for.
     """
-    tuning = Tuning()
-    by = max(1, head_dim * element_size // 256)
-    return replace(
-        tuning,
-        score_block=max(16, tuning.score_block // by),
-        block=max(16, tuning.block // by),
+    by = max(1, sizes.head_dim * element_size // 256)
+    few = sizes.rows <= FEW_ROWS
+    descending = ceil_div(sizes.num_upper, Tuning.upper) * sizes.retrieval  # programs
+    return Tuning(
+        near_keys=256 if sizes.num_streaming_keys else 512,
+        part_clusters=64 if sizes.num_upper else 208,
+        score_programs=396 if few else 264,
+        score_block=max(16, (32 if few else 64) // by),
+        score_stages=5 if few else 3,
+        descend_block=max(16, 64 // by),
+        descend_registers=128 if descending <= 4 * UNITS else 96,
+        chunk_scores=_chunk_scores(sizes.num_clusters * sizes.rows) if few else MOST_CHUNK_SCORES,
+        select_warps=4 if few else 8,
+        block=max(16, 64 // by),
+        stages=3 if few else 4,
+        programs=396 if few else 264,
     )
+
+
+def _chunk_scores(scores: int) -> int:
+    """Scores a program of the selection takes, of so many a head."""
+    chunk = 1024
+    while chunk < MOST_CHUNK_SCORES and ceil_div(scores, chunk) > MOST_CHUNKS:
+        chunk *= 2
+    return chunk

@@ -89,7 +89,7 @@ def allocate(
     At 512K keys of 8 heads, 5 % centroids and a batch of 1 it takes 6 MB; scores grow with the
     batch.
     """
-    s, t = sizes, tuning or fitting(sizes.head_dim, dtype.itemsize)
+    s, t = sizes, tuning or fitting(sizes, dtype.itemsize)
 
     def floats(*shape: int) -> Tensor:
         return torch.empty(shape, dtype=torch.float32, device=device)

@@ -193,7 +193,7 @@ def descend_triton(
         D=s.head_dim,
         UPPER=t.upper,
         FILL=FILL,
-        BLOCK=t.score_block,
+        BLOCK=t.descend_block,
         STAGES=t.descend_stages,
         SOFTCAP=scoring.softcap,
         BY_MAXIMUM=scoring.by_maximum,

@@ -26,6 +26,7 @@ SMALL = Tuning(
     part_clusters=32,
     score_block=16,
     score_stages=2,
+    descend_block=16,
     upper=4,
     chunk_scores=64,
     select_warps=4,

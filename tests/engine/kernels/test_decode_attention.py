@@ -12,7 +12,7 @@ from common.errors import ShapeError
 from engine.kernels.attend_runs.reference import attend_runs_reference
 from engine.kernels.decode_attention import decode_attention, supports
 from engine.kernels.decode_attention.reference import Attended, decode_attention_reference
-from engine.kernels.decoding import Workspace
+from engine.kernels.decoding import Sizes, Workspace, allocate
 from engine.kernels.descend.reference import descend_reference
 from engine.kernels.merge_splits.reference import merge_splits_reference
 from engine.kernels.select_runs.reference import select_runs_reference
@@ -208,6 +208,38 @@ def test_a_survey_has_no_more_programs_than_are_wanted(upper: int, programs: int
     assert parts.shape[1] * work.part_clusters >= (upper or 211)
     run_kernels(inputs, work)
     assert_close(work.out, define(inputs).out, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("batch", [1, 4, 16])
+@pytest.mark.parametrize("upper_share", [0.0, 0.005])
+@pytest.mark.parametrize("streaming", [0, 4, 8])
+@pytest.mark.parametrize("num_keys", [4096, 131_072, 524_288])
+def test_programs_of_the_default_tuning_all_fit_a_gpu_at_once(
+    num_keys: int, streaming: int, upper_share: float, batch: int
+) -> None:
+    retrieval = 8 - streaming
+    sizes = Sizes(
+        batch=batch,
+        num_heads=32,
+        kv_heads=8,
+        head_dim=128,
+        retrieval=retrieval,
+        num_anchors=144,
+        num_keys=num_keys,
+        num_clusters=num_keys // 20,
+        num_upper=int(num_keys * upper_share),
+        num_streaming_keys=321 if streaming else 0,
+        capacity=512,
+    )
+    work = allocate(sizes, torch.bfloat16, torch.device("meta"))
+    parts = work.upper_parts if sizes.num_upper else work.parts
+    assert parts.shape[1] * work.part_clusters >= (sizes.num_upper or sizes.num_clusters)
+    assert parts.shape[0] * parts.shape[1] <= work.tuning.score_programs
+    assert work.counts.shape[1] * work.chunk >= sizes.num_clusters
+    if batch == 1:
+        assert work.counts.shape[1] <= 64
+        descending = work.parts.shape[1] // 2 * retrieval if sizes.num_upper else 0
+        assert descending * 128 * work.tuning.descend_registers <= 132 * 65536
 
 
 def test_widths_that_are_no_power_of_two_have_no_kernel() -> None:
