@@ -64,13 +64,14 @@ def fitting(sizes: Sizes, element_size: int) -> Tuning:
     """
     by = max(1, sizes.head_dim * element_size // 256)
     few = sizes.rows <= FEW_ROWS
+    streams = few and not sizes.num_upper  # the survey reads all centroids, and many
     descending = ceil_div(sizes.num_upper, Tuning.upper) * sizes.retrieval  # programs
     return Tuning(
         near_keys=256 if sizes.num_streaming_keys else 512,
         part_clusters=64 if sizes.num_upper else 208,
-        score_programs=396 if few else 264,
-        score_block=max(16, (32 if few else 64) // by),
-        score_stages=5 if few else 3,
+        score_programs=396 if streams else 264,
+        score_block=max(16, (32 if streams else 64) // by),
+        score_stages=5 if streams else 3,
         descend_block=max(16, 64 // by),
         descend_registers=128 if descending <= 4 * UNITS else 96,
         chunk_scores=_chunk_scores(sizes.num_clusters * sizes.rows) if few else MOST_CHUNK_SCORES,
