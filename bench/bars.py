@@ -43,13 +43,19 @@ def read_bars() -> list[dict[str, Any]]:
 
 
 def filled(bar: dict[str, Any]) -> dict[str, Any]:
-    """The bar with what its result file shows; without `measured` where there is no such file."""
+    """The bar with what its result file shows; without `measured` where that is nothing.
+
+    A run of some contexts or lengths alone has no field for the others: their bars stay open.
+    """
     bare = {key: value for key, value in bar.items() if key not in ("measured", "commit")}
     path = RESULTS / bar["result"]
     if not path.is_file():
         return bare
     result = json.loads(path.read_text())
-    found = reduce(_step, bar["field"].split("."), result)
+    try:
+        found = reduce(_step, bar["field"].split("."), result)
+    except (KeyError, IndexError):
+        return bare
     return {**bare, "measured": found, "commit": result.get("about", result)["commit"]}
 
 

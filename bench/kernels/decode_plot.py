@@ -25,7 +25,7 @@ def draw(result: Mapping[str, Any]) -> Figure:
     rows = result["rows"]
     batches = sorted({row["batch"] for row in rows})
     contexts = sorted({row["context"] for row in rows})
-    figure = Figure(figsize=(5 * len(batches), 4.5), layout="constrained")
+    figure = Figure(figsize=(5 * len(batches), 6), layout="constrained")
     for axes, batch in zip(
         figure.subplots(1, len(batches), squeeze=False)[0], batches, strict=True
     ):
@@ -47,7 +47,8 @@ def draw(result: Mapping[str, Any]) -> Figure:
             title=f"{batch} question{'s' if batch > 1 else ''}",
         )
         axes.grid(visible=True, alpha=0.3)
-    figure.axes[0].legend(fontsize="small")
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, fontsize="small", loc="outside lower center", ncols=len(batches))
     figure.suptitle(f"decode attention of a layer, lookup included ({result['about']['gpu']})")
     return figure
 
