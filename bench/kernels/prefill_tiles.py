@@ -30,7 +30,10 @@ from engine.kernels.state import State
 
 V = TypeVar("V")
 STAGES = ("mass", "vote", "attend", "join", "whole")
-CASES = {(524_288, 1024): 1, (524_288, 16): 2, (524_288, 64): 2, (131_072, 16): 4, (131_072, 64): 4}
+CASES = {
+    (524_288, 1024): 1, (524_288, 16): 2, (524_288, 64): 2, (131_072, 16): 4, (131_072, 64): 4,
+    (131_072, 1024): 2,
+}  # fmt: skip
 DRY = {(600, 5): 1}  # context and tokens of a question; layers taken in turn
 SPARSITY = 90
 FEW = 5  # ranges, for the interpreter
@@ -77,9 +80,11 @@ ATTEND: dict[int, list[tuple[int, int, int, int, int, int | None, bool]]] = {
         (64, 64, 66, 4, 2, None, False), (128, 64, 66, 8, 4, None, False),
         (128, 64, 66, 8, 3, None, False), (64, 32, 66, 4, 4, None, False),
         (64, 64, 66, 4, 2, None, True), (128, 128, 66, 8, 2, None, False),
+        (128, 128, 33, 8, 2, None, False), (64, 64, 99, 4, 2, None, False),
     ],
     4096: [
-        (128, 64, 33, 8, 3, None, True), (128, 128, 33, 8, 2, None, True),
+        (128, 64, 33, 8, 3, None, True), (128, 64, 66, 8, 3, None, True),
+        (128, 64, 16, 8, 3, None, True), (128, 128, 33, 8, 2, None, True),
         (128, 64, 33, 8, 4, None, True), (64, 64, 16, 4, 2, None, True),
         (128, 64, 33, 8, 4, None, False), (64, 128, 33, 4, 2, None, True),
         (64, 64, 16, 4, 2, None, False), (128, 128, 33, 8, 2, None, False),
@@ -231,12 +236,16 @@ def choose(asked: Asked) -> Chosen:
 def scan_case(scan: Scan, name: str, cases: Sequence[Case]) -> None:
     """All stages of one case."""
     rows, first = cases[0].asked.rows.shape[1], cases[0]
+    clusters = first.asked.layer.centroids.shape[1]
     vote = choosing.fitting_vote(rows)
     mass = scan.pick(
         name,
         "mass",
-        f"choose_tokens.kernel.fitting_mass({rows})",
-        [choosing.fitting_mass(rows), *(choosing.Tiles(*one) for one in fitting(MASS, rows))],
+        f"choose_tokens.kernel.fitting_mass({rows}, {clusters})",
+        [
+            choosing.fitting_mass(rows, clusters),
+            *(choosing.Tiles(*one) for one in fitting(MASS, rows)),
+        ],
         lambda tiles: check_lookup(first, first.look_up(tiles, vote)),
         lambda tiles: [partial(choosing.partial_mass, one.question, tiles) for one in cases],
     )
@@ -251,7 +260,7 @@ def scan_case(scan: Scan, name: str, cases: Sequence[Case]) -> None:
         lambda tiles: [partial(one.list_votes, at, tiles) for one, at in pairs],
     )
     attentions = [
-        attending.fitting_tiles(rows),
+        attending.fitting_tiles(rows, packed=not scan.dry),
         *(attending.Tiles(*one[:6], packed=one[6]) for one in fitting(ATTEND, rows)),
     ]
     if scan.dry:
@@ -274,7 +283,7 @@ def scan_case(scan: Scan, name: str, cases: Sequence[Case]) -> None:
         lambda tiles: check_state(first, first.join(parts[0], tiles)),
         lambda tiles: [partial(one.join, part, tiles) for one, part in joined],
     )
-    now = Plan("now", choosing.fitting_mass(rows), choosing.fitting_vote(rows), attentions[0])
+    now = Plan("now", choosing.fitting_mass(rows, clusters), vote, attentions[0])
     scan.pick(
         name,
         "whole",

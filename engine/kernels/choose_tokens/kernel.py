@@ -19,6 +19,8 @@ AGGREGATIONS = {"max_group_mean": 0, "mean": 1, "max": 2}
 # a vote would then be counted in fp64 and listed in fp32, which differ at the threshold.
 TINY = tl.constexpr(1.2e-38)
 
+FEW_CLUSTERS = 13_000  # a head: between those of 128K and 512K keys, which want other tiles
+
 
 @dataclass(frozen=True)
 class Tiles:
@@ -421,7 +423,7 @@ def choose_tokens_triton(
     question = Question(
         query, centroids, offsets, threshold, extra_lse, near, group, how, scale, softcap
     )
-    mass_tiles = mass_tiles or fitting_mass(query.shape[1])
+    mass_tiles = mass_tiles or fitting_mass(query.shape[1], centroids.shape[1])
     vote_tiles = vote_tiles or fitting_vote(query.shape[1])
     mass = partial_mass(question, mass_tiles)
     votes, tile_tokens = vote(question, mass, vote_tiles)
@@ -429,16 +431,16 @@ def choose_tokens_triton(
     return Chosen(tokens, counts, votes)
 
 
-def fitting_mass(rows: int) -> Tiles:
-    """Tiles of the first launch for so many rows a head: two programs on each of 132 units."""
-    if rows > 64:
+def fitting_mass(rows: int, clusters: int) -> Tiles:
+    """Tiles of the first launch for so many rows and clusters a head, measured on one H200."""
+    if rows > 256 or (rows > 64 and clusters > FEW_CLUSTERS):
         return Tiles(rows=128, clusters=128, programs=264, warps=4, stages=2)
-    tile = max(16, triton.next_power_of_2(rows))
+    tile = min(64, max(16, triton.next_power_of_2(rows)))
     return Tiles(rows=tile, clusters=128, programs=264, warps=4, stages=2)
 
 
 def fitting_vote(rows: int) -> Tiles:
-    """Tiles of the second launch for so many rows a head."""
+    """Tiles of the second launch for so many rows a head, measured on one H200."""
     if rows > 256:  # each tile of clusters reads the whole question, and is a program of its own
         return Tiles(rows=64, clusters=128, programs=10000, warps=4, stages=2)
     if rows > 64:
