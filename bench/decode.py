@@ -333,8 +333,8 @@ def full_token_ms(
 
 
 def decoding_model(model: LoadedModel) -> torch.nn.Module:
-    """The model with compiled layers, if there is one."""
-    return model.decoders.compiled or model.model
+    """The model that decode steps run."""
+    return model.decoders.twin or model.model
 
 
 def time_reading(model: LoadedModel, num_tokens: int) -> float:

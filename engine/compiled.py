@@ -1,13 +1,12 @@
 """A model whose decoder layers are compiled, beside the one whose weights it shares."""
 
-import copy
-
 import torch
 from torch import nn
 from transformers import AttentionInterface
 
 from common.errors import UnsupportedModel
 from engine.attention import NAME, lectern_attention
+from engine.twin import twin_of
 
 
 def compile_layers(
@@ -28,7 +27,7 @@ def compile_layers(
     """
     aside = torch.compiler.disable(lectern_attention)  # type: ignore[no-untyped-call]
     AttentionInterface.register(NAME, aside)
-    twin = _twin(model)
+    twin = twin_of(model)
     lists = [
         module
         for module in twin.modules()
@@ -38,12 +37,4 @@ def compile_layers(
         raise UnsupportedModel(f"The model has {len(lists)} lists of {num_layers} layers, not one.")
     for layer in lists[0]:
         layer.compile(dynamic=False, backend=backend, options=options)
-    return twin
-
-
-def _twin(module: nn.Module) -> nn.Module:
-    """The same modules anew, over the same weights and buffers."""
-    twin = copy.copy(module)
-    children = {name: child and _twin(child) for name, child in module._modules.items()}
-    object.__setattr__(twin, "_modules", children)
     return twin

@@ -17,6 +17,7 @@ from engine.decode_step import DecodeStep
 from engine.document import DocumentCache
 from engine.governor import Governor
 from engine.listing import on_gpu
+from engine.products import with_products
 from engine.question import QuestionState
 from engine.spec import ModelSpec
 
@@ -32,10 +33,32 @@ class DecodeConfig:
         captured: by kernels of our own, decoding in CUDA graphs, without waiting for the host
             within a token.
         compiled: with compiled decoder layers; the first question waits for the compiler.
+        own_products: linear layers of a token by a kernel of our own instead of the library's; off,
+            as it was not measured yet.
     """
 
     captured: bool = True
     compiled: bool = False
+    own_products: bool = False
+
+
+@dataclass(frozen=True)
+class _Way:
+    """What may be done to the model that steps run."""
+
+    compiled: bool
+    own_products: bool
+
+    def fits(self, config: DecodeConfig) -> bool:
+        """Whether nothing is done that is not asked for."""
+        return self.compiled <= config.compiled and self.own_products <= config.own_products
+
+    def __str__(self) -> str:
+        names = {"compiled layers": self.compiled, "own products": self.own_products}
+        return " and ".join(name for name, used in names.items() if used)
+
+
+WAYS = (_Way(True, True), _Way(True, False), _Way(False, True))  # the first that works is taken
 
 
 @dataclass(frozen=True)
@@ -55,7 +78,8 @@ class Decoders:
         config: how.
 
     Attributes:
-        compiled: the model with compiled layers, once there is one.
+        twin: what steps run instead of the model, over the same weights; None before the first
+            step, and where there is nothing but the model.
     """
 
     def __init__(self, model: nn.Module, spec: ModelSpec, config: DecodeConfig) -> None:
@@ -64,8 +88,8 @@ class Decoders:
         self._config = config
         self._lock = threading.Lock()  # of what follows; graphs are captured one at a time
         self._slots: dict[tuple[int, int], _Slot] = {}
-        self.compiled: nn.Module | None = None
-        self._compiles = config.compiled
+        self.twin: nn.Module | None = None
+        self._ways = [way for way in WAYS if way.fits(config)]
 
     @property
     def uses_kernels(self) -> bool:
@@ -124,17 +148,22 @@ class Decoders:
 
     def _warm_step(self, document: DocumentCache, capacity: int) -> DecodeStep:
         step = DecodeStep(self._spec, document, capacity)
-        if self._compiles:
+        while self._ways:
             try:
-                if self.compiled is None:
-                    self.compiled = compile_layers(self._model, self._spec.num_layers)
-                step.warm_up(self.compiled)
+                if self.twin is None:
+                    self.twin = self._make_twin(self._ways[0])
+                step.warm_up(self.twin)
                 return step
             except Exception:
-                log.warning("decoding without compiled layers: they failed", exc_info=True)
-                self._compiles, self.compiled = False, None
+                log.warning("decoding without %s: they failed", self._ways[0], exc_info=True)
+                self.twin = None
+                del self._ways[0]
         step.warm_up(self._model)
         return step
+
+    def _make_twin(self, way: _Way) -> nn.Module:
+        model = with_products(self._model) if way.own_products else self._model
+        return compile_layers(model, self._spec.num_layers) if way.compiled else model
 
 
 class Decoding:

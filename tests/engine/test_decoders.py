@@ -214,12 +214,15 @@ def test_without_a_threshold_a_pass_reads_everything_and_its_centroids(
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="captures a CUDA graph")
+@pytest.mark.parametrize("config", [DecodeConfig(), DecodeConfig(own_products=True)])
 @pytest.mark.parametrize("plan", [None, HALF])
 def test_replays_of_a_graph_are_passes_without_one(
-    plan: HeadPlan | None, monkeypatch: pytest.MonkeyPatch
+    plan: HeadPlan | None, config: DecodeConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tiny = random_model(FAMILIES["llama"]).cuda()
-    model = assemble(tiny, byte_tokenizer(), name="tiny", fingerprint="tiny", plan=plan)
+    model = assemble(
+        tiny, byte_tokenizer(), name="tiny", fingerprint="tiny", plan=plan, decoding=config
+    )
     document = read(model, prose(1000))
     tokens = model.prompt.encode_answer("maps and lamps").split(1)
     found = passes(model, document, model.decoders, tokens)
@@ -228,7 +231,7 @@ def test_replays_of_a_graph_are_passes_without_one(
         assert step.pool is not None
     assert_close(passes(model, document, model.decoders, tokens), found, rtol=0.0, atol=0.0)
     monkeypatch.setattr(DecodeStep, "capture", lambda *_: None)
-    plain = Decoders(model.model, model.spec, DecodeConfig())
+    plain = Decoders(model.model, model.spec, config)
     assert_close(passes(model, document, plain, tokens), found, rtol=1e-5, atol=1e-5)
 
 
@@ -391,13 +394,29 @@ def eagerly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_compiled_layers_answer_alike(
-    model: LoadedModel, document: DocumentCache, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "config",
+    [
+        DecodeConfig(compiled=True),
+        DecodeConfig(own_products=True),
+        DecodeConfig(compiled=True, own_products=True),
+    ],
+)
+def test_other_layers_answer_alike(
+    config: DecodeConfig,
+    model: LoadedModel,
+    document: DocumentCache,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     expected = ask(model, document)
     in_torch(monkeypatch)
-    fresh = Decoders(model.model, model.spec, DecodeConfig(compiled=True))
+    fresh = Decoders(model.model, model.spec, config)
     same(ask(replace(model, decoders=fresh), document), expected)
+    assert fresh.twin is not None
+    kinds = {type(module).__name__ for module in fresh.twin.modules()}
+    assert ("SharedProduct" in kinds) == config.own_products
+    assert "they failed" not in reasons(caplog)
 
 
 def test_compiled_layers_share_weights_and_leave_the_model_alone(model: LoadedModel) -> None:
@@ -424,3 +443,23 @@ def test_layers_that_cannot_be_compiled_are_run_as_they_are(
     fresh = Decoders(model.model, model.spec, DecodeConfig(compiled=True))
     same(ask(replace(model, decoders=fresh), document), expected)
     assert "without compiled layers" in reasons(caplog)
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_products_that_fail_leave_compiled_layers(
+    model: LoadedModel,
+    document: DocumentCache,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    expected = ask(model, document)
+    in_torch(monkeypatch)
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("no kernel")
+
+    monkeypatch.setattr("engine.decoders.with_products", fail)
+    fresh = Decoders(model.model, model.spec, DecodeConfig(compiled=True, own_products=True))
+    same(ask(replace(model, decoders=fresh), document), expected)
+    assert "without compiled layers and own products" in reasons(caplog)
+    assert reasons(caplog).count("they failed") == 1
