@@ -15,7 +15,7 @@ import argparse
 import gc
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,9 @@ def main() -> None:
     parser.add_argument("--shape", choices=list(SHAPES), default="llama3_8b")
     parser.add_argument("--contexts", nargs="+", default=list(CONTEXTS))
     parser.add_argument("--plans", nargs="+", default=PLANS)
+    parser.add_argument(
+        "--own-products", action="store_true", help="linear layers by our own kernel"
+    )
     parser.add_argument("--out", type=Path, default=None, help="folder of the result")
     arguments = parser.parse_args()
     shape = SHAPES[arguments.shape]
@@ -75,7 +78,7 @@ def main() -> None:
             shape,
             max(CONTEXTS.values()) + 4096,
             streaming=plan == "half",
-            config=DecodeConfig(compiled=True),
+            config=DecodeConfig(compiled=True, own_products=arguments.own_products),
             device=DEVICE,
         )
         plans[plan] = measure(model, shape, plan, arguments.contexts, bandwidth)
@@ -149,6 +152,7 @@ def measure_document(model: LoadedModel, shape: ModelShape, num_tokens: int) -> 
         "first_token_ms": percentiles(first[WARM_TOKENS:]),
         "token_ms": percentiles(tokens),
         "captured": is_captured(model.decoders, document),
+        "decoding": asdict(model.decoders.carried_out),
         "first_pass_ms": capturing,  # compiles, and captures
         "budget": budget_of(document),
         "loaded_decode": state.meter.share(1),

@@ -5,7 +5,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from torch import Tensor, nn
@@ -95,6 +95,12 @@ class Decoders:
     def uses_kernels(self) -> bool:
         """Whether questions about documents on a GPU go through kernels of our own."""
         return self._config.captured
+
+    @property
+    def carried_out(self) -> DecodeConfig:
+        """The configuration without what has failed so far."""
+        way = self._ways[0] if self._ways else _Way(False, False)
+        return replace(self._config, compiled=way.compiled, own_products=way.own_products)
 
     @property
     def num_steps(self) -> int:

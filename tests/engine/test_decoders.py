@@ -416,6 +416,7 @@ def test_other_layers_answer_alike(
     assert fresh.twin is not None
     kinds = {type(module).__name__ for module in fresh.twin.modules()}
     assert ("SharedProduct" in kinds) == config.own_products
+    assert fresh.carried_out == config
     assert "they failed" not in reasons(caplog)
 
 
@@ -463,3 +464,4 @@ def test_products_that_fail_leave_compiled_layers(
     same(ask(replace(model, decoders=fresh), document), expected)
     assert "without compiled layers and own products" in reasons(caplog)
     assert reasons(caplog).count("they failed") == 1
+    assert fresh.carried_out == DecodeConfig(compiled=True)
