@@ -67,6 +67,7 @@ def main() -> None:
     parser.add_argument(
         "--own-products", action="store_true", help="linear layers by our own kernel"
     )
+    parser.add_argument("--ahead-mb", type=int, default=0, help="of weights, by that kernel")
     parser.add_argument("--out", type=Path, default=None, help="folder of the result")
     arguments = parser.parse_args()
     shape = SHAPES[arguments.shape]
@@ -78,7 +79,11 @@ def main() -> None:
             shape,
             max(CONTEXTS.values()) + 4096,
             streaming=plan == "half",
-            config=DecodeConfig(compiled=True, own_products=arguments.own_products),
+            config=DecodeConfig(
+                compiled=True,
+                own_products=arguments.own_products,
+                ahead_mb=arguments.ahead_mb,
+            ),
             device=DEVICE,
         )
         plans[plan] = measure(model, shape, plan, arguments.contexts, bandwidth)

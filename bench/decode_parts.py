@@ -3,12 +3,12 @@
     python -m bench.decode_parts --out DIR
     python -m bench.decode_parts --only compiled compiled_own --context 128K --out DIR
 
-For each way to decode (`uncompiled`, `compiled`, with products of our own: `own`, `compiled_own`):
-a token by the host's clock, as `bench.decode` measures it; the device's share of it, by events
-around passes that are asked for back to back; and the kernels of a pass by the profiler. `first`
-tells the same of a question's prefill, with what the host spends its time on. Models and documents
-are those of `bench.decode`. Sections that fail are named, and the others go on; the file is written
-after each.
+For each way to decode (`uncompiled`, `compiled`, with products of our own `own`, `compiled_own`,
+and with so many MB of the next weights fetched ahead, `own_16`): a token by the host's clock, as
+`bench.decode` measures it; the device's share of it, by events around passes that are asked for
+back to back; and the kernels of a pass by the profiler. `first` tells the same of a question's
+prefill, with what the host spends its time on. Models and documents are those of `bench.decode`.
+Sections that fail are named, and the others go on; the file is written after each.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import pstats
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -35,11 +35,15 @@ from engine.document import DocumentCache
 from engine.meter import Meter
 from engine.model import LoadedModel
 
+OWN, COMPILED = DecodeConfig(own_products=True), DecodeConfig(compiled=True)
+COMPILED_OWN = replace(COMPILED, own_products=True)
 WAYS = {
     "uncompiled": DecodeConfig(),
-    "own": DecodeConfig(own_products=True),
-    "compiled": DecodeConfig(compiled=True),
-    "compiled_own": DecodeConfig(compiled=True, own_products=True),
+    "own": OWN,
+    **{f"own_{mb}": replace(OWN, ahead_mb=mb) for mb in (8, 16, 32)},
+    "compiled": COMPILED,
+    "compiled_own": COMPILED_OWN,
+    **{f"compiled_own_{mb}": replace(COMPILED_OWN, ahead_mb=mb) for mb in (8, 16, 32)},
 }
 SECTIONS = ("first", *WAYS)
 GROUPS = {  # words in the names of kernels; the first that fits counts

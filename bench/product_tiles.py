@@ -102,12 +102,12 @@ def scan_stage(scan: Scan, name: str, stage: Stage, device: str) -> tuple[float,
     wanted = matvec_reference(x, weights[-1], ())
 
     def check(tiles: Tiles) -> None:
-        found = matvec_triton(x, weights[-1], (), tiles)
+        found = matvec_triton(x, weights[-1], (), tiles=tiles)
         error = float((found - wanted).float().norm() / wanted.float().norm())
         demand({"product": error}, {"product": TOLERANCE})
 
     def steps(tiles: Tiles) -> list[partial[Tensor]]:
-        return [partial(matvec_triton, x, parts, (), tiles) for parts in weights]
+        return [partial(matvec_triton, x, parts, (), tiles=tiles) for parts in weights]
 
     clock = time_calls if scan.dry else time_replays
     library = clock([partial(by_library, x, parts) for parts in weights])

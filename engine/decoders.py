@@ -35,11 +35,14 @@ class DecodeConfig:
         compiled: with compiled decoder layers; the first question waits for the compiler.
         own_products: linear layers of a token by a kernel of our own instead of the library's; off,
             as it was not measured yet.
+        ahead_mb: MB of the next linear layer's weights that our own kernel asks into the L2 cache,
+            while attention and norms leave memory idle; not measured yet either.
     """
 
     captured: bool = True
     compiled: bool = False
     own_products: bool = False
+    ahead_mb: int = 0
 
 
 @dataclass(frozen=True)
@@ -168,7 +171,9 @@ class Decoders:
         return step
 
     def _make_twin(self, way: _Way) -> nn.Module:
-        model = with_products(self._model) if way.own_products else self._model
+        model = self._model
+        if way.own_products:
+            model = with_products(model, self._config.ahead_mb << 20)
         return compile_layers(model, self._spec.num_layers) if way.compiled else model
 
 

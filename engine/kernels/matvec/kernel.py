@@ -1,7 +1,8 @@
 """`matvec` in Triton: one program a few rows of one weight.
 
 Nothing is reused but the vectors, so only bytes in flight count: a program asks for `stages` tiles
-of `rows` x `cols` before it needs the first, without a mask.
+of `rows` x `cols` before it needs the first, without a mask. The last programs ask for what comes
+next, so that memory is not idle until the next product begins.
 """
 
 from collections.abc import Sequence
@@ -33,7 +34,24 @@ class Tiles:
 
 
 MOST_PARTS = 3  # of a launch
+CHUNK = 2048  # bytes that one thread asks for ahead
 TILES = Tiles(rows=4, cols=1024, warps=4, stages=4)
+
+
+@triton.jit
+def _fetch(ahead, chunks, CHUNK: tl.constexpr, LANES: tl.constexpr):
+    """Ask for chunks of `ahead` into the L2 cache, from the last program on backwards."""
+    first = (tl.num_programs(0) - 1 - tl.program_id(0)) * LANES
+    if first < chunks:
+        chunk = tl.minimum(first + tl.arange(0, LANES), chunks - 1)
+        tl.inline_asm_elementwise(
+            f"cp.async.bulk.prefetch.L2.global [$1], {CHUNK}; mov.u32 $0, 0;",
+            "=r,l",
+            [ahead.to(tl.int64) + chunk.to(tl.int64) * CHUNK],
+            dtype=tl.int32,
+            is_pure=False,
+            pack=1,
+        )
 
 
 @triton.jit
@@ -82,14 +100,20 @@ def matvec_kernel(
     n0,
     n1,
     n2,
+    ahead,
+    chunks,
     VECTORS: tl.constexpr,
     K: tl.constexpr,
     ROWS: tl.constexpr,
     COLS: tl.constexpr,
     STAGES: tl.constexpr,
     BIASED: tl.constexpr,
+    CHUNK: tl.constexpr,
+    LANES: tl.constexpr,
 ):
     """Some rows of one part; a row past the part's end is its last one again, and not stored."""
+    if LANES > 0:
+        _fetch(ahead, chunks, CHUNK, LANES)
     block, weight, bias, n, first = tl.program_id(0), weight0, bias0, n0, 0
     before = tl.cdiv(n0, ROWS)
     if block >= before + tl.cdiv(n1, ROWS):
@@ -122,7 +146,11 @@ def matvec_kernel(
 
 
 def matvec_triton(
-    x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor], tiles: Tiles = TILES
+    x: Tensor,
+    weights: Sequence[Tensor],
+    biases: Sequence[Tensor],
+    ahead: Tensor | None = None,
+    tiles: Tiles = TILES,
 ) -> Tensor:
     """See `matvec`; x is contiguous."""
     vectors, k = x.shape
@@ -130,6 +158,7 @@ def matvec_triton(
     out = torch.empty(vectors, sum(counts), dtype=x.dtype, device=x.device)
     absent = MOST_PARTS - len(weights)
     added = list(biases or weights)
+    chunks = 0 if ahead is None or not _can_fetch(ahead) else ahead.nbytes // CHUNK
     matvec_kernel[(sum(ceil_div(count, tiles.rows) for count in counts),)](
         x,
         out,
@@ -139,12 +168,23 @@ def matvec_triton(
         *[added[0]] * absent,
         *counts,
         *[0] * absent,
+        x if ahead is None else ahead,
+        chunks,
         VECTORS=vectors,
         K=k,
         ROWS=tiles.rows,
         COLS=min(tiles.cols, power_of_two(k)),
         STAGES=tiles.stages,
         BIASED=len(biases) > 0,
+        CHUNK=CHUNK,
+        LANES=32 * tiles.warps if chunks else 0,
         num_warps=tiles.warps,
     )
     return out
+
+
+def _can_fetch(ahead: Tensor) -> bool:
+    """Whether the device knows the instruction, and the address suits it."""
+    if not ahead.is_cuda or ahead.data_ptr() % 16:
+        return False
+    return torch.cuda.get_device_capability(ahead.device) >= (9, 0)
