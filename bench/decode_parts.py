@@ -19,6 +19,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,6 +35,7 @@ from engine.decoders import DecodeConfig, Decoders
 from engine.document import DocumentCache
 from engine.meter import Meter
 from engine.model import LoadedModel
+from engine.question import QuestionState
 
 OWN, COMPILED = DecodeConfig(own_products=True), DecodeConfig(compiled=True)
 COMPILED_OWN = replace(COMPILED, own_products=True)
@@ -88,18 +90,23 @@ class Parts:
         self._sections: dict[str, Any] = {}
         self.failed: list[str] = []
 
-    def section(self, name: str, measure: Callable[[], dict[str, Any]]) -> None:
-        """Measure a section, unless time is over; one that fails is named."""
+    def section(self, name: str, measure: Callable[[dict[str, Any]], None]) -> None:
+        """Measure a section, unless time is over; of one that fails, what it found is kept.
+
+        Args:
+            measure: fills in what it is given.
+        """
         at = time.monotonic() - self._began
         print(f"[{at:6.1f} s] {name}", flush=True)
+        found = self._sections[name] = {}
         if at > self._seconds:
-            self._sections[name] = {"left_out": f"{at:.0f} s were over"}
+            found["left_out"] = f"{at:.0f} s were over"
         else:
             try:
-                self._sections[name] = measure()
+                measure(found)
             except (Exception, SystemExit) as error:
                 traceback.print_exc()
-                self._sections[name] = {"failed": f"{type(error).__name__}: {error}"[:300]}
+                found["failed"] = f"{type(error).__name__}: {error}"[:300]
                 self.failed.append(name)
         write("decode_parts", {**self._about, "sections": self._sections}, self._folder)
 
@@ -131,18 +138,22 @@ def main(given: Sequence[str] | None = None) -> None:
     document = decoding.calibrated(model, draw_document(model, num_tokens))
     for name in options.only:
         if name == "first":
-            parts.section(name, lambda: first_parts(model, document))
+            parts.section(name, partial(first_parts, model, document))
         else:
-            parts.section(name, lambda way=WAYS[name]: token_parts(model, document, way))  # type: ignore[misc]
+            parts.section(name, partial(token_parts, model, document, WAYS[name]))
     if parts.failed:
         raise SystemExit(f"Failed: {', '.join(parts.failed)}")
 
 
-def token_parts(model: LoadedModel, document: DocumentCache, way: DecodeConfig) -> dict[str, Any]:
+def token_parts(
+    model: LoadedModel, document: DocumentCache, way: DecodeConfig, found: dict[str, Any]
+) -> None:
     """A token in one way to decode."""
     decoders = Decoders(model.model, model.spec, way)
     decoding.token_ms(model, document, decoders)  # compiles, and captures
     times, state, _ = decoding.token_ms(model, document, decoders)
+    found |= {"token_ms": percentiles(times), "loaded": state.meter.share(1)}
+    tell_clock(found["token_ms"])
     capacity = decoding.QUESTION_TOKENS + decoding.ANSWER_TOKENS
     with decoders.borrow(document, capacity) as step:
         if step is None or step.pool is None:
@@ -151,17 +162,12 @@ def token_parts(model: LoadedModel, document: DocumentCache, way: DecodeConfig) 
             raise RuntimeError(f"{way} was asked for, {decoders.carried_out} works.")
         step.begin(decoding_question(model, document))
         run_one = one_pass(step, model, document)
-        found = {
-            "token_ms": percentiles(times),
-            "device_ms": device_ms(run_one, PASSES),
-            "loaded": state.meter.share(1),
-            **kernels(run_one),
-        }
-    tell(found)
-    return found
+        found["device_ms"] = device_ms(run_one, PASSES)
+        print(f"  device {found['device_ms']:.3f} ms", flush=True)
+        found |= kernels(run_one)
 
 
-def decoding_question(model: LoadedModel, document: DocumentCache) -> Any:
+def decoding_question(model: LoadedModel, document: DocumentCache) -> QuestionState:
     """A question after its prefill."""
     state = decoding.opened(model, document)
     decoding.ask(model, state)
@@ -190,7 +196,7 @@ def device_ms(call: Callable[[], object], calls: int) -> float:
     return float(begin.elapsed_time(end) / calls)
 
 
-def first_parts(model: LoadedModel, document: DocumentCache) -> dict[str, Any]:
+def first_parts(model: LoadedModel, document: DocumentCache, found: dict[str, Any]) -> None:
     """A question's prefill and its first token."""
 
     def call() -> float:
@@ -198,16 +204,16 @@ def first_parts(model: LoadedModel, document: DocumentCache) -> dict[str, Any]:
 
     for _ in range(4):
         call()
-    found = {"token_ms": percentiles([call() for _ in range(FIRSTS)]), **kernels(call)}
+    found["token_ms"] = percentiles([call() for _ in range(FIRSTS)])
+    tell_clock(found["token_ms"])
     profiler = cProfile.Profile()
     profiler.enable()
     for _ in range(PROFILED):
         call()
     profiler.disable()
     found["host"] = host_lines(profiler)
-    tell(found)
     print(*found["host"], sep="\n", flush=True)
-    return found
+    found |= kernels(call)
 
 
 def kernels(call: Callable[[], object]) -> dict[str, Any]:
@@ -218,6 +224,11 @@ def kernels(call: Callable[[], object]) -> dict[str, Any]:
             call()
         torch.cuda.synchronize()
     rows = kernel_times(profiler.key_averages(), PROFILED)
+    for name, group in grouped(rows).items():
+        print(f"  {name}: {group['us']:.1f} us in {group['launches']:.0f} launches")
+    for row in rows[:SHOWN]:
+        each = row.us / max(row.launches, 1.0)
+        print(f"  {row.us:9.1f} us {row.launches:6.1f} x {each:7.2f}  {row.name[:90]}", flush=True)
     return {"groups_us": grouped(rows), "kernels": [asdict(row) for row in rows[:SHOWN]]}
 
 
@@ -248,17 +259,10 @@ def host_lines(profiler: cProfile.Profile) -> list[str]:
     return [line.rstrip()[:130] for line in lines[head:] if line.strip()]
 
 
-def tell(found: dict[str, Any]) -> None:
-    """Print a section's times."""
-    host = found["token_ms"]
-    print(f"  host clock p20 {host['p20']:.3f}, p50 {host['p50']:.3f}, p80 {host['p80']:.3f} ms")
-    if "device_ms" in found:
-        print(f"  device {found['device_ms']:.3f} ms")
-    for name, group in found["groups_us"].items():
-        print(f"  {name}: {group['us']:.1f} us in {group['launches']:.0f} launches")
-    for row in found["kernels"]:
-        each = row["us"] / max(row["launches"], 1.0)
-        print(f"  {row['us']:9.1f} us {row['launches']:6.1f} x {each:7.2f}  {row['name'][:90]}")
+def tell_clock(ms: dict[str, float]) -> None:
+    """Print times by the host's clock."""
+    told = ", ".join(f"{name} {ms[name]:.3f}" for name in ("p20", "p50", "p80"))
+    print(f"  host clock {told} ms", flush=True)
 
 
 if __name__ == "__main__":

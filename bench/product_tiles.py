@@ -25,7 +25,7 @@ from bench.kernels.scan import Scan, demand, parse, time_calls, time_replays
 from engine.kernels.matvec.kernel import TILES, Tiles, matvec_triton
 from engine.kernels.matvec.reference import matvec_reference
 
-STAGES = ("qkv", "output", "gate_up", "down", "head")
+STAGES = ("gate_up", "down", "qkv", "output", "head")  # what weighs most comes first
 DRY = ModelShape(60, 32, 48, 2, 4, 2)
 VARIANTS = (  # rows, cols, warps, stages
     (2, 2048, 4, 1), (4, 1024, 4, 1), (1, 4096, 4, 1), (2, 4096, 8, 1), (1, 2048, 2, 1),
