@@ -18,7 +18,8 @@ def compile_layers(
     """The model with its decoder layers compiled one by one, which all take the same code.
 
     What a layer does around attention, norms, RoPE, activations and residuals, becomes a few
-    kernels instead of about forty. Attention itself stays as it is. The given model is unchanged:
+    kernels instead of about forty; what stands beside the layers, angles and a last norm, one or
+    two instead of about eight each. Attention itself stays as it is. The given model is unchanged:
     only its weights and buffers are shared, so passes of many tokens are not compiled.
 
     Args:
@@ -28,13 +29,21 @@ def compile_layers(
     aside = torch.compiler.disable(lectern_attention)  # type: ignore[no-untyped-call]
     AttentionInterface.register(NAME, aside)
     twin = twin_of(model)
-    lists = [
-        module
-        for module in twin.modules()
+    owners = [
+        (owner, module)
+        for owner in twin.modules()
+        for module in owner.children()
         if isinstance(module, nn.ModuleList) and len(module) == num_layers
     ]
-    if len(lists) != 1:
-        raise UnsupportedModel(f"The model has {len(lists)} lists of {num_layers} layers, not one.")
-    for layer in lists[0]:
-        layer.compile(dynamic=False, backend=backend, options=options)
+    if len(owners) != 1:
+        raise UnsupportedModel(
+            f"The model has {len(owners)} lists of {num_layers} layers, not one."
+        )
+    owner, layers = owners[0]
+    around = [
+        module for module in owner.children()
+        if module is not layers and not isinstance(module, nn.Embedding)
+    ]  # fmt: skip
+    for module in (*layers, *around):
+        module.compile(dynamic=False, backend=backend, options=options)
     return twin

@@ -426,6 +426,9 @@ def test_compiled_layers_share_weights_and_leave_the_model_alone(model: LoadedMo
     assert [id(p) for p in twin.parameters()] == [id(p) for p in model.model.parameters()]
     ours, theirs = (set(map(id, one.modules())) for one in (model.model, twin))
     assert not ours & theirs
+    compiled = {type(one).__name__ for one in twin.modules() if one._compiled_call_impl is not None}
+    assert compiled == {"LlamaDecoderLayer", "LlamaRMSNorm", "LlamaRotaryEmbedding"}
+    assert all(one._compiled_call_impl is None for one in model.model.modules())
 
 
 def test_layers_that_cannot_be_compiled_are_run_as_they_are(

@@ -125,7 +125,7 @@ def test_what_is_read_next_changes_no_result_and_no_graph() -> None:
 
     twin = compile_layers(with_products(model, 64), 2, backend=backend)  # type: ignore[arg-type]
     assert_close(logits(twin, ONE), logits(model, ONE), rtol=1e-5, atol=1e-5)
-    assert len(graphs) == 4  # of one layer, taken by both
+    assert len(graphs) == 6  # angles, four of one layer that both take, and the last norm
 
 
 class Doubled(nn.Linear):
