@@ -28,9 +28,9 @@ from engine.kernels.matvec.reference import matvec_reference
 STAGES = ("gate_up", "down", "qkv", "output", "head")  # what weighs most comes first
 DRY = ModelShape(60, 32, 48, 2, 4, 2)
 VARIANTS = (  # rows, cols, warps, stages
-    (2, 2048, 4, 1), (4, 1024, 4, 1), (1, 4096, 4, 1), (2, 4096, 8, 1), (1, 2048, 2, 1),
-    (8, 512, 4, 4), (4, 2048, 8, 3), (2, 1024, 2, 4), (8, 1024, 8, 3), (4, 512, 2, 1),
-    (16, 256, 4, 4),
+    (4, 1024, 4, 1), (16, 512, 8, 4), (2, 2048, 4, 1), (4, 1024, 4, 4), (8, 512, 2, 1),
+    (4, 2048, 8, 1), (2, 4096, 8, 1), (1, 4096, 4, 1), (8, 1024, 8, 3), (16, 256, 4, 4),
+    (4, 512, 2, 1),
 )  # fmt: skip
 HELD_BYTES = 600e6  # of weights of one stage: several times the L2 cache
 TOLERANCE = 1e-2  # relative, in bf16

@@ -77,7 +77,10 @@ class DecodeStep:
         self._mass = torch.zeros(document.num_tokens, device=device)
         self.layers = self._place(spec, document)
         self._vector = _vector_bytes(document)
-        self._fixed = sum(_fixed_vectors(layer, document) for layer in document.layers)
+        vectors = sum(_fixed_vectors(layer, document) for layer in document.layers)
+        self._fixed = vectors * self._vector
+        each = torch.tensor((2, 1), device=device)  # vectors of a token, and of a centroid
+        self._counted_bytes = (each * self._vector)[:, None, None]
         self._full = sum(layer.full_vectors for layer in document.layers) * self._vector
         self._used = 0
         self._read = torch.zeros((), dtype=torch.int64, device=device)
@@ -166,7 +169,7 @@ class DecodeStep:
             self._take_pass()
         else:
             self._graph.replay()
-        meter.add_pass(self._read.clone(), self._full)
+        meter.add_pass(self._read + self._fixed, self._full)
         return self._logits
 
     def attend(self, call: AttentionCall) -> Tensor:
@@ -188,14 +191,13 @@ class DecodeStep:
     def _take_pass(self) -> None:
         """Take a pass, and leave its logits and what it read where they can be found."""
         self._logits.copy_(self._pass())
-        tokens, centroids = self._tally.sum(dim=(1, 2)).unbind()
-        self._read.copy_((2 * tokens + centroids + self._fixed) * self._vector)
+        torch.sum(self._tally * self._counted_bytes, dim=(0, 1, 2), out=self._read)
 
     def _pass(self) -> Tensor:
         """Logits (vocabulary,) after the token; the tally is of this pass alone."""
         self._tally.zero_()
+        self.slot.copy_(self._lengths)
         self._lengths += 1
-        self.slot.copy_(self._lengths - 1)
         assert self._model is not None  # it was warmed up
         logits = forward(self._model, self._token, self.slot + self._num_tokens, self)[-1]
         self._noting.join()
