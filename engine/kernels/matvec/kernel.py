@@ -113,8 +113,6 @@ def matvec_kernel(
     LANES: tl.constexpr,
 ):
     """Some rows of one part; a row past the part's end is its last one again, and not stored."""
-    if LANES > 0:
-        _fetch(ahead, chunks, CHUNK, LANES)
     block, weight, bias, n, first = tl.program_id(0), weight0, bias0, n0, 0
     before = tl.cdiv(n0, ROWS)
     if block >= before + tl.cdiv(n1, ROWS):
@@ -136,6 +134,8 @@ def matvec_kernel(
         sum0, sum1, sum2, sum3 = _tile(
             x, w, rest, rest < K, sum0, sum1, sum2, sum3, VECTORS, K
         )  # fmt: skip
+    if LANES > 0:  # behind this program's own loads
+        _fetch(ahead, chunks, CHUNK, LANES)
     step = n0 + n1 + n2
     _store(out + first, bias, row, n, sum0, BIASED)
     if VECTORS > 1:
