@@ -3,14 +3,15 @@
     python -m bench.kernels.decode_tiles --out DIR
     TRITON_INTERPRET=1 python -m bench.kernels.decode_tiles --dry --variants 2 --out DIR
 
-Stages are scanned in order of what they promise, each with the best of those before it: `overlap`
-(launches overlapped or not), `attend`, `survey`, `descend` (hierarchical lookup), `select`, `half`
-(half of the heads stream) and `near` (parts of near keys); every context, hierarchical lookup and
-half streaming begin with the defaults for their sizes. For each variant the whole step is compared
-with its definition, at 90 % sparsity, and repeated; time is that of the whole step in a CUDA graph
-over several layers, as launches that overlap have no time of their own, but for `descend`: the
-whole lookup. At the end of a case, the stages of what was picked are timed alone, and the step at
-95 % sparsity. Compiled kernels stay in Triton's cache: a second run gets further in its time.
+Stages are scanned in order of what they promise, each with the best of those before it: `fused`
+(one launch or several, for each kind of step, and of hierarchical lookup also the lookup alone),
+`attend`, `survey`, `descend` (hierarchical lookup), `select`, `half` (half of the heads stream) and
+`near` (parts of near keys); every context, hierarchical lookup and half streaming begin with the
+defaults for their sizes, and what `fused` picks for them is told, not taken on. For each variant
+the whole step is compared with its definition, at 90 % sparsity, and repeated; time is that of the
+whole step in a CUDA graph over several layers, but for `descend`: the whole lookup. At the end of
+a case, the stages of what was picked are timed alone, and the step at 95 % sparsity. Compiled
+kernels stay in Triton's cache: a second run gets further in its time.
 """
 
 import argparse
@@ -28,22 +29,21 @@ from bench.kernels.decode_step import Step, draw_step, with_sparsity
 from bench.kernels.prefill_tiles import draw_layers
 from bench.kernels.scan import Scan, demand, parse
 from engine.kernels.attend_runs.kernel import attend_runs_triton
+from engine.kernels.decode_attention.kernel import Phase
 from engine.kernels.decode_attention.reference import Attended
-from engine.kernels.decoding import Tuning, Workspace, sizes_of
-from engine.kernels.decoding.tuning import fitting
+from engine.kernels.decoding import Tuning, Workspace
 from engine.kernels.descend.kernel import descend_triton
 from engine.kernels.merge_splits.kernel import merge_splits_triton
 from engine.kernels.select_runs.kernel import select_runs_triton
 from engine.kernels.survey.kernel import survey_triton
 
-STAGES = ("overlap", "attend", "survey", "descend", "select", "half", "near")
+STAGES = ("fused", "attend", "survey", "descend", "select", "half", "near")
 # What is picked for one kind of step is taken for the others too.
 SHARED = {
-    "overlap": ("overlapped",),
     "attend": ("piece", "block", "stages", "warps", "programs"),
     "select": ("chunk_scores", "select_warps"),
 }
-CONTEXTS = {524_288: 3, 131_072: 6}  # and layers taken in turn
+CONTEXTS = {524_288: 3, 131_072: 6, 4_096: 12}  # and layers taken in turn
 DRY = {200: 1}
 SPARSITY, SPARSER = 90, 95
 FEW = 5  # programs, for the interpreter
@@ -67,6 +67,10 @@ HALF = tuple(  # near_keys, programs, score_programs
     itertools.product((256, 128, 512), (396, 264), (264, 132, 396))
 )
 NEAR = (128, 256)
+FUSED: tuple[tuple[int, dict[str, Any]], ...] = (  # programs, what else is changed
+    (396, {}), (396, {"cooperative": False}), (264, {}), (132, {}), (132, {"near_keys": 128}),
+    (396, {"score_block": 64, "score_stages": 3}), (264, {"stages": 4}),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,11 @@ class Launched:
 
     step: Step
     work: Workspace
+
+    @property
+    def fused(self) -> bool:
+        """Whether it is one launch."""
+        return self.work.tuning.fused
 
     def survey(self) -> None:
         """Near keys and centroids."""
@@ -88,8 +97,11 @@ class Launched:
 
     def look_up(self) -> None:
         """All before attention to the list."""
-        self.survey()
         step = self.step
+        if self.fused:
+            step.fuse(self.work, Phase.SELECT)
+            return
+        self.survey()
         if step.layer.upper is not None:
             descend_triton(step.query, step.layer, step.thresholds, self.work, step.scoring)
         self._select()
@@ -100,6 +112,9 @@ class Launched:
 
     def whole(self) -> None:
         """The step."""
+        if self.fused:
+            self.step.fuse(self.work, Phase.MERGE)
+            return
         self.look_up()
         self.attend()
         self.merge()
@@ -156,10 +171,12 @@ def scan_case(scan: Scan, name: str, drawn: Sequence[tuple[Shape, Layer]], batch
         "descend": draw_kind(drawn, batch, levels=2, streaming=0),
         "half": draw_kind(drawn, batch, levels=1, streaming=shape.kv_heads // 2),
     }
-    best = {of: defaults(kind.steps[0]) for of, kind in kinds.items()}
+    best = {of: kind.steps[0].tuning() for of, kind in kinds.items()}
     for stage in STAGES:
-        if scan.dry and stage == "overlap":
-            continue  # the interpreter knows no launches that overlap
+        if stage == "fused":
+            if not scan.dry:  # programs that wait for each other cannot be taken one by one
+                scan_fused(scan, name, kinds)
+            continue
         of = stage if stage in kinds else "flat"
         best[of] = _pick(scan, name, stage, best[of], kinds[of])
         if stage in SHARED:
@@ -168,10 +185,24 @@ def scan_case(scan: Scan, name: str, drawn: Sequence[tuple[Shape, Layer]], batch
     tell(scan, name, best, kinds)
 
 
-def defaults(step: Step) -> Tuning:
-    """What the code has now for a step."""
-    sizes = sizes_of(step.layer, step.question, step.query.shape[1])
-    return fitting(sizes, step.query.element_size())
+def scan_fused(scan: Scan, name: str, kinds: dict[str, Kind]) -> None:
+    """One launch or several, of every kind of step, and of the lookup over two levels."""
+    parts = [(of, "whole") for of in kinds] + [("flat", "lookup"), ("descend", "lookup")]
+    for of, part in parts:
+        kind = kinds[of]
+        scan.pick(
+            f"{name} {of} {part}",
+            "fused",
+            "decoding.tuning.fitting",
+            [kind.steps[0].tuning(), *fused_options(kind.steps[0])],
+            partial(check, kind.steps[0], kind.expected),
+            partial(launches, part, kind.steps),
+        )
+
+
+def fused_options(step: Step) -> list[Tuning]:
+    """Tunings of a step in one launch."""
+    return [replace(step.tuning(programs), **more) for programs, more in FUSED]
 
 
 def draw_kind(
@@ -217,8 +248,6 @@ def _pick(scan: Scan, name: str, stage: str, base: Tuning, kind: Kind) -> Tuning
 
 def options_of(stage: str) -> list[dict[str, Any]]:
     """What a stage may change."""
-    if stage == "overlap":
-        return [{"overlapped": True}]
     names, values = {
         "attend": (("piece", "block", "stages", "warps", "programs"), ATTEND),
         "survey": (

@@ -1,12 +1,14 @@
 """`attend_runs` in Triton: every program attends to an equal share of the listed pieces."""
 
+from typing import Any
+
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from engine.kernels.decoding import ResidentLayer, Scoring, Workspace
 from engine.kernels.decoding.sizes import power_of_two
-from engine.kernels.tiles.kernel import capped, divided, load_rows, log_mass
+from engine.kernels.tiles.kernel import capped, divided, fixed, load_rows, log_mass
 
 
 @triton.jit
@@ -31,7 +33,8 @@ def _absorb(scores, values, top, mass, out):
 
 
 @triton.jit
-def attend_runs_kernel(
+def attend_share(
+    item,
     query,
     keys,
     values,
@@ -41,6 +44,7 @@ def attend_runs_kernel(
     askers,
     capacity,
     totals,
+    programs,
     out,
     lse,
     scale,
@@ -56,17 +60,12 @@ def attend_runs_kernel(
     PIECE: tl.constexpr,
     BLOCK: tl.constexpr,
     STAGES: tl.constexpr,
-    OVERLAPPED: tl.constexpr,
 ):
-    """Program p writes its part of head h to place p + h."""
-    if OVERLAPPED:
-        tl.extra.cuda.gdc_launch_dependents()
-        tl.extra.cuda.gdc_wait()
-    program = tl.program_id(0)
+    """Item is a share: p writes its part of head h to place p + h."""
     heads, row, cols = tl.arange(0, HEADS_PAD), tl.arange(0, ROWS), tl.arange(0, D)
     STEP: tl.constexpr = BLOCK // PIECE
-    count, ends, share = share_of(totals, retrieval, tl.num_programs(0), HEADS_PAD, STEP)
-    low = program * share
+    count, ends, share = share_of(totals, retrieval, programs, HEADS_PAD, STEP)
+    low = item * share
     high = tl.minimum(low + share, tl.sum(count, 0))
     first = tl.sum((ends <= low).to(tl.int32), 0)
     last = tl.sum((ends - count < high).to(tl.int32), 0)
@@ -101,7 +100,7 @@ def attend_runs_kernel(
                 # A step ahead, so that keys never wait for their addresses.
                 run = tl.load(listed + piece + STEP, mask=piece + STEP < stop, other=0)
             mass = tl.sum(mass, 1)
-            place = program + head
+            place = item + head
             real = row < OUT_ROWS
             tl.store(lse + place * OUT_ROWS + row, log_mass(top, mass), mask=real)
             tl.store(
@@ -111,12 +110,18 @@ def attend_runs_kernel(
             )
 
 
-def attend_runs_triton(
-    query: Tensor, layer: ResidentLayer, work: Workspace, scoring: Scoring
-) -> None:
-    """See `attend_runs`."""
+@triton.jit
+def attend_runs_kernel(given):
+    """One program an item."""
+    attend_share(tl.program_id(0), *given)
+
+
+def attend_given(
+    query: Tensor, layer: ResidentLayer, work: Workspace, scoring: Scoring, shares: int
+) -> tuple[Any, ...]:
+    """What `attend_share` takes beside the item; at most `tuning.programs` shares."""
     s, t = work.sizes, work.tuning
-    attend_runs_kernel[(t.programs,)](
+    return (
         query,
         layer.keys[:, s.num_anchors :],
         layer.values[:, s.num_anchors :],
@@ -126,22 +131,32 @@ def attend_runs_triton(
         work.askers,
         work.runs.shape[1],
         work.totals,
+        shares,
         work.part_out,
         work.part_lse,
         scoring.scale,
-        NUM_HEADS=s.num_heads,
-        GROUP=s.group,
-        GROUP_PAD=s.group_pad,
-        BATCH=s.batch,
-        OUT_ROWS=s.rows,
-        ROWS=max(16, s.rows),
-        D=s.head_dim,
-        SOFTCAP=scoring.softcap,
-        HEADS_PAD=power_of_two(s.kv_heads),
-        PIECE=t.piece,
-        BLOCK=t.block,
-        STAGES=t.stages,
-        OVERLAPPED=t.overlapped,
-        num_warps=t.warps,
-        **t.launch,
+        *fixed(
+            NUM_HEADS=s.num_heads,
+            GROUP=s.group,
+            GROUP_PAD=s.group_pad,
+            BATCH=s.batch,
+            OUT_ROWS=s.rows,
+            ROWS=max(16, s.rows),
+            D=s.head_dim,
+            SOFTCAP=scoring.softcap,
+            HEADS_PAD=power_of_two(s.kv_heads),
+            PIECE=t.piece,
+            BLOCK=t.block,
+            STAGES=t.stages,
+        ),
+    )
+
+
+def attend_runs_triton(
+    query: Tensor, layer: ResidentLayer, work: Workspace, scoring: Scoring
+) -> None:
+    """See `attend_runs`."""
+    t = work.tuning
+    attend_runs_kernel[(t.programs,)](
+        attend_given(query, layer, work, scoring, t.programs), num_warps=t.warps
     )

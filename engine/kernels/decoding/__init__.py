@@ -8,7 +8,7 @@ from engine.kernels.decoding.inputs import (
     UpperLevel,
 )
 from engine.kernels.decoding.sizes import Sizes, sizes_of
-from engine.kernels.decoding.tuning import Tuning
+from engine.kernels.decoding.tuning import Tuning, fitting, fitting_fused
 from engine.kernels.decoding.workspace import Workspace, allocate
 
 __all__ = [
@@ -21,5 +21,7 @@ __all__ = [
     "UpperLevel",
     "Workspace",
     "allocate",
+    "fitting",
+    "fitting_fused",
     "sizes_of",
 ]

@@ -1,12 +1,13 @@
 """Sizes of tiles and shares of work."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.kernels.decoding.sizes import Sizes, ceil_div
 
 UNITS = 132  # multiprocessors of an H200
 MOST_CHUNKS = 64  # of a head's clusters: each adds up what all before it publish
 MOST_CHUNK_SCORES = 4096
+MOST_UPPER = 64  # level-1 clusters a program descends from
 FEW_ROWS = 16  # of a tile: what was measured; more are the questions of a batch
 
 
@@ -26,8 +27,8 @@ class Tuning:
         chunk_scores: scores a program of the selection takes; select_warps: its warps.
         piece: longest piece of a run, a power of two of at most 16.
         block, stages, warps, programs: of the attention over runs.
-        overlapped: let a kernel's programs start while those of the one before it end
-            (programmatic dependent launch); the first kernel of a step waits for all before it.
+        fused: take a step in one launch of at most `programs` programs of `warps` warps, where all
+            of them fit the GPU at once; cooperative: have the driver see to it that they do.
     """
 
     near_keys: int = 512
@@ -47,12 +48,8 @@ class Tuning:
     stages: int = 3
     warps: int = 4
     programs: int = 396
-    overlapped: bool = False
-
-    @property
-    def launch(self) -> dict[str, bool]:
-        """Options of every launch after the first; the interpreter does not know this one."""
-        return {"launch_pdl": True} if self.overlapped else {}
+    fused: bool = False
+    cooperative: bool = True
 
 
 def fitting(sizes: Sizes, element_size: int) -> Tuning:
@@ -80,6 +77,35 @@ def fitting(sizes: Sizes, element_size: int) -> Tuning:
         stages=3 if few else 4,
         programs=396 if few else 264,
     )
+
+
+def fitting_fused(sizes: Sizes, element_size: int, programs: int = 396) -> Tuning:
+    """Tiles for a step in one launch: so many programs take each phase in one turn, if they can.
+
+    Not measured yet.
+    """
+    s, t = sizes, fitting(sizes, element_size)
+    near = ceil_div(max(s.num_anchors, s.num_streaming_keys), t.near_keys)
+    near = s.batch * s.kv_heads * (near + ceil_div(s.capacity, t.near_keys))
+    chunk, upper = 1024, t.upper
+    while chunk < MOST_CHUNK_SCORES and _chunks(s, chunk) > programs:
+        chunk *= 2
+    while upper < MOST_UPPER and ceil_div(s.num_upper, upper) * s.retrieval > programs:
+        upper *= 2
+    return replace(
+        t,
+        fused=True,
+        programs=programs,
+        part_clusters=64,
+        score_programs=max(programs - near, programs // 2),
+        chunk_scores=chunk,
+        upper=upper,
+    )
+
+
+def _chunks(sizes: Sizes, chunk_scores: int) -> int:
+    """Programs of a selection of so many scores each."""
+    return ceil_div(sizes.num_clusters * sizes.rows, chunk_scores) * sizes.retrieval
 
 
 def _chunk_scores(scores: int) -> int:

@@ -1,20 +1,24 @@
 """`descend` in Triton: level 1 prunes, level 2 is scored below what is left, in one launch."""
 
+from typing import Any
+
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from engine.kernels.decoding import ResidentLayer, Scoring, Workspace
 from engine.kernels.decoding.sizes import ceil_div, power_of_two
+from engine.kernels.decoding.tuning import FEW_ROWS
 from engine.kernels.select_runs.kernel import askers_of, count_for, limits, load_parts, row_lse
-from engine.kernels.tiles.kernel import capped, load_rows, log_mass
+from engine.kernels.tiles.kernel import capped, fixed, load_rows, log_mass
 
 FILL = 1024  # scores that are pruned at once
 MOST_REGISTERS = 255
 
 
 @triton.jit
-def descend_kernel(
+def descend_block(
+    item,
     query,
     scale,
     upper_scores,
@@ -25,6 +29,7 @@ def descend_kernel(
     children,
     upper_tokens,
     num_upper,
+    num_blocks,
     centroids,
     offsets,
     num_clusters,
@@ -48,16 +53,13 @@ def descend_kernel(
     STAGES: tl.constexpr,
     SOFTCAP: tl.constexpr,
     BY_MAXIMUM: tl.constexpr,
-    OVERLAPPED: tl.constexpr,
 ):
-    """One program UPPER consecutive level-1 clusters of a head, whose children are one run.
+    """Item is UPPER consecutive level-1 clusters of a head, whose children are one run.
 
     Tiles are full of kept children, one cluster's behind the other's: a pruned child costs no more
     than the -inf in its place.
     """
-    if OVERLAPPED:
-        tl.extra.cuda.gdc_launch_dependents()
-    block, head = tl.program_id(0), tl.program_id(1)
+    block, head = item % num_blocks, item // num_blocks
     SCORE_ROWS: tl.constexpr = BATCH_PAD * GROUP_PAD
     upper, line = block * UPPER + tl.arange(0, UPPER), tl.arange(0, SCORE_ROWS)
     real = upper < num_upper
@@ -68,8 +70,6 @@ def descend_kernel(
     end = tl.load(child + upper + 1, mask=real, other=0)
     start = tl.load(child + block * UPPER)
     stop = tl.load(child + tl.minimum(block * UPPER + UPPER, num_upper))
-    if OVERLAPPED:
-        tl.extra.cuda.gdc_wait()
     wanted = limits(thresholds, BATCH, BATCH_PAD)
     far, near = load_parts(
         upper_parts,
@@ -150,20 +150,31 @@ def descend_kernel(
         pruned, size.to(tl.float32)[:, None] * tl.exp(found - upper_base[None, :]), 0.0
     )
     pruned_lse = log_mass(pruned_top, tl.sum(gained, 0))
-    # Two parts a program, kept and pruned mass: the selection adds up all parts of a head.
-    place = (head * tl.num_programs(0) + block) * 2 * SCORE_ROWS
+    # Two parts an item, kept and pruned mass: the selection adds up all parts of a head.
+    place = item * 2 * SCORE_ROWS
     tl.store(parts + place + row, kept_lse, mask=row < SCORE_ROWS)
     tl.store(parts + place + SCORE_ROWS + line, pruned_lse)
     count_for(tally + head * BATCH, end - begin, bits, BATCH, BATCH_PAD)
 
 
-def descend_triton(
+@triton.jit
+def descend_kernel(given):
+    """One program an item."""
+    descend_block(tl.program_id(0), *given)
+
+
+def descend_items(work: Workspace) -> int:
+    """Blocks of level-1 clusters of all heads."""
+    return ceil_div(work.sizes.num_upper, work.tuning.upper) * work.sizes.retrieval
+
+
+def descend_given(
     query: Tensor, layer: ResidentLayer, thresholds: Tensor, work: Workspace, scoring: Scoring
-) -> None:
-    """See `descend`."""
+) -> tuple[Any, ...]:
+    """What `descend_block` takes beside the item."""
     s, t, upper = work.sizes, work.tuning, layer.upper
     assert upper is not None
-    descend_kernel[(ceil_div(s.num_upper, t.upper), s.retrieval)](
+    return (
         query,
         scoring.scale,
         work.upper_scores,
@@ -174,31 +185,42 @@ def descend_triton(
         upper.offsets,
         upper.token_offsets,
         s.num_upper,
+        ceil_div(s.num_upper, t.upper),
         layer.centroids,
         layer.offsets,
         s.num_clusters,
         work.scores,
         work.parts,
         work.tally[1],
-        NUM_HEADS=s.num_heads,
-        KV_HEADS=s.kv_heads,
-        GROUP=s.group,
-        GROUP_PAD=s.group_pad,
-        BATCH=s.batch,
-        BATCH_PAD=power_of_two(s.batch),
-        UPPER_PARTS_PAD=power_of_two(work.upper_parts.shape[1]),
-        NEAR_PARTS=work.near_parts,
-        NEAR_PAD=power_of_two(work.near_parts),
-        ROWS=max(16, s.rows),
-        D=s.head_dim,
-        UPPER=t.upper,
-        FILL=FILL,
-        BLOCK=t.descend_block,
-        STAGES=t.descend_stages,
-        SOFTCAP=scoring.softcap,
-        BY_MAXIMUM=scoring.by_maximum,
-        OVERLAPPED=t.overlapped,
+        *fixed(
+            NUM_HEADS=s.num_heads,
+            KV_HEADS=s.kv_heads,
+            GROUP=s.group,
+            GROUP_PAD=s.group_pad,
+            BATCH=s.batch,
+            BATCH_PAD=power_of_two(s.batch),
+            UPPER_PARTS_PAD=power_of_two(work.upper_parts.shape[1]),
+            NEAR_PARTS=work.near_parts,
+            NEAR_PAD=power_of_two(work.near_parts),
+            ROWS=max(16, s.rows),
+            D=s.head_dim,
+            UPPER=t.upper,
+            FILL=FILL,
+            BLOCK=t.descend_block,
+            STAGES=t.descend_stages,
+            SOFTCAP=scoring.softcap,
+            BY_MAXIMUM=scoring.by_maximum,
+        ),
+    )
+
+
+def descend_triton(
+    query: Tensor, layer: ResidentLayer, thresholds: Tensor, work: Workspace, scoring: Scoring
+) -> None:
+    """See `descend`."""
+    t = work.tuning
+    descend_kernel[(descend_items(work),)](
+        descend_given(query, layer, thresholds, work, scoring),
         num_warps=t.score_warps,
-        maxnreg=t.descend_registers if s.rows <= 16 else MOST_REGISTERS,
-        **t.launch,
+        maxnreg=t.descend_registers if work.sizes.rows <= FEW_ROWS else MOST_REGISTERS,
     )

@@ -1,12 +1,14 @@
 """`merge_splits` in Triton: one program some columns of a row."""
 
+from typing import Any
+
 import triton
 import triton.language as tl
 
 from engine.kernels.attend_runs.kernel import share_of
 from engine.kernels.decoding import Workspace
 from engine.kernels.decoding.sizes import power_of_two
-from engine.kernels.tiles.kernel import log_mass
+from engine.kernels.tiles.kernel import fixed, log_mass
 
 COLS = 32  # of a row that a program joins: many short programs, as one waits for memory only
 PARTS = 64  # joined at once
@@ -34,7 +36,8 @@ def _merge(out, lse, first, last, step, top, mass, total, D: tl.constexpr, BLOCK
 
 
 @triton.jit
-def merge_splits_kernel(
+def merge_columns(
+    item,
     near_out,
     near_lse,
     part_out,
@@ -48,6 +51,7 @@ def merge_splits_kernel(
     KV_HEADS: tl.constexpr,
     GROUP: tl.constexpr,
     GROUP_PAD: tl.constexpr,
+    BATCH: tl.constexpr,
     PART_ROWS: tl.constexpr,
     D: tl.constexpr,
     COLS: tl.constexpr,
@@ -56,13 +60,10 @@ def merge_splits_kernel(
     HEADS_PAD: tl.constexpr,
     STEP: tl.constexpr,
     BLOCK: tl.constexpr,
-    OVERLAPPED: tl.constexpr,
 ):
-    """Join some columns of a row's parts, near ones and those over runs, in a fixed order."""
-    if OVERLAPPED:
-        tl.extra.cuda.gdc_launch_dependents()
-        tl.extra.cuda.gdc_wait()
-    head, question, column = tl.program_id(0), tl.program_id(1), tl.program_id(2) * COLS
+    """Item is some columns of a row: join its parts, near and over runs, in a fixed order."""
+    at, column = item % (BATCH * NUM_HEADS), item // (BATCH * NUM_HEADS) * COLS
+    question, head = at // NUM_HEADS, at % NUM_HEADS
     kv_head, member = head // GROUP, head % GROUP
     heads = tl.arange(0, HEADS_PAD)
     count, ends, share = share_of(totals, retrieval, programs, HEADS_PAD, STEP)
@@ -97,40 +98,55 @@ def merge_splits_kernel(
                 D,
                 BLOCK,
             )
-    at = question * NUM_HEADS + head
     if column == 0:
         tl.store(lse + at, log_mass(top, mass))
     cols = column + tl.arange(0, COLS)
     tl.store(out + at * D + cols, total / tl.where(mass > 0.0, mass, 1.0))
 
 
-def merge_splits_triton(work: Workspace) -> None:
-    """See `merge_splits`."""
+@triton.jit
+def merge_splits_kernel(given):
+    """One program an item."""
+    merge_columns(tl.program_id(0), *given)
+
+
+def merge_items(work: Workspace) -> int:
+    """Columns of all rows, `COLS` at a time."""
+    s = work.sizes
+    return s.batch * s.num_heads * (s.head_dim // min(COLS, s.head_dim))
+
+
+def merge_given(work: Workspace, shares: int) -> tuple[Any, ...]:
+    """What `merge_columns` takes beside the item, of so many shares as runs were cut into."""
     s, t = work.sizes, work.tuning
-    cols = min(COLS, s.head_dim)
-    merge_splits_kernel[(s.num_heads, s.batch, s.head_dim // cols)](
+    return (
         work.near_out,
         work.near_lse,
         work.part_out,
         work.part_lse,
         work.totals,
         s.retrieval if s.num_clusters else 0,
-        t.programs,
+        shares,
         work.out,
         work.lse,
-        NUM_HEADS=s.num_heads,
-        KV_HEADS=s.kv_heads,
-        GROUP=s.group,
-        GROUP_PAD=s.group_pad,
-        PART_ROWS=s.rows,
-        D=s.head_dim,
-        COLS=cols,
-        NEAR_PARTS=work.near_parts,
-        NEAR_PAD=min(16, power_of_two(work.near_parts)),
-        HEADS_PAD=power_of_two(s.kv_heads),
-        STEP=t.block // t.piece,
-        BLOCK=PARTS,
-        OVERLAPPED=t.overlapped,
-        num_warps=4,
-        **t.launch,
+        *fixed(
+            NUM_HEADS=s.num_heads,
+            KV_HEADS=s.kv_heads,
+            GROUP=s.group,
+            GROUP_PAD=s.group_pad,
+            BATCH=s.batch,
+            PART_ROWS=s.rows,
+            D=s.head_dim,
+            COLS=min(COLS, s.head_dim),
+            NEAR_PARTS=work.near_parts,
+            NEAR_PAD=min(16, power_of_two(work.near_parts)),
+            HEADS_PAD=power_of_two(s.kv_heads),
+            STEP=t.block // t.piece,
+            BLOCK=PARTS,
+        ),
     )
+
+
+def merge_splits_triton(work: Workspace) -> None:
+    """See `merge_splits`."""
+    merge_splits_kernel[(merge_items(work),)](merge_given(work, work.tuning.programs), num_warps=4)

@@ -1,12 +1,14 @@
 """`select_runs` in Triton: vote, threshold and compact in one launch."""
 
+from typing import Any
+
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from engine.kernels.decoding import ResidentLayer, Scoring, Workspace
 from engine.kernels.decoding.sizes import power_of_two
-from engine.kernels.tiles.kernel import log_mass
+from engine.kernels.tiles.kernel import fixed, log_mass
 
 
 @triton.jit
@@ -122,7 +124,8 @@ def list_runs(
 
 
 @triton.jit
-def select_runs_kernel(
+def select_chunk(
+    item,
     scores,
     parts,
     num_parts,
@@ -149,21 +152,15 @@ def select_runs_kernel(
     CHUNK: tl.constexpr,
     PIECE: tl.constexpr,
     BY_MAXIMUM: tl.constexpr,
-    OVERLAPPED: tl.constexpr,
 ):
-    """One program a chunk of one head's clusters."""
-    if OVERLAPPED:
-        tl.extra.cuda.gdc_launch_dependents()
-    chunk, head = tl.program_id(0), tl.program_id(1)
+    """Item is a chunk of one head's clusters; those before it are done or under way."""
+    chunk, head = item % num_chunks, item // num_chunks
     ROWS: tl.constexpr = BATCH_PAD * GROUP_PAD
-    # All loads before the first exchange between warps: together they cost one latency, and what
-    # no kernel writes is asked for before the kernel ahead has ended.
+    # All loads before the first exchange between warps: together they cost one latency.
     cluster, row = chunk * CHUNK + tl.arange(0, CHUNK), tl.arange(0, ROWS)
     real = cluster < num_clusters
     begin = tl.load(offsets + head * (num_clusters + 1) + cluster, mask=real, other=0)
     size = tl.load(offsets + head * (num_clusters + 1) + cluster + 1, mask=real, other=0) - begin
-    if OVERLAPPED:
-        tl.extra.cuda.gdc_wait()
     wanted = limits(thresholds, BATCH, BATCH_PAD)
     far, near = load_parts(
         parts,
@@ -208,12 +205,23 @@ def select_runs_kernel(
     count_for(tally + head * BATCH, size, bits, BATCH, BATCH_PAD)
 
 
-def select_runs_triton(
+@triton.jit
+def select_runs_kernel(given):
+    """One program an item."""
+    select_chunk(tl.program_id(0), *given)
+
+
+def select_items(work: Workspace) -> int:
+    """Chunks of all heads."""
+    return work.counts.numel()
+
+
+def select_given(
     layer: ResidentLayer, thresholds: Tensor, work: Workspace, scoring: Scoring
-) -> None:
-    """See `select_runs`."""
+) -> tuple[Any, ...]:
+    """What `select_chunk` takes beside the item."""
     s, t, num_chunks = work.sizes, work.tuning, work.counts.shape[1]
-    select_runs_kernel[(num_chunks, s.retrieval)](
+    return (
         work.scores,
         work.parts,
         work.parts.shape[1],
@@ -228,19 +236,27 @@ def select_runs_triton(
         num_chunks,
         work.totals,
         work.tally[0],
-        KV_HEADS=s.kv_heads,
-        GROUP=s.group,
-        GROUP_PAD=s.group_pad,
-        BATCH=s.batch,
-        BATCH_PAD=power_of_two(s.batch),
-        PARTS_PAD=power_of_two(work.parts.shape[1]),
-        NEAR_PARTS=work.near_parts,
-        NEAR_PAD=power_of_two(work.near_parts),
-        CHUNKS_PAD=power_of_two(num_chunks),
-        CHUNK=work.chunk,
-        PIECE=t.piece,
-        BY_MAXIMUM=scoring.by_maximum,
-        OVERLAPPED=t.overlapped,
-        num_warps=t.select_warps,
-        **t.launch,
+        *fixed(
+            KV_HEADS=s.kv_heads,
+            GROUP=s.group,
+            GROUP_PAD=s.group_pad,
+            BATCH=s.batch,
+            BATCH_PAD=power_of_two(s.batch),
+            PARTS_PAD=power_of_two(work.parts.shape[1]),
+            NEAR_PARTS=work.near_parts,
+            NEAR_PAD=power_of_two(work.near_parts),
+            CHUNKS_PAD=power_of_two(num_chunks),
+            CHUNK=work.chunk,
+            PIECE=t.piece,
+            BY_MAXIMUM=scoring.by_maximum,
+        ),
+    )
+
+
+def select_runs_triton(
+    layer: ResidentLayer, thresholds: Tensor, work: Workspace, scoring: Scoring
+) -> None:
+    """See `select_runs`."""
+    select_runs_kernel[(select_items(work),)](
+        select_given(layer, thresholds, work, scoring), num_warps=work.tuning.select_warps
     )

@@ -1,12 +1,14 @@
 """`survey` in Triton: near keys and centroids side by side in one launch."""
 
+from typing import Any
+
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from engine.kernels.decoding import QuestionKeys, ResidentLayer, Scoring, StreamingKeys, Workspace
 from engine.kernels.decoding.sizes import power_of_two
-from engine.kernels.tiles.kernel import absorb, capped, divided, load_rows, log_mass
+from engine.kernels.tiles.kernel import absorb, capped, divided, fixed, load_rows, log_mass
 
 NEAR_BLOCK, NEAR_STAGES = 64, 3  # near keys are few: deeper pipelines are for centroids
 
@@ -110,7 +112,8 @@ def _score(
 
 
 @triton.jit
-def survey_kernel(
+def survey_part(
+    item,
     query,
     anchor_keys,
     anchor_values,
@@ -156,18 +159,14 @@ def survey_kernel(
     NEAR_BLOCK: tl.constexpr,
     NEAR_STAGES: tl.constexpr,
     STAGES: tl.constexpr,
-    OVERLAPPED: tl.constexpr,
 ):
-    """One program a part: of a head's near keys for one question, or of a head's centroids."""
-    if OVERLAPPED:
-        tl.extra.cuda.gdc_launch_dependents()
-    pid = tl.program_id(0)
+    """Item is a part: of a head's near keys for one question, or of a head's centroids."""
     near_programs: tl.constexpr = BATCH * KV_HEADS * NEAR_PARTS
-    if pid < near_programs:
-        part, pair = pid % NEAR_PARTS, pid // NEAR_PARTS
+    if item < near_programs:
+        part, pair = item % NEAR_PARTS, item // NEAR_PARTS
         question, kv_head = pair // KV_HEADS, pair % KV_HEADS
         start = part * NEAR_KEYS
-        out, lse = near_out + pid * GROUP * D, near_lse + pid * GROUP
+        out, lse = near_out + item * GROUP * D, near_lse + item * GROUP
         if part >= AROUND_PARTS:
             start -= AROUND_PARTS * NEAR_KEYS
             base = pair.to(tl.int64) * own_stride
@@ -240,8 +239,8 @@ def survey_kernel(
                 SOFTCAP,
             )
     else:
-        pid -= near_programs
-        part, head = pid % num_parts, pid // num_parts
+        scored = item - near_programs
+        part, head = scored % num_parts, scored // num_parts
         if part == 0:  # the chunks' counts, which the selection will publish
             chunk = tl.arange(0, COUNTS_PAD)
             tl.store(
@@ -256,7 +255,7 @@ def survey_kernel(
             centroids + head.to(tl.int64) * num_clusters * D,
             offsets + head * (num_clusters + 1),
             scores + head * num_clusters * SCORE_ROWS,
-            parts + pid * SCORE_ROWS,
+            parts + scored * SCORE_ROWS,
             start,
             tl.minimum(start + part_clusters, num_clusters),
             scale,
@@ -269,16 +268,27 @@ def survey_kernel(
         )
 
 
-def survey_triton(
+@triton.jit
+def survey_kernel(given):
+    """One program an item."""
+    survey_part(tl.program_id(0), *given)
+
+
+def survey_items(work: Workspace) -> int:
+    """Parts of near keys, and of centroids."""
+    s, parts = work.sizes, work.upper_parts if work.sizes.num_upper else work.parts
+    return s.batch * s.kv_heads * work.near_parts + s.retrieval * parts.shape[1]
+
+
+def survey_given(
     query: Tensor, layer: ResidentLayer, question: QuestionKeys, work: Workspace, scoring: Scoring
-) -> None:
-    """See `survey`."""
+) -> tuple[Any, ...]:
+    """What `survey_part` takes beside the item."""
     s, t, upper = work.sizes, work.tuning, layer.upper
     scores, parts = (work.upper_scores, work.upper_parts) if upper else (work.scores, work.parts)
     # Without streaming heads no program reads theirs: any tensors will do.
     streaming = layer.streaming or StreamingKeys(question.keys, question.values, work.near_lse)
-    near_programs = s.batch * s.kv_heads * work.near_parts
-    survey_kernel[(near_programs + s.retrieval * parts.shape[1],)](
+    return (
         query,
         layer.keys,
         layer.values,
@@ -306,24 +316,33 @@ def survey_triton(
         work.counts,
         work.counts.shape[1],
         scoring.scale,
-        NUM_HEADS=s.num_heads,
-        KV_HEADS=s.kv_heads,
-        GROUP=s.group,
-        GROUP_PAD=s.group_pad,
-        BATCH=s.batch,
-        D=s.head_dim,
-        SOFTCAP=scoring.softcap,
-        AROUND_PARTS=work.around_parts,
-        NEAR_PARTS=work.near_parts,
-        NEAR_KEYS=t.near_keys,
-        NEAR_ROWS=max(16, s.group_pad),
-        SCORE_ROWS=s.rows,
-        ROWS=max(16, s.rows),
-        COUNTS_PAD=power_of_two(work.counts.shape[1]),
-        BLOCK=t.score_block,
-        NEAR_BLOCK=min(t.score_block, NEAR_BLOCK, t.near_keys),
-        NEAR_STAGES=min(t.score_stages, NEAR_STAGES),
-        STAGES=t.score_stages,
-        OVERLAPPED=t.overlapped,
-        num_warps=t.score_warps,  # it begins when what is ahead of the step has ended
+        *fixed(
+            NUM_HEADS=s.num_heads,
+            KV_HEADS=s.kv_heads,
+            GROUP=s.group,
+            GROUP_PAD=s.group_pad,
+            BATCH=s.batch,
+            D=s.head_dim,
+            SOFTCAP=scoring.softcap,
+            AROUND_PARTS=work.around_parts,
+            NEAR_PARTS=work.near_parts,
+            NEAR_KEYS=t.near_keys,
+            NEAR_ROWS=max(16, s.group_pad),
+            SCORE_ROWS=s.rows,
+            ROWS=max(16, s.rows),
+            COUNTS_PAD=power_of_two(work.counts.shape[1]),
+            BLOCK=t.score_block,
+            NEAR_BLOCK=min(t.score_block, NEAR_BLOCK, t.near_keys),
+            NEAR_STAGES=min(t.score_stages, NEAR_STAGES),
+            STAGES=t.score_stages,
+        ),
+    )
+
+
+def survey_triton(
+    query: Tensor, layer: ResidentLayer, question: QuestionKeys, work: Workspace, scoring: Scoring
+) -> None:
+    """See `survey`."""
+    survey_kernel[(survey_items(work),)](
+        survey_given(query, layer, question, work, scoring), num_warps=work.tuning.score_warps
     )

@@ -4,6 +4,11 @@ import triton
 import triton.language as tl
 
 
+def fixed(**constants: float | None) -> tuple[tl.constexpr | None, ...]:
+    """Values that a kernel is compiled for, as a part of a tuple of its arguments."""
+    return tuple(None if value is None else tl.constexpr(value) for value in constants.values())
+
+
 @triton.jit
 def load_rows(
     query,
