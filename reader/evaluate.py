@@ -68,6 +68,7 @@ class Plan:
         questions: at least, in each cell.
         theta: rotary base, if not the weights' own.
         workers: processes, spread over the GPUs.
+        goes_on: keep the rows that an earlier run with the same settings has written.
     """
 
     weights: Path
@@ -79,6 +80,7 @@ class Plan:
     seed: int = 1
     theta: float | None = None
     workers: int = 1
+    goes_on: bool = False
 
     def tasks(self) -> list[Task]:
         """All documents, the longest first.
@@ -140,7 +142,11 @@ def evaluate(plan: Plan, out: Path) -> Iterator[Step]:
 
     Raises: InvalidInput if the plan asks for what is not there.
     """
-    tasks, result = plan.tasks(), {"about": _about(plan), "cells": {}}
+    result: dict[str, Any] = {"about": _about(plan), "cells": {}}
+    if plan.goes_on:
+        result["cells"] = earlier_rows(out, result["about"])
+    there = {(row.cell, row.length) for row in rows_of(result)}
+    tasks = [task for task in plan.tasks() if (task.cell, task.length) not in there]
     check_data(plan.data)
     open_tasks, marks = defaultdict(set), defaultdict(list)
     for task in tasks:
@@ -157,6 +163,21 @@ def evaluate(plan: Plan, out: Path) -> Iterator[Step]:
             write_result(result, out)  # a run that is cut off keeps what it has
             line = _line(task, row)
         yield Step(done, len(tasks), line)
+
+
+def earlier_rows(file: Path, about: dict[str, Any]) -> dict[str, Any]:
+    """The rows of an earlier run, by cell and length; none if there was no such run.
+
+    Raises: InvalidInput if it ran otherwise, so that its rows would not belong to these.
+    """
+    if not file.is_file():
+        return {}
+    result: dict[str, Any] = json.loads(file.read_text())
+    changed = [key for key in about if key != "date" and result["about"].get(key) != about[key]]
+    if changed:
+        raise InvalidInput(f"'{file}' is of a run with another {', '.join(changed)}: delete it.")
+    rows: dict[str, Any] = result["cells"]
+    return rows
 
 
 def examine(plan: Plan, tasks: Sequence[Task]) -> Iterator[tuple[Task, list[Mark]]]:
@@ -333,6 +354,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=200, help="at least, in each cell")
     parser.add_argument("--theta", type=float, help="rotary base, if not the weights' own")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--go-on", action="store_true", help="keep what an earlier run wrote")
     options = parser.parse_args()
     plan = Plan(
         weights=options.weights,
@@ -344,6 +366,7 @@ def main() -> None:
         seed=options.seed,
         theta=options.theta,
         workers=options.workers or default_workers(options.device),
+        goes_on=options.go_on,
     )
     for step in evaluate(plan, options.out):
         if step.line:

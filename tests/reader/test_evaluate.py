@@ -1,6 +1,7 @@
 """The examination: scoring, intervals, documents of the asked length, a table that grows."""
 
 import json
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -75,6 +76,23 @@ def test_an_untrained_reader_fails_and_the_table_says_so(data, weights, tmp_path
     assert result["cells"][PARAGRAPH]["own"]["exact_match"] == 0
     assert result["cells"][PARAGRAPH]["own"]["questions"] == 4
     assert ("table" in result["cells"]) == (workers == 1)
+
+
+def test_a_run_goes_on_from_the_rows_of_an_earlier_one(data, weights, tmp_path):
+    plan = Plan(
+        weights, data, "cpu", cells=(PARAGRAPH,), questions=4, lengths=(0,), goes_on=True
+    )  # fmt: skip
+    out = tmp_path / "result.json"
+    assert len(list(evaluate(plan, out))) == 1
+    first = json.loads(out.read_text())["cells"]
+    assert list(evaluate(plan, out)) == []  # nothing is left
+    more = replace(plan, cells=(PARAGRAPH, "handbook"))
+    assert len(list(evaluate(more, out))) == 1
+    cells = json.loads(out.read_text())["cells"]
+    assert cells[PARAGRAPH] == first[PARAGRAPH]
+    assert "handbook" in cells
+    with pytest.raises(InvalidInput, match="another seed"):
+        list(evaluate(replace(plan, seed=2), out))
 
 
 def test_what_the_table_does_not_have_is_refused(data, weights, tmp_path):
