@@ -70,6 +70,7 @@ NEAR = (128, 256)
 FUSED: tuple[tuple[int, dict[str, Any]], ...] = (  # programs, what else is changed
     (396, {}), (396, {"cooperative": False}), (264, {}), (132, {}), (132, {"near_keys": 128}),
     (396, {"score_block": 64, "score_stages": 3}), (264, {"stages": 4}),
+    (396, {"upper": 32, "descend_block": 64}), (264, {"descend_block": 64}),
 )  # fmt: skip
 
 

@@ -99,6 +99,8 @@ def fitting_fused(sizes: Sizes, element_size: int, programs: int = 396) -> Tunin
         part_clusters=64,
         score_programs=max(programs - near, programs // 2),
         chunk_scores=chunk,
+        descend_block=max(16, t.descend_block // 2),
+        descend_stages=3,
         upper=upper,
     )
 

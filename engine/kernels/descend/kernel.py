@@ -17,6 +17,21 @@ MOST_REGISTERS = 255
 
 
 @triton.jit
+def _children(slot, start, since, skipped):
+    """Clusters [BLOCK] that lie at so many kept children from `start`."""
+    # What is pruned lies before a slot if no more kept children than the slot's do.
+    before = since[None, :] <= slot[:, None]  # [BLOCK, UPPER]
+    return start + slot + tl.sum(tl.where(before, skipped[None, :], 0), 1)
+
+
+@triton.jit
+def _members(offsets, cluster, real):
+    """Tokens of clusters; 0 where not real."""
+    begin = tl.load(offsets + cluster, mask=real, other=0)
+    return tl.load(offsets + cluster + 1, mask=real, other=0) - begin
+
+
+@triton.jit
 def descend_block(
     item,
     query,
@@ -110,21 +125,20 @@ def descend_block(
     top = tl.full([BLOCK, ROWS], float("-inf"), tl.float32)
     mass = tl.zeros([BLOCK, ROWS], tl.float32)
     centroids += head.to(tl.int64) * num_clusters * D
-    members = offsets + head * (num_clusters + 1)
+    offsets += head * (num_clusters + 1)
+    lane = tl.arange(0, BLOCK)
+    count = _members(offsets, _children(lane, start, since, skipped), lane < num_slots)
     for first in tl.range(0, num_slots, BLOCK, num_stages=STAGES):
-        slot = first + tl.arange(0, BLOCK)
+        slot = first + lane
         filled = slot < num_slots
-        # What is pruned lies before a slot if no more kept children than the slot's do.
-        before = since[None, :] <= slot[:, None]  # [BLOCK, UPPER]
-        at = start + slot + tl.sum(tl.where(before, skipped[None, :], 0), 1)  # [BLOCK]
+        at = _children(slot, start, since, skipped)
         if BATCH > 1:
-            parent = before & (slot[:, None] < (since + length)[None, :])
+            parent = since[None, :] <= slot[:, None]
+            parent &= slot[:, None] < (since + length)[None, :]
             asked = tl.sum(tl.where(parent, bits[None, :], 0), 1)
         else:
             asked = filled.to(tl.int32)
         c = tl.load(centroids + at[:, None] * D + cols[None, :], mask=filled[:, None], other=0.0)
-        count = tl.load(members + at + 1, mask=filled, other=0)
-        count -= tl.load(members + at, mask=filled, other=0)
         raw = capped(tl.dot(c, tl.trans(q), input_precision="ieee") * scale, SOFTCAP)
         seen = (asked[:, None] >> (row // GROUP_PAD)[None, :]) & 1 != 0
         raw = tl.where(seen, raw, float("-inf"))
@@ -139,6 +153,9 @@ def descend_block(
         mass = mass * tl.exp(top - finite)
         mass += tl.where(counted, count.to(tl.float32)[:, None] * tl.exp(raw - finite), 0.0)
         top = higher
+        # A step ahead, so that they arrive with the next centroids.
+        later = slot + BLOCK
+        count = _members(offsets, _children(later, start, since, skipped), later < num_slots)
     highest = tl.max(top, 0)
     level = tl.where(highest == float("-inf"), 0.0, highest)
     kept_lse = log_mass(highest, tl.sum(mass * tl.exp(top - level[None, :]), 0))
