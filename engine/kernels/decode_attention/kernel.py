@@ -9,6 +9,7 @@ is started as a whole or not at all, and refused where it would not fit.
 """
 
 from enum import IntEnum
+from functools import partial
 from typing import Any
 
 import torch
@@ -123,53 +124,79 @@ def step_triton(
     thresholds: Tensor,
     work: Workspace,
     scoring: Scoring,
-    first: Phase = Phase.SURVEY,
     last: Phase = Phase.MERGE,
 ) -> bool:
-    """See `decode_attention`; phases first to last, in one launch.
-
-    Where programs are taken one by one, as by the interpreter, first and last have to be the same;
-    the selection is then one program's, as a chunk waits for those before it.
+    """See `decode_attention`; up to the last phase, in one launch.
 
     Returns: whether it was launched: not if the GPU has no room for any program, or does not say.
     """
+    given = partial(_given, query, layer, question, thresholds, work, scoring)
     t = work.tuning
-    deep = layer.upper is not None
-
-    def given(shares: int) -> tuple[Any, ...]:
-        return (
-            (
-                survey_items(work),
-                descend_items(work),
-                select_items(work),
-                shares,
-                merge_items(work),
-            ),
-            survey_given(query, layer, question, work, scoring),
-            descend_given(query, layer, thresholds, work, scoring) if deep else None,
-            select_given(layer, thresholds, work, scoring),
-            attend_given(query, layer, work, scoring, shares),
-            merge_given(work, shares),
-            work.gate,
-            deep,
-            int(first),
-            int(last),
-        )
-
     together = ceil_div(t.programs, UNITS)  # on an SM
     registers = REGISTERS // (together * t.warps * WARP) // 8 * 8
-    options: dict[str, Any] = {"num_warps": t.warps, "maxnreg": min(registers, MOST_REGISTERS)}
+    options: dict[str, Any] = {
+        "FIRST": int(Phase.SURVEY),
+        "LAST": int(last),
+        "num_warps": t.warps,
+        "maxnreg": min(registers, MOST_REGISTERS),
+        "launch_cooperative_grid": t.cooperative,
+    }
     programs = t.programs
-    if first == last:
-        programs = 1 if first == Phase.SELECT else programs
-    else:
-        options["launch_cooperative_grid"] = t.cooperative
-        compiled = step_kernel.warmup(*given(programs), grid=(1,), **options)
-        programs = min(programs, resident_programs(compiled, t.warps, query.device))
+    while programs:
+        compiled = step_kernel.warmup(*given(programs), **options, grid=(1,))
+        room = resident_programs(compiled, t.warps, query.device)
+        if room >= programs:
+            break
+        programs = room  # what is compiled for them may be another kernel
     if programs:
-        shares = t.programs if first == last else programs
-        step_kernel[(programs,)](*given(shares), **options)
+        step_kernel[(programs,)](*given(programs), **options)
     return programs > 0
+
+
+def phase_triton(
+    query: Tensor,
+    layer: ResidentLayer,
+    question: QuestionKeys,
+    thresholds: Tensor,
+    work: Workspace,
+    scoring: Scoring,
+    phase: Phase,
+) -> None:
+    """One phase of `step_triton` alone, whose programs may be taken one by one.
+
+    The selection is then one program's, as a chunk waits for those before it.
+    """
+    t = work.tuning
+    step_kernel[(1 if phase == Phase.SELECT else t.programs,)](
+        *_given(query, layer, question, thresholds, work, scoring, t.programs),
+        FIRST=int(phase),
+        LAST=int(phase),
+        num_warps=t.warps,
+    )
+
+
+def _given(
+    query: Tensor,
+    layer: ResidentLayer,
+    question: QuestionKeys,
+    thresholds: Tensor,
+    work: Workspace,
+    scoring: Scoring,
+    shares: int,
+) -> tuple[Any, ...]:
+    """What `step_kernel` takes before the phases, of runs cut into so many shares."""
+    deep = layer.upper is not None
+    chunks, columns = select_items(work), merge_items(work)
+    return (
+        (survey_items(work), descend_items(work), chunks, shares, columns),
+        survey_given(query, layer, question, work, scoring),
+        descend_given(query, layer, thresholds, work, scoring) if deep else None,
+        select_given(layer, thresholds, work, scoring),
+        attend_given(query, layer, work, scoring, shares),
+        merge_given(work, shares),
+        work.gate,
+        deep,
+    )
 
 
 def resident_programs(compiled: Any, warps: int, device: torch.device) -> int:

@@ -62,12 +62,15 @@ def run_kernels(inputs: Inputs, work: Workspace) -> None:
 
 def run_fused(inputs: Inputs, work: Workspace) -> None:
     """The one launch: all at once on a GPU, elsewhere phase by phase."""
-    from engine.kernels.decode_attention.kernel import Phase, step_triton
+    from engine.kernels.decode_attention.kernel import Phase, phase_triton, step_triton
 
-    whole = [(Phase.SURVEY, Phase.MERGE)]
-    for first, last in whole if DEVICE == "cuda" else [(phase, phase) for phase in Phase]:
-        i = inputs
-        assert step_triton(i.query, i.layer, i.question, i.thresholds, work, i.scoring, first, last)
+    given = (inputs.query, inputs.layer, inputs.question, inputs.thresholds, work, inputs.scoring)
+    if DEVICE == "cuda":
+        assert step_triton(*given)
+        return
+    for phase in Phase:
+        if phase != Phase.DESCEND or inputs.layer.upper is not None:
+            phase_triton(*given, phase)
 
 
 def run_stages(inputs: Inputs, work: Workspace) -> None:
@@ -279,6 +282,21 @@ def test_a_survey_has_no_more_programs_than_are_wanted(upper: int, programs: int
     assert parts.shape[1] * work.part_clusters >= (upper or 211)
     run_kernels(inputs, work)
     assert_close(work.out, define(inputs).out, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.skipif(DEVICE != "cuda", reason="launches programs that wait for each other")
+@pytest.mark.parametrize("room", [0, 3])  # none: launches of their own
+def test_a_step_takes_as_many_programs_as_there_is_room_for(
+    room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from engine.kernels.decode_attention import kernel
+
+    monkeypatch.setattr(kernel, "resident_programs", lambda *_: room)
+    i = Case(upper=6).inputs(DTYPES[0])
+    work, expected = i.workspace(replace(SMALL, fused=True)), define(i)
+    decode_attention(i.query, i.layer, i.question, i.thresholds, work, i.scoring)
+    assert_close(work.out, expected.out, rtol=TOLERANCE[DTYPES[0]], atol=TOLERANCE[DTYPES[0]])
+    assert torch.equal(work.tally, expected.read)
 
 
 @pytest.mark.parametrize("batch", [1, 4, 16])
