@@ -84,7 +84,7 @@ def _of_table(result: dict[str, Any]) -> dict[str, Any]:
         "paragraph": table[PARAGRAPH, 0],
         "article": table[ARTICLE, 0],
         "questions": min(row.questions for row in rows if row.length),
-        "false_refusals": result["false_refusals"],
+        "false_refusals": result.get("false_refusals"),
     }
 
 

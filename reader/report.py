@@ -48,6 +48,12 @@ def rows_of(result: dict[str, Any]) -> Iterator[Row]:
             yield _row(name, length_of(length), rows[length])
 
 
+def has_every_cell(rows: Iterable[Row]) -> bool:
+    """Whether the rows at 16K tokens are all of the table's, so that a share over them counts."""
+    there = {row.cell for row in rows if row.length == _BAR_LENGTH}
+    return there >= {cell.name for cell in cells() if _BAR_LENGTH in cell.lengths}
+
+
 def false_refusals(rows: Iterable[Row]) -> dict[str, Any]:
     """How often a question was refused that the document answers, over the cells at 16K tokens.
 

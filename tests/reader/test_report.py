@@ -1,6 +1,7 @@
 """Rows come back from a result in the table's order, whatever was finished first."""
 
-from reader.report import false_refusals, rows_of, short_length
+from reader.cells import cells as cells_of_the_table
+from reader.report import false_refusals, has_every_cell, rows_of, short_length
 
 ROW = {
     "documents": 10, "questions": 200, "exact_match": 0.99, "interval_95": [0.9643, 0.9973],
@@ -40,3 +41,9 @@ def test_false_refusals_count_what_the_document_answers_at_the_bars_length():
         "share": 0.04,
         "trained_wordings": {"questions": 200, "share": 0.02},
     }
+
+
+def test_a_share_over_all_cells_needs_every_cell_at_that_length():
+    cells = {cell.name: {"16384": ROW} for cell in cells_of_the_table()}
+    assert has_every_cell(rows_of({"cells": cells}))
+    assert not has_every_cell(rows_of({"cells": cells | {"list": {"4096": ROW}}}))
