@@ -64,10 +64,6 @@ def main() -> None:
     parser.add_argument("--shape", choices=list(SHAPES), default="llama3_8b")
     parser.add_argument("--contexts", nargs="+", default=list(CONTEXTS))
     parser.add_argument("--plans", nargs="+", default=PLANS)
-    parser.add_argument(
-        "--own-products", action="store_true", help="linear layers by our own kernel"
-    )
-    parser.add_argument("--ahead-mb", type=int, default=0, help="of weights, by that kernel")
     parser.add_argument("--out", type=Path, default=None, help="folder of the result")
     arguments = parser.parse_args()
     shape = SHAPES[arguments.shape]
@@ -79,11 +75,7 @@ def main() -> None:
             shape,
             max(CONTEXTS.values()) + 4096,
             streaming=plan == "half",
-            config=DecodeConfig(
-                compiled=True,
-                own_products=arguments.own_products,
-                ahead_mb=arguments.ahead_mb,
-            ),
+            config=DecodeConfig(compiled=True),
             device=DEVICE,
         )
         plans[plan] = measure(model, shape, plan, arguments.contexts, bandwidth)

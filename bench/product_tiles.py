@@ -28,7 +28,8 @@ from engine.kernels.matvec.reference import matvec_reference
 STAGES = ("gate_up", "down", "qkv", "output", "head")  # what weighs most comes first
 DRY = ModelShape(60, 32, 48, 2, 4, 2)
 VARIANTS = (  # rows, cols, warps, stages
-    (4, 1024, 4, 1), (16, 512, 8, 4), (2, 2048, 4, 1), (4, 1024, 4, 4), (8, 512, 2, 1),
+    (8, 512, 4, 4), (1, 2048, 2, 1), (1, 2048, 4, 1), (4, 1024, 4, 1), (16, 512, 8, 4),
+    (4, 1024, 4, 4), (8, 512, 2, 1),
     (4, 2048, 8, 1), (2, 4096, 8, 1), (1, 4096, 4, 1), (8, 1024, 8, 3), (16, 256, 4, 4),
     (4, 512, 2, 1),
 )  # fmt: skip

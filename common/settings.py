@@ -70,6 +70,7 @@ class DecodingSettings(_Group):
 
     captured: bool = Field(default=True, description="by our own kernels, in CUDA graphs")
     compiled: bool = Field(default=False, description="the first question waits for a compiler")
+    own_products: bool = Field(default=True, description="linear layers of a token by our kernel")
 
 
 class Settings(BaseSettings):

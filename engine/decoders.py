@@ -33,16 +33,12 @@ class DecodeConfig:
         captured: by kernels of our own, decoding in CUDA graphs, without waiting for the host
             within a token.
         compiled: with compiled decoder layers; the first question waits for the compiler.
-        own_products: linear layers of a token by a kernel of our own instead of the library's; off,
-            as it was not measured yet.
-        ahead_mb: MB of the next linear layer's weights that our own kernel asks into the L2 cache,
-            while attention and norms leave memory idle; not measured yet either.
+        own_products: linear layers of a token by a kernel of our own instead of the library's.
     """
 
     captured: bool = True
     compiled: bool = False
-    own_products: bool = False
-    ahead_mb: int = 0
+    own_products: bool = True
 
 
 @dataclass(frozen=True)
@@ -173,7 +169,7 @@ class Decoders:
     def _make_twin(self, way: _Way) -> nn.Module:
         model = self._model
         if way.own_products:
-            model = with_products(model, self._config.ahead_mb << 20)
+            model = with_products(model)
         return compile_layers(model, self._spec.num_layers) if way.compiled else model
 
 

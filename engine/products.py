@@ -1,7 +1,6 @@
 """Linear layers whose inputs of a few rows go through `matvec`, several of one input at a time."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, Self
 
 import torch
@@ -16,14 +15,7 @@ SIBLINGS = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
 
 
 class Product(nn.Linear):
-    """A linear layer over another's weights.
-
-    Attributes:
-        ahead: memory that is read next, one tensor or none; in a tuple, as it is no weight of this
-            layer.
-    """
-
-    ahead: tuple[Tensor, ...] = ()
+    """A linear layer over another's weights."""
 
     @classmethod
     def over(cls, other: nn.Linear) -> Self:
@@ -32,16 +24,11 @@ class Product(nn.Linear):
         twin.__dict__.update(other.__dict__)
         return twin
 
-    @property
-    def leads(self) -> bool:
-        """Whether it multiplies itself, as layers of one input do not."""
-        return True
-
     def forward(self, x: Tensor) -> Tensor:
         """As `nn.Linear`."""
         if x.numel() > MOST_ROWS * self.in_features:
             return linear(x, self.weight, self.bias)
-        return _product(x, [self], self.ahead)
+        return _product(x, [self])
 
 
 class Shared:
@@ -74,18 +61,13 @@ class SharedProduct(Product):
             twins.append(twin)
         return twins
 
-    @property
-    def leads(self) -> bool:
-        """Whether it is the first."""
-        return self.place == 0
-
     def forward(self, x: Tensor) -> Tensor:
         """As `nn.Linear`."""
         if x.numel() > MOST_ROWS * self.in_features:
             return linear(x, self.weight, self.bias)
         if self.place == 0:
             sizes = [member.out_features for member in self.members]
-            parts = torch.split(_product(x, self.members, self.ahead), sizes, -1)
+            parts = torch.split(_product(x, self.members), sizes, -1)
             self.shared.found = (x, parts)
             return parts[0]
         found = self.shared.found
@@ -96,15 +78,11 @@ class SharedProduct(Product):
         return found[1][self.place]
 
 
-def with_products(model: nn.Module, ahead_bytes: int = 0) -> nn.Module:
+def with_products(model: nn.Module) -> nn.Module:
     """The model with its linear layers replaced by such ones.
 
     The given model is unchanged: only its weights are shared. Subclasses of `nn.Linear`, which may
     compute something else, stay as they are.
-
-    Args:
-        ahead_bytes: of the next product's first weight that each product asks for. Next is what the
-            model defines next: where it runs them in another order, this helps nobody.
     """
     twin = twin_of(model)
     for parent in list(twin.modules()):
@@ -116,19 +94,15 @@ def with_products(model: nn.Module, ahead_bytes: int = 0) -> nn.Module:
         for name, child in parent.named_children():
             if type(child) is nn.Linear:
                 setattr(parent, name, Product.over(child))
-    launched = [module for module in twin.modules() if isinstance(module, Product) and module.leads]
-    for product, following in pairwise(launched if ahead_bytes else ()):
-        memory = following.weight.detach().view(-1)
-        product.ahead = (memory[: ahead_bytes // memory.element_size()],)
     return twin
 
 
-def _product(x: Tensor, layers: Sequence[nn.Linear], ahead: tuple[Tensor, ...] = ()) -> Tensor:
+def _product(x: Tensor, layers: Sequence[nn.Linear]) -> Tensor:
     """What all layers make of x (..., in_features), side by side."""
     biases = [layer.bias for layer in layers if layer.bias is not None]
     rows = x.reshape(-1, x.shape[-1])
     weights = [layer.weight for layer in layers]
-    found: Tensor = matvec(rows, weights, biases, ahead[0] if ahead else None)
+    found: Tensor = matvec(rows, weights, biases)
     return found.view(*x.shape[:-1], -1)
 
 

@@ -12,7 +12,6 @@ from torch.testing import assert_close
 from transformers import LlamaConfig
 
 from common.errors import UnsupportedModel
-from common.settings import DecodingSettings
 from engine.answer import Answer, answer, open_question
 from engine.attention import forward, register
 from engine.budget import EXACT
@@ -214,7 +213,7 @@ def test_without_a_threshold_a_pass_reads_everything_and_its_centroids(
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="captures a CUDA graph")
-@pytest.mark.parametrize("config", [DecodeConfig(), DecodeConfig(own_products=True)])
+@pytest.mark.parametrize("config", [DecodeConfig(), DecodeConfig(own_products=False)])
 @pytest.mark.parametrize("plan", [None, HALF])
 def test_replays_of_a_graph_are_passes_without_one(
     plan: HeadPlan | None, config: DecodeConfig, monkeypatch: pytest.MonkeyPatch
@@ -240,10 +239,6 @@ def test_replays_of_a_graph_are_passes_without_one(
 
 def reasons(caplog: pytest.LogCaptureFixture) -> str:
     return "\n".join(record.getMessage() for record in caplog.records)
-
-
-def test_kernels_are_on_unless_a_setting_says_otherwise() -> None:
-    assert DecodeConfig(**DecodingSettings().model_dump()) == DecodeConfig(captured=True)
 
 
 def test_a_cpu_has_no_steps(
@@ -397,9 +392,9 @@ def eagerly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize(
     "config",
     [
+        DecodeConfig(),
         DecodeConfig(compiled=True),
-        DecodeConfig(own_products=True),
-        DecodeConfig(compiled=True, own_products=True),
+        DecodeConfig(compiled=True, own_products=False),
     ],
 )
 def test_other_layers_answer_alike(
@@ -463,8 +458,8 @@ def test_products_that_fail_leave_compiled_layers(
         raise RuntimeError("no kernel")
 
     monkeypatch.setattr("engine.decoders.with_products", fail)
-    fresh = Decoders(model.model, model.spec, DecodeConfig(compiled=True, own_products=True))
+    fresh = Decoders(model.model, model.spec, DecodeConfig(compiled=True))
     same(ask(replace(model, decoders=fresh), document), expected)
     assert "without compiled layers and own products" in reasons(caplog)
     assert reasons(caplog).count("they failed") == 1
-    assert fresh.carried_out == DecodeConfig(compiled=True)
+    assert fresh.carried_out == DecodeConfig(compiled=True, own_products=False)

@@ -1,8 +1,7 @@
 """`matvec` in Triton: one program a few rows of one weight.
 
 Nothing is reused but the vectors, so only bytes in flight count: a program asks for `stages` tiles
-of `rows` x `cols` before it needs the first, without a mask. The last programs ask for what comes
-next, so that memory is not idle until the next product begins.
+of `rows` x `cols` before it needs the first, without a mask.
 """
 
 from collections.abc import Sequence
@@ -34,25 +33,9 @@ class Tiles:
 
 
 MOST_PARTS = 3  # of a launch
-CHUNK = 2048  # bytes that one thread asks for ahead
-# With stages the vectors come past the L1 cache too: enough rows that they weigh little.
-TILES = Tiles(rows=8, cols=512, warps=4, stages=4)
-
-
-@triton.jit
-def _fetch(ahead, chunks, CHUNK: tl.constexpr, LANES: tl.constexpr):
-    """Ask for chunks of `ahead` into the L2 cache, from the last program on backwards."""
-    first = (tl.num_programs(0) - 1 - tl.program_id(0)) * LANES
-    if first < chunks:
-        chunk = tl.minimum(first + tl.arange(0, LANES), chunks - 1)
-        tl.inline_asm_elementwise(
-            f"cp.async.bulk.prefetch.L2.global [$1], {CHUNK}; mov.u32 $0, 0;",
-            "=r,l",
-            [ahead.to(tl.int64) + chunk.to(tl.int64) * CHUNK],
-            dtype=tl.int32,
-            is_pure=False,
-            pack=1,
-        )
+# One for all shapes: what a token multiplies takes 0.4 % longer than with the best of each
+# (`bench.product_tiles`).
+TILES = Tiles(rows=2, cols=2048, warps=4, stages=1)
 
 
 @triton.jit
@@ -101,16 +84,12 @@ def matvec_kernel(
     n0,
     n1,
     n2,
-    ahead,
-    chunks,
     VECTORS: tl.constexpr,
     K: tl.constexpr,
     ROWS: tl.constexpr,
     COLS: tl.constexpr,
     STAGES: tl.constexpr,
     BIASED: tl.constexpr,
-    CHUNK: tl.constexpr,
-    LANES: tl.constexpr,
 ):
     """Some rows of one part; a row past the part's end is its last one again, and not stored."""
     block, weight, bias, n, first = tl.program_id(0), weight0, bias0, n0, 0
@@ -134,8 +113,6 @@ def matvec_kernel(
         sum0, sum1, sum2, sum3 = _tile(
             x, w, rest, rest < K, sum0, sum1, sum2, sum3, VECTORS, K
         )  # fmt: skip
-    if LANES > 0:  # behind this program's own loads
-        _fetch(ahead, chunks, CHUNK, LANES)
     step = n0 + n1 + n2
     _store(out + first, bias, row, n, sum0, BIASED)
     if VECTORS > 1:
@@ -150,7 +127,6 @@ def matvec_triton(
     x: Tensor,
     weights: Sequence[Tensor],
     biases: Sequence[Tensor],
-    ahead: Tensor | None = None,
     tiles: Tiles = TILES,
 ) -> Tensor:
     """See `matvec`; x is contiguous."""
@@ -159,7 +135,6 @@ def matvec_triton(
     out = torch.empty(vectors, sum(counts), dtype=x.dtype, device=x.device)
     absent = MOST_PARTS - len(weights)
     added = list(biases or weights)
-    chunks = 0 if ahead is None or not _can_fetch(ahead) else ahead.nbytes // CHUNK
     matvec_kernel[(sum(ceil_div(count, tiles.rows) for count in counts),)](
         x,
         out,
@@ -169,23 +144,12 @@ def matvec_triton(
         *[added[0]] * absent,
         *counts,
         *[0] * absent,
-        x if ahead is None else ahead,
-        chunks,
         VECTORS=vectors,
         K=k,
         ROWS=tiles.rows,
         COLS=min(tiles.cols, power_of_two(k)),
         STAGES=tiles.stages,
         BIASED=len(biases) > 0,
-        CHUNK=CHUNK,
-        LANES=32 * tiles.warps if chunks else 0,
         num_warps=tiles.warps,
     )
     return out
-
-
-def _can_fetch(ahead: Tensor) -> bool:
-    """Whether the device knows the instruction, and the address suits it."""
-    if not ahead.is_cuda or ahead.data_ptr() % 16:
-        return False
-    return torch.cuda.get_device_capability(ahead.device) >= (9, 0)

@@ -12,9 +12,7 @@ MOST_ROWS, MOST_PARTS = 4, 3
 
 
 @torch.library.custom_op("lectern::matvec", mutates_args=())
-def matvec(
-    x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor], ahead: Tensor | None = None
-) -> Tensor:
+def matvec(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> Tensor:
     """Multiply a few vectors by one or several matrices, on a GPU in one launch.
 
     Sums are in fp32 and always in the same order. To a compiler it is one operation.
@@ -23,8 +21,6 @@ def matvec(
         x: (rows, k), at most `MOST_ROWS` rows; copied if it is strided.
         weights: at most `MOST_PARTS`, each (n, k), contiguous; none is copied.
         biases: of each weight (n,), contiguous; or none at all.
-        ahead: contiguous memory that is read next: asked into the L2 cache, where the device knows
-            how, while what stands between leaves memory idle. It changes no result.
     Returns: (rows, sum of n) in x's dtype; the parts side by side.
     Raises: ShapeError if the shapes or dtypes do not fit.
     """
@@ -37,12 +33,10 @@ def matvec(
     shapes = [weight.shape[:1] for weight in weights]
     if biases and [bias.shape for bias in biases if bias.is_contiguous()] != shapes:
         raise ShapeError(f"Biases of {[tuple(bias.shape) for bias in biases]}, or strided.")
-    if ahead is not None and not ahead.is_contiguous():
-        raise ShapeError("What is read next is strided.")
     if x.is_cuda:
         from engine.kernels.matvec.kernel import matvec_triton
 
-        return matvec_triton(x.contiguous(), weights, biases, ahead)
+        return matvec_triton(x.contiguous(), weights, biases)
     return matvec_reference(x, weights, biases)
 
 
@@ -51,6 +45,5 @@ def _(
     x: Tensor,
     weights: Sequence[Tensor],
     biases: Sequence[Tensor],  # noqa: ARG001
-    ahead: Tensor | None = None,  # noqa: ARG001
 ) -> Tensor:
     return x.new_empty(x.shape[0], sum(weight.shape[0] for weight in weights))
