@@ -1,14 +1,15 @@
 """Where the time of a token and of a first token goes, on one GPU.
 
     python -m bench.decode_parts --out DIR
-    python -m bench.decode_parts --only compiled compiled_own --context 128K --out DIR
+    python -m bench.decode_parts --only compiled compiled_inline --context 128K --out DIR
 
-For each way to decode (`uncompiled`, `compiled`, with products of our own `own`, `compiled_own`,
-and with so many MB of the next weights fetched ahead, `own_16`): a token by the host's clock, as
+For each way to decode (`compiled` layers or not, with products of our own or the library's, and
+with evidence noted `inline` instead of beside the step): a token by the host's clock, as
 `bench.decode` measures it; the device's share of it, by events around passes that are asked for
-back to back; and the kernels of a pass by the profiler. `first` tells the same of a question's
-prefill, with what the host spends its time on. Models and documents are those of `bench.decode`.
-Sections that fail are named, and the others go on; the file is written after each.
+back to back; what the host takes to ask for one; and the kernels of a pass by the profiler. `first`
+tells the same of a question's prefill, with what the host spends its time on. Models and documents
+are those of `bench.decode`. Sections that fail are named, and the others go on; the file is written
+after each.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
+from unittest import mock
 
 import torch
 import triton
@@ -30,6 +32,7 @@ from torch.profiler import ProfilerActivity, profile
 import bench.decode as decoding
 from bench.drawn import SHAPES, draw_document, draw_model
 from bench.record import RESULTS, circumstances, percentiles, write
+from engine.aside import Aside
 from engine.decode_step import DecodeStep
 from engine.decoders import DecodeConfig, Decoders
 from engine.document import DocumentCache
@@ -37,15 +40,13 @@ from engine.meter import Meter
 from engine.model import LoadedModel
 from engine.question import QuestionState
 
-OWN, COMPILED = DecodeConfig(own_products=True), DecodeConfig(compiled=True)
-COMPILED_OWN = replace(COMPILED, own_products=True)
+COMPILED = DecodeConfig(compiled=True)
 WAYS = {
-    "uncompiled": DecodeConfig(),
-    "own": OWN,
-    **{f"own_{mb}": replace(OWN, ahead_mb=mb) for mb in (8, 16, 32)},
     "compiled": COMPILED,
-    "compiled_own": COMPILED_OWN,
-    **{f"compiled_own_{mb}": replace(COMPILED_OWN, ahead_mb=mb) for mb in (8, 16, 32)},
+    "compiled_inline": COMPILED,
+    "compiled_library": replace(COMPILED, own_products=False),
+    "uncompiled": DecodeConfig(),
+    "uncompiled_library": DecodeConfig(own_products=False),
 }
 SECTIONS = ("first", *WAYS)
 GROUPS = {  # words in the names of kernels; the first that fits counts
@@ -140,9 +141,16 @@ def main(given: Sequence[str] | None = None) -> None:
         if name == "first":
             parts.section(name, partial(first_parts, model, document))
         else:
-            parts.section(name, partial(token_parts, model, document, WAYS[name]))
+            measure = partial(token_parts, model, document, WAYS[name])
+            with mock.patch("engine.decode_step.Aside", inline if "inline" in name else Aside):
+                parts.section(name, measure)
     if parts.failed:
         raise SystemExit(f"Failed: {', '.join(parts.failed)}")
+
+
+def inline(_: torch.device) -> Aside:
+    """Nothing beside the main stream."""
+    return Aside(torch.device("cpu"))
 
 
 def token_parts(
@@ -163,7 +171,9 @@ def token_parts(
         step.begin(decoding_question(model, document))
         run_one = one_pass(step, model, document)
         found["device_ms"] = device_ms(run_one, PASSES)
-        print(f"  device {found['device_ms']:.3f} ms", flush=True)
+        found["asking_ms"] = percentiles([host_ms(run_one) for _ in range(PASSES)])
+        asking = found["asking_ms"]["p50"]
+        print(f"  device {found['device_ms']:.3f} ms, asking {asking:.3f} ms", flush=True)
         found |= kernels(run_one)
 
 
@@ -194,6 +204,14 @@ def device_ms(call: Callable[[], object], calls: int) -> float:
     end.record()
     end.synchronize()
     return float(begin.elapsed_time(end) / calls)
+
+
+def host_ms(call: Callable[[], object]) -> float:
+    """Milliseconds of the host for a call to an idle device that it does not wait for."""
+    torch.cuda.synchronize()
+    started = time.perf_counter()
+    call()
+    return (time.perf_counter() - started) * 1e3
 
 
 def first_parts(model: LoadedModel, document: DocumentCache, found: dict[str, Any]) -> None:

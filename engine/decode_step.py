@@ -218,7 +218,7 @@ class DecodeStep:
             work.lse[0, :heads].view(sizes.retrieval, sizes.group),
             layer.resident.keys,
             layer.positions,
-            Listed(work.runs, work.totals, work.tuning.piece),
+            Listed(work.runs, work.totals, work.tuning.piece, work.token_scores),
             num_anchors=sizes.num_anchors,
             scale=layer.scoring.scale,
             softcap=layer.scoring.softcap,
@@ -246,7 +246,7 @@ class DecodeStep:
 
     def _workspace(self, sizes: Sizes, keys: Tensor) -> Workspace:
         """A workspace that counts into the tally of all layers."""
-        work = allocate(sizes, keys.dtype, keys.device)
+        work = allocate(sizes, keys.dtype, keys.device, noting=True)
         return replace(work, tally=self._tally[:, : sizes.retrieval])
 
     def _check_room(self) -> None:

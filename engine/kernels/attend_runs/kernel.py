@@ -45,6 +45,8 @@ def attend_share(
     capacity,
     totals,
     programs,
+    noted,
+    num_keys,
     out,
     lse,
     scale,
@@ -60,6 +62,7 @@ def attend_share(
     PIECE: tl.constexpr,
     BLOCK: tl.constexpr,
     STAGES: tl.constexpr,
+    NOTED: tl.constexpr,
 ):
     """Item is a share: p writes its part of head h to place p + h."""
     heads, row, cols = tl.arange(0, HEADS_PAD), tl.arange(0, ROWS), tl.arange(0, D)
@@ -92,6 +95,13 @@ def attend_share(
                 v = tl.load(values + base + at, mask=seen[:, None], other=0.0)
                 scores = capped(tl.dot(q, tl.trans(k), input_precision="ieee") * scale, SOFTCAP)
                 visible = seen[None, :]
+                if NOTED:
+                    place = tl.cast(head, tl.int64) * GROUP * num_keys
+                    tl.store(
+                        noted + place + row[:, None] * num_keys + token[None, :],
+                        scores,
+                        mask=(row < GROUP)[:, None] & visible,
+                    )
                 if BATCH > 1:
                     bits = tl.load(askers + head * capacity + piece, mask=piece < stop, other=0)
                     visible &= (bits[None, :] >> (row // GROUP_PAD)[:, None]) & 1 != 0
@@ -132,6 +142,8 @@ def attend_given(
         work.runs.shape[1],
         work.totals,
         shares,
+        work.token_scores,
+        work.token_scores.shape[2],
         work.part_out,
         work.part_lse,
         scoring.scale,
@@ -148,6 +160,7 @@ def attend_given(
             PIECE=t.piece,
             BLOCK=t.block,
             STAGES=t.stages,
+            NOTED=work.token_scores.shape[2] > 0,
         ),
     )
 

@@ -16,7 +16,8 @@ def attend_runs(query: Tensor, layer: ResidentLayer, work: Workspace, scoring: S
     Args:
         query: (batch, num_heads, head_dim).
         work: as `select_runs` leaves it.
-    Fills: of `work` part_out and part_lse, where a share holds pieces of a head.
+    Fills: of `work` part_out and part_lse, where a share holds pieces of a head, and token_scores
+        of these tokens, if there is room for them.
     Source: Squeezed Attention, section 4.2; Flash-Decoding.
     """
     if query.is_cuda:

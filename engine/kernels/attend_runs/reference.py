@@ -23,6 +23,8 @@ def attend_runs_reference(
         tokens = torch.cat([torch.arange(r >> 5, (r >> 5) + (r & 31)) for r in runs.tolist()])
         tokens = tokens.to(query.device)
         seen = scores[head, tokens]  # (tokens, rows)
+        if work.token_scores.shape[2] > 0:
+            work.token_scores[head][:, tokens] = seen[:, : s.group].T
         if s.batch > 1:
             bits = work.askers[head, pieces].repeat_interleave(runs & 31)
             seen = seen.masked_fill((bits[:, None] >> question) & 1 == 0, -torch.inf)

@@ -26,6 +26,8 @@ class Workspace:
             of 1.
         counts: (retrieval, chunks) int32, pieces a chunk of clusters lists, plus 1 once known.
         totals: (retrieval,) int32, pieces listed.
+        token_scores: (retrieval, group, clustered tokens) fp32, raw scores of the listed pieces'
+            tokens, of the first question; without tokens where nobody asks for them.
         part_out, part_lse: (programs + retrieval, rows, head_dim) fp32 and without head_dim:
             states over runs; program p leaves that of head h at p + h.
         out: (batch, num_heads, head_dim) in the query's dtype, lse: (batch, num_heads) fp32.
@@ -47,6 +49,7 @@ class Workspace:
     askers: Tensor
     counts: Tensor
     totals: Tensor
+    token_scores: Tensor
     part_out: Tensor
     part_lse: Tensor
     out: Tensor
@@ -84,12 +87,20 @@ def part_clusters(sizes: Sizes, tuning: Tuning) -> int:
 
 
 def allocate(
-    sizes: Sizes, dtype: torch.dtype, device: torch.device, tuning: Tuning | None = None
+    sizes: Sizes,
+    dtype: torch.dtype,
+    device: torch.device,
+    tuning: Tuning | None = None,
+    *,
+    noting: bool = False,
 ) -> Workspace:
     """Allocate a workspace for queries of `dtype`.
 
     At 512K keys of 8 heads, 5 % centroids and a batch of 1 it takes 6 MB; scores grow with the
     batch.
+
+    Args:
+        noting: keep scores of tokens, another 64 MB there with four query heads a KV head.
     """
     s, t = sizes, tuning or fitting(sizes, dtype.itemsize)
 
@@ -120,6 +131,7 @@ def allocate(
         askers=ints(s.retrieval, capacity if s.batch > 1 else 0),
         counts=ints(s.retrieval, chunks),
         totals=ints(s.retrieval),
+        token_scores=floats(s.retrieval, s.group, s.num_keys if noting else 0),
         part_out=floats(t.programs + s.retrieval, s.rows, s.head_dim),
         part_lse=floats(t.programs + s.retrieval, s.rows),
         out=torch.empty(s.batch, s.num_heads, s.head_dim, dtype=dtype, device=device),

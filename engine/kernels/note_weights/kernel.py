@@ -13,6 +13,14 @@ PROGRAMS = 1056  # over all heads: as many as an H200 holds at a time
 
 
 @triton.jit
+def _scores(q, keys, token, seen, scale, D: tl.constexpr, SOFTCAP: tl.constexpr):
+    """Scores of keys [ROWS, BLOCK]."""
+    at = token.to(tl.int64)[:, None] * D + tl.arange(0, D)[None, :]
+    k = tl.load(keys + at, mask=seen[:, None], other=0.0)
+    return capped(tl.dot(q, tl.trans(k), input_precision="ieee") * scale, SOFTCAP)
+
+
+@triton.jit
 def note_weights_kernel(
     mass,
     query,
@@ -24,6 +32,7 @@ def note_weights_kernel(
     items,
     capacity,
     counts,
+    known,
     num_anchors,
     scale,
     GROUP: tl.constexpr,
@@ -32,6 +41,7 @@ def note_weights_kernel(
     PIECE: tl.constexpr,
     BLOCK: tl.constexpr,
     SOFTCAP: tl.constexpr,
+    KNOWN: tl.constexpr,
 ):
     """Program p of a head takes its tiles p, p + programs, ...: first those of the anchors."""
     head = tl.program_id(1)
@@ -43,6 +53,7 @@ def note_weights_kernel(
     keys += head.to(tl.int64) * key_stride
     positions += head.to(tl.int64) * num_keys
     items += head.to(tl.int64) * capacity
+    known += head.to(tl.int64) * GROUP * (num_keys - num_anchors)
     count = tl.load(counts + head)
     anchor_tiles = tl.cdiv(num_anchors, BLOCK)
     STEP: tl.constexpr = BLOCK // PIECE
@@ -58,10 +69,16 @@ def note_weights_kernel(
         first = (tile < anchor_tiles) & (anchor < num_anchors)
         seen = there | first
         token = tl.where(first, anchor, num_anchors + item)  # [BLOCK]
-        k = tl.load(
-            keys + token.to(tl.int64)[:, None] * D + cols[None, :], mask=seen[:, None], other=0.0
-        )
-        scores = capped(tl.dot(q, tl.trans(k), input_precision="ieee") * scale, SOFTCAP)
+        if KNOWN:
+            scores = tl.load(
+                known + row[:, None] * (num_keys - num_anchors) + item[None, :],
+                mask=real[:, None] & there[None, :],
+                other=0.0,
+            )
+            if tile < anchor_tiles:
+                scores = _scores(q, keys, token, first, scale, D, SOFTCAP)
+        else:
+            scores = _scores(q, keys, token, seen, scale, D, SOFTCAP)
         weights = tl.exp(scores - whole[:, None])  # rows beyond the group: exp(-inf)
         squares = tl.sum(weights * weights, 0)
         place = tl.load(positions + token, mask=seen, other=0)
@@ -93,6 +110,7 @@ def note_weights_triton(
         listed.items,
         listed.items.shape[1],
         listed.counts,
+        lse if listed.scores is None else listed.scores,
         num_anchors,
         scale,
         GROUP=group,
@@ -101,5 +119,6 @@ def note_weights_triton(
         PIECE=listed.piece,
         BLOCK=BLOCK,
         SOFTCAP=softcap,
+        KNOWN=listed.scores is not None,
         num_warps=4,
     )

@@ -14,8 +14,11 @@ class Listed:
             pieces of runs, start x 32 + length.
         counts: (kv_heads,) int32, how many items of each head count.
         piece: longest piece, a power of two of at most 16; 1 if items are tokens.
+        scores: (kv_heads, group, clustered tokens) fp32, contiguous, of listed tokens at least, as
+            `attend_runs` leaves them: then their keys are not read again.
     """
 
     items: Tensor
     counts: Tensor
     piece: int = 1
+    scores: Tensor | None = None

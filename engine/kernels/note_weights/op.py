@@ -43,6 +43,9 @@ def note_weights(
         )
     if lse.shape != query.shape[:2] or listed.counts.shape != (heads,):
         raise ShapeError(f"{tuple(lse.shape)} masses for a query of {tuple(query.shape)}.")
+    known = (*query.shape[:2], keys.shape[1] - num_anchors)
+    if listed.scores is not None and listed.scores.shape != known:
+        raise ShapeError(f"Scores of {tuple(listed.scores.shape)} are not {known}.")
     inputs = (mass, query, lse, keys, positions, listed)
     if query.is_cuda:
         from engine.kernels.note_weights.kernel import note_weights_triton

@@ -22,7 +22,13 @@ def note_weights_reference(
     """See `note_weights`."""
     anchors = torch.arange(num_anchors, device=keys.device)
     for head, count in enumerate(listed.counts.tolist()):
-        seen = torch.cat((anchors, num_anchors + _tokens(listed.items[head, :count], listed.piece)))
+        tokens, seen = _tokens(listed.items[head, :count], listed.piece), anchors
+        if listed.scores is None:
+            seen = torch.cat((anchors, num_anchors + tokens))
+        else:
+            known = (listed.scores[head][:, tokens] - lse[head][:, None]).exp()
+            places = positions[head, num_anchors + tokens].long()
+            mass.index_add_(0, places, known.square().sum(0))
         weights = attention_weights(
             query[head][None],
             keys[head, seen][None],

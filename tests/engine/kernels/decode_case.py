@@ -128,10 +128,10 @@ class Inputs:
     thresholds: Tensor
     scoring: Scoring
 
-    def workspace(self, tuning: Tuning = SMALL) -> Workspace:
+    def workspace(self, tuning: Tuning = SMALL, *, noting: bool = False) -> Workspace:
         """Buffers for it."""
         sizes = sizes_of(self.layer, self.question, self.query.shape[1])
-        return allocate(sizes, self.query.dtype, self.query.device, tuning)
+        return allocate(sizes, self.query.dtype, self.query.device, tuning, noting=noting)
 
 
 def runs(heads: int, count: int, total: int, seed: int) -> Tensor:

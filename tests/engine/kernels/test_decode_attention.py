@@ -1,5 +1,6 @@
 """A decode step over a resident document: kernels against the definition, and the definition."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from engine.kernels.decoding import Sizes, Workspace, allocate, fitting_fused
 from engine.kernels.descend.reference import descend_reference
 from engine.kernels.merge_splits.reference import merge_splits_reference
 from engine.kernels.select_runs.reference import select_runs_reference
-from engine.kernels.survey.reference import survey_reference
+from engine.kernels.survey.reference import score_rows, survey_reference
 from tests.engine import naive
 from tests.engine.kernels.decode_case import SMALL, Case, Inputs
 from tests.engine.kernels.launched import DEVICE, DTYPES, TOLERANCE, guarded_buffers
@@ -121,6 +122,26 @@ def test_the_stages_in_torch_attend_as_the_definition_does(case: Case) -> None:
     assert_close(work.out, expected.out, rtol=1e-4, atol=1e-5)
     assert_close(work.lse, expected.lse, rtol=1e-4, atol=1e-4)
     assert torch.equal(work.tally, expected.read)
+
+
+@pytest.mark.parametrize("run", [run_kernels, run_stages])
+@pytest.mark.parametrize("case", [CASES[4], CASES[6], CASES[7], CASES[9], CASES[10]])
+def test_scores_of_listed_tokens_are_left_for_who_asks(
+    case: Case, run: Callable[[Inputs, Workspace], None]
+) -> None:
+    inputs = case.inputs(torch.float32)
+    work = inputs.workspace(noting=True)
+    work.token_scores.fill_(torch.nan)
+    run(inputs, work)
+    s = work.sizes
+    scores = score_rows(inputs.query, inputs.layer.keys[:, s.num_anchors :], s, inputs.scoring)
+    expected = scores[..., : s.group].mT.clone()
+    for head, total in enumerate(work.totals.tolist()):
+        kept = torch.zeros(s.num_keys, dtype=torch.bool)
+        for piece in work.runs[head, :total].tolist():
+            kept[piece >> 5 : (piece >> 5) + (piece & 31)] = True
+        expected[head, :, ~kept] = torch.nan
+    assert_close(work.token_scores, expected, rtol=1e-4, atol=1e-4, equal_nan=True)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

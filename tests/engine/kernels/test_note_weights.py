@@ -1,5 +1,7 @@
 """Squared attention weights of listed tokens in Triton, and in torch, against a plain sum."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -37,6 +39,19 @@ def listed(piece: int) -> Listed:
     return Listed(beside(items.to(DEVICE)), beside(counts.to(DEVICE)), piece)
 
 
+def scored(query: Tensor, keys: Tensor, anchors: int, softcap: float | None, piece: int) -> Listed:
+    """The same with the scores of listed tokens alone; nothing else of the keys is left."""
+    found = (query.double() @ keys[:, anchors:].double().mT * SCALE).float()
+    found = found if softcap is None else softcap * torch.tanh(found / softcap)
+    for head, runs in enumerate(KEPT):
+        kept = torch.zeros(found.shape[2], dtype=torch.bool)
+        for start, end in runs:
+            kept[start:end] = True
+        found[head, :, ~kept] = torch.nan
+    keys[:, anchors:] = torch.nan
+    return replace(listed(piece), scores=beside(found))
+
+
 def plain_sum(
     query: Tensor, lse: Tensor, keys: Tensor, places: Tensor, anchors: int, softcap: float | None
 ) -> Tensor:
@@ -52,12 +67,14 @@ def plain_sum(
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", IMPLEMENTATIONS)
+@pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize(
     ("group", "anchors", "piece", "softcap"), [(4, 9, 8, None), (1, 0, 1, 2.0), (3, 70, 1, None)]
 )
 def test_squares_of_weights_are_added_at_the_tokens_places(
     dtype: torch.dtype,
     name: str,
+    known: bool,
     group: int,
     anchors: int,
     piece: int,
@@ -73,25 +90,26 @@ def test_squares_of_weights_are_added_at_the_tokens_places(
     places = torch.stack([torch.randperm(NUM_TOKENS)[: anchors + 150] for _ in range(heads)])
     lse = beside((normal(heads, group, seed=3) + 2.0).to(DEVICE))
     mass = torch.ones(NUM_TOKENS, device=DEVICE)
+    expected = 1.0 + plain_sum(query, lse, keys, places, anchors, softcap)
+    given = scored(query, keys, anchors, softcap, piece) if known else listed(piece)
     IMPLEMENTATIONS[name](
         mass,
         query,
         lse,
         keys,
         places.int().to(DEVICE),
-        listed(piece),
+        given,
         num_anchors=anchors,
         scale=SCALE,
         softcap=softcap,
     )
-    expected = 1.0 + plain_sum(query, lse, keys, places, anchors, softcap)
     limit = TOLERANCE[dtype]
     assert_close(mass.cpu().double(), expected, rtol=10 * limit, atol=limit)
 
 
 def test_shapes_that_do_not_fit_are_refused() -> None:
     query, keys = normal(3, 4, 32), normal(2, 50, 32)
-    with pytest.raises(ShapeError):
+    with pytest.raises(ShapeError, match="do not fit"):
         note_weights(
             torch.zeros(60),
             query,
@@ -99,6 +117,17 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
             keys,
             torch.zeros(2, 50, dtype=torch.int32),
             listed(1),
+            num_anchors=3,
+            scale=SCALE,
+        )
+    with pytest.raises(ShapeError, match="Scores"):
+        note_weights(
+            torch.zeros(60),
+            query,
+            torch.zeros(3, 4),
+            normal(3, 50, 32),
+            torch.zeros(3, 50, dtype=torch.int32),
+            replace(listed(1), scores=torch.zeros(3, 4, 50)),
             num_anchors=3,
             scale=SCALE,
         )
