@@ -27,6 +27,7 @@ _ALONE_SHARE = 0.15  # of the sequences: paragraphs without a haystack
 _WHOLE_SHARE = 0.2  # of the sequences of 2,048 tokens and more: whole articles in them
 _LONGEST_NATURAL = 32_768  # longer sequences are dear: they are for what is far apart
 _MOST_OF_ARTICLES = 16_384  # tokens of whole articles and their questions in one document
+_CLOZE_SHARE = 0.1  # of the stretches that are asked about: by gaps and quotations
 _NATURAL_SHARE = 0.5  # of the other sequences: paragraphs in a haystack
 
 
@@ -177,7 +178,7 @@ class Composer:
     def _cloze(self, num_tokens: int, rng: Random) -> Plant:
         """A stretch of a haystack, asked about its sentences, by gaps or by questions."""
         text = self._encoder.text(self._stretch(num_tokens, rng).ids)
-        plant = plant_cloze if rng.random() < 0.3 else plant_sentences
+        plant = plant_cloze if rng.random() < _CLOZE_SHARE else plant_sentences
         return plant(text, rng, self._voice)
 
     def _turns(self, questions: Sequence[Question]) -> list[list[int]]:
@@ -234,12 +235,12 @@ def _fill(length: int) -> tuple[float, float]:
         return 0.55, 0.9
     if length <= 2048:
         return 0.4, 0.85
-    return (0.15, 0.65) if length <= 16384 else (0.1, 0.4)
+    return (0.15, 0.65) if length <= 16384 else (0.12, 0.5)
 
 
 def _text_weight(length: int) -> int:
     """Weight of a token of the text: questions teach most, above all in long documents."""
-    return 25 if length <= 512 else 6
+    return 25 if length <= 512 else 3
 
 
 def _size(plant: Plant) -> int:

@@ -57,12 +57,15 @@ def plant_near_misses(rng: Random, voice: Voice) -> Plant:
     return Plant(chunks, questions, claim(fact.entity.name, rival.name))
 
 
-def plant_shaped(rng: Random, voice: Voice, size: int, key: str = "", value: str = "") -> Plant:
+def plant_shaped(
+    rng: Random, voice: Voice, size: int, key: str = "", value: str = "", near: float = 0.5
+) -> Plant:
     """A crowd whose keys and values are of given shapes.
 
     Args:
         key: one of KEY_SHAPES, or a kind of name at random.
         value: a kind of value, or any at random.
+        near: share of the keys that differ from another by a word or a character only.
     """
     name = draw_key(key, rng, held_out=voice.held_out) if key else None
     entity = name or draw_entity(draw_kind(rng), rng, held_out=voice.held_out)
@@ -70,20 +73,23 @@ def plant_shaped(rng: Random, voice: Voice, size: int, key: str = "", value: str
         attribute_of(value, rng, voice.lexicon) if value else made_attribute(rng, voice.lexicon)
     )
     drawn = values.draw(attribute.value, rng, held_out=voice.held_out)
-    return plant_crowd(rng, voice, size, Fact(entity, attribute, drawn))
+    return plant_crowd(rng, voice, size, Fact(entity, attribute, drawn), near)
 
 
-def plant_crowd(rng: Random, voice: Voice, size: int, first: Fact | None = None) -> Plant:
+def plant_crowd(
+    rng: Random, voice: Voice, size: int, first: Fact | None = None, near: float = 0.5
+) -> Plant:
     """The same attribute of several subjects of one kind, near-equal names among them.
 
     Args:
         first: one of the facts; the others are its rivals.
+        near: share of the rivals whose names differ from another by a word or a character only.
     """
     first = first or draw_fact(rng, voice)
     facts, taken = [first], {first.entity.name}
     while len(facts) < size:
         base = rng.choice(facts).entity
-        make = draw_rival if rng.random() < 0.5 else _peer
+        make = draw_rival if rng.random() < near else _peer
         entity = make(base, rng, held_out=voice.held_out)
         if entity.name not in taken:
             taken.add(entity.name)

@@ -36,13 +36,15 @@ class HopShape:
     """How many two-hop facts stand together.
 
     Attributes:
-        subjects: how many lead by the same first attribute to somebody or something.
+        subjects: how many lead by a first attribute to somebody or something.
+        firsts: how many first attributes they have, in turn.
         seconds: attributes of each of those, the same for all.
         strays: bearers of the second attributes to whom no subject leads.
         asked_alone: how often a fact is asked for by itself, too.
     """
 
     subjects: int = 1
+    firsts: int = 1
     seconds: int = 1
     strays: int = 0
     asked_alone: float = 1.0
@@ -51,11 +53,12 @@ class HopShape:
 def plant_two_hop(rng: Random, voice: Voice, shape: HopShape = HopShape()) -> Plant:
     """Subjects, each with one named by a first fact and described by further ones."""
     first, seconds = _two_attributes(rng, voice, shape.seconds)
+    firsts = _alike(first, shape.firsts, rng)
     chunks: list[Chunk] = []
     questions: list[Question] = []
     taken: set[str] = set()
     for number in range(shape.subjects + shape.strays):
-        one = _draw_link(first, taken, rng, voice)
+        one = _draw_link(firsts[number % len(firsts)], taken, rng, voice)
         taken |= {one.entity.name, one.value}
         bridge = Entity(_BRIDGES[first.value], one.value)
         twos = [
@@ -102,6 +105,14 @@ def _two_attributes(
         if second.names != first.names and not any(clash(second, other) for other in seconds):
             seconds.append(second)
     return first, seconds
+
+
+def _alike(first: Attribute, count: int, rng: Random) -> list[Attribute]:
+    """A first attribute and others that lead to the same sort of somebody or something."""
+    if count == 1:
+        return [first]
+    others = [one for one in ATTRIBUTES if one.value == first.value and one != first]
+    return [first, *rng.sample(others, min(count - 1, len(others)))]
 
 
 def _hop_chunks(one: Fact, twos: list[Fact], rng: Random, voice: Voice) -> list[Chunk]:

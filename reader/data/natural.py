@@ -68,7 +68,8 @@ def disguise(
         passage = Passage(*exchange_answers(passage.text, passage.questions, pool, rng, share))
     answers = [answer for _, answer in passage.questions if _NAMES.fullmatch(answer)]
     inside = [name for name in INSIDE.findall(passage.text) if rng.random() < _RENAMED]
-    others = {word: values.surname(rng) for name in (*answers, *inside) for word in name.split(" ")}
+    make_name = rng.choice((values.surname, values.surname, values.spelled_name))
+    others = {word: make_name(rng) for name in (*answers, *inside) for word in name.split(" ")}
     endings = _by_ending(lexicon)
     share = rng.choice(_EXCHANGED) if lexicon else 0.0
 

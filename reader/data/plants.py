@@ -43,7 +43,7 @@ def crowd_size(rng: Random, most: int) -> int:
 
 
 def _crowd(rng: Random, voice: Voice, room: int) -> Plant:
-    return plant_crowd(rng, voice, crowd_size(rng, min(64, room // 60)))
+    return plant_crowd(rng, voice, crowd_size(rng, min(40, room // 60)))
 
 
 def _several(rng: Random, voice: Voice, room: int) -> Plant:
@@ -60,7 +60,8 @@ def _shaped(rng: Random, voice: Voice, room: int) -> Plant:
     shapes = _LONG_KEYS if rng.random() < 0.6 else tuple(KEY_SHAPES)
     key = rng.choice(shapes) if rng.random() < 0.75 else ""
     value = rng.choice(_SHAPED_VALUES) if rng.random() < 0.6 else ""
-    return plant_shaped(rng, voice, crowd_size(rng, min(40, room // 100)), key, value)
+    size = crowd_size(rng, min(24, room // 100))
+    return plant_shaped(rng, voice, size, key, value, near=rng.choice((0.5, 0.8, 1.0)))
 
 
 def _pass_phrase(rng: Random, voice: Voice, room: int) -> Plant:
@@ -68,13 +69,15 @@ def _pass_phrase(rng: Random, voice: Voice, room: int) -> Plant:
 
 
 def _two_hop(rng: Random, voice: Voice, room: int) -> Plant:
-    if room <= 500:
+    if room <= 300:
         return plant_two_hop(rng, voice, HopShape(asked_alone=0.5))
+    subjects = rng.randint(1, min(6, room // 120))
     shape = HopShape(
-        subjects=rng.choice((1, 2, 3, 4, 5) if room > 2000 else (1, 1, 2, 3)),
+        subjects=subjects,
+        firsts=rng.choice((1, subjects, subjects)),
         seconds=rng.choice((1, 1, 1, 2)),
         strays=rng.choice((0, 0, 1, 2)),
-        asked_alone=0.25,
+        asked_alone=0.12,
     )
     return plant_two_hop(rng, voice, shape)
 
@@ -90,23 +93,23 @@ def _list(rng: Random, voice: Voice, room: int) -> Plant:
 
 
 _MIX: tuple[tuple[_Maker, float], ...] = (
-    (lambda rng, voice, _: plant_single(rng, voice), 0.18),
-    (_crowd, 0.07),
+    (lambda rng, voice, _: plant_single(rng, voice), 0.17),
+    (_crowd, 0.05),
     (_several, 0.05),
-    (_portrait, 0.18),
-    (_shaped, 0.24),
-    (lambda rng, voice, _: plant_near_misses(rng, voice), 0.08),
-    (lambda rng, voice, _: plant_scene(rng, voice), 0.25),
-    (lambda rng, voice, _: plant_predicates(rng, voice), 0.4),
-    (lambda rng, voice, _: plant_legend(rng, voice), 0.07),
+    (_portrait, 0.2),
+    (_shaped, 0.26),
+    (lambda rng, voice, _: plant_near_misses(rng, voice), 0.14),
+    (lambda rng, voice, _: plant_scene(rng, voice), 0.18),
+    (lambda rng, voice, _: plant_predicates(rng, voice), 0.25),
+    (lambda rng, voice, _: plant_legend(rng, voice), 0.05),
     (lambda rng, voice, _: plant_inventory(rng, voice), 0.06),
-    (_two_hop, 0.3),
-    (lambda rng, voice, _: plant_same_as(rng, voice), 0.03),
-    (_pass_phrase, 0.06),
-    (_list, 0.3),
-    (lambda rng, voice, _: plant_config(rng, voice), 0.05),
+    (_two_hop, 0.55),
+    (lambda rng, voice, _: plant_same_as(rng, voice), 0.02),
+    (_pass_phrase, 0.05),
+    (_list, 0.27),
+    (lambda rng, voice, _: plant_config(rng, voice), 0.025),
     (lambda rng, voice, _: plant_chain(rng, voice), 0.14),
-    (lambda rng, voice, _: plant_table(rng, voice), 0.04),
+    (lambda rng, voice, _: plant_table(rng, voice), 0.025),
 )
 
 __all__ = [

@@ -8,9 +8,11 @@ from reader.data.template import words_of
 from reader.data.verbs import IRREGULAR
 
 _UNIT = (
-    r"(?:seconds?|minutes?|hours?|days?|weeks?|months?|years?|miles?|feet|inches|yards?|metres?"
-    r"|meters?|km|kilometers?|kilometres?|acres?|pounds?|tons?|degrees?|percent|per cent|dollars"
-    r"|shillings|guineas|francs|crowns|gallons?|leagues|fathoms|°[CF]|%)"
+    r"(?:(?:[a-z]+-)?(?:seconds?|minutes?|hours?|days?|weeks?|months?|years?|miles?|feet|inches"
+    r"|yards?|metres?|meters?|pounds?)|km|kilometers?|kilometres?|acres?|tons?|tonnes|degrees?"
+    r"|percent|per cent|dollars|shillings|guineas|francs|crowns|gallons?|leagues|fathoms|°[CF]|%"
+    r"|kilograms?|grams|litres?|liters?|watts|kilowatts|volts|horsepower|hectares|bushels|ounces"
+    r"|millimetres|centimetres|knots|pints|quarts|barrels|euros|cents|rods|cubits)"
 )
 _NUMBER = (
     r"(?:\d[\d,.]*\d|\d|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty"

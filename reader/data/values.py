@@ -43,6 +43,20 @@ def surname(rng: Random) -> str:
     return rng.choice(words.STARTS) + middle + rng.choice(words.ENDS)
 
 
+def spelled_name(rng: Random) -> str:
+    """A name of syllables of any sort: it can only be copied letter by letter."""
+    count = rng.choice((2, 2, 3, 3, 4))
+    parts = [rng.choice(_ONSETS) + rng.choice(_VOWELS) + rng.choice(_CODAS) for _ in range(count)]
+    return "".join(parts)[rng.choice((0, 0, 0, 1)) :].capitalize()
+
+
+_ONSETS = (
+    "", *"bcdfghjklmnpqrstvwyz", "br", "ch", "dr", "gr", "kh", "kw", "ng", "sh", "sz", "th", "tr",
+)  # fmt: skip
+_VOWELS = (*"aaeeiioouuy", "ai", "ei", "ia", "ie", "io", "oo", "ou", "ua")
+_CODAS = (*[""] * 12, *"dgklmnrstxz", "ck", "ld", "nd", "ng", "ph", "rt", "ss", "tch")
+
+
 def person(rng: Random) -> str:
     """A first name and a family name, now and then with a title or a middle initial."""
     luck = rng.random()

@@ -319,6 +319,30 @@ def test_two_hop_rivals_share_one_of_the_hops():
         assert all(question.answer.lower() in text_of(plant) for question in plant.questions)
 
 
+def test_two_hop_rivals_may_share_the_second_hop_alone():
+    shape = plants.HopShape(subjects=4, firsts=4, asked_alone=1.0)
+    rng, voice = Random(21), Voice(own=0.0)
+    for _ in range(60):
+        questions = plants.plant_two_hop(rng, voice, shape).questions
+        joint = [question.answer for question in questions if question.kind == "two hop"]
+        alone = [question.answer for question in questions if question.kind == "single"]
+        assert len(joint) == 4
+        assert len(alone) == 8
+        assert set(joint) <= set(alone)
+
+
+def test_keys_of_a_near_crowd_differ_in_one_character_from_another():
+    rng, voice = Random(22), Voice(refusals=0.0, extras=0.0)
+    for _ in range(20):
+        plant = plants.plant_shaped(rng, voice, 6, key="uuid", near=1.0)
+        for key in plant.claims:
+            assert min(_distance(key, other) for other in plant.claims - {key}) == 1
+
+
+def _distance(one, other):
+    return sum(a != b for a, b in zip(one, other, strict=True))
+
+
 def test_a_portrait_of_like_attributes_asks_for_each_by_another_name():
     rng = Random(17)
     for _ in range(60):
