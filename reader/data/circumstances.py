@@ -102,20 +102,28 @@ def _with_which(rng: Random, voice: Voice) -> Circumstance:
     return Circumstance(text, asked, value)
 
 
+def _measure(rng: Random, voice: Voice) -> str:
+    """A number with a unit, now and then one that nobody has heard of: 12 ember-metres."""
+    value = values.measure(rng)
+    if not voice.lexicon or rng.random() < 0.6:
+        return value
+    amount, _, unit = value.partition(" ")
+    strange = rng.choice(voice.lexicon)
+    return f"{amount} {rng.choice((f'{strange}-{unit}', f'{strange}s'))}"
+
+
 def _how_much(rng: Random, voice: Voice) -> Circumstance:
-    del voice
-    value, word = values.measure(rng), rng.choice(("by", "to", "with", "at", "up to", "under"))
+    value, word = _measure(rng, voice), rng.choice(("by", "to", "with", "at", "up to", "under"))
     tops = ("at most ", "no more than ", "exactly ", "about ", "", "", "", "")
     asked = (f"{word} how many {{u}}", f"{word} what", f"{word} how much", f"how many {{u}}|{word}")
     return Circumstance(f"{word} {rng.choice(tops)}{value}", asked, value)
 
 
 def _at_which_reading(rng: Random, voice: Voice) -> Circumstance:
-    del voice
     gauge, sign = rng.choice(_GAUGES), rng.choice(_SIGNS)
     owner = rng.choice((f"{rng.choice(words.COMMON)} {rng.choice(words.THINGS)}", ""))
     name = f"the {owner} {gauge}".replace("  ", " ")
-    value = rng.choice((values.measure, values.percent, values.integer))(rng)
+    value = rng.choice((lambda _: _measure(rng, voice), values.percent, values.integer))(rng)
     word = rng.choice(("when", "once", "as soon as", "if", "only if", "whenever"))
     asked = (
         f"at which reading of {name}", f"at what value on {name}", f"at what {gauge} reading",

@@ -21,6 +21,7 @@ _SENTENCE = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"”']))\s+(?=[A-Z\"“])")
 _CUT = re.compile(
     r"[,;:()—]|--|\s-\s| (?=(?:and|but|while|although|because|since|which|who|whose|when|where)\b)"
 )
+_NAME_PART = re.compile(r"[A-Z][\w'\u2019.]*|\d+(?:st|nd|rd|th)")
 _PREPOSITION = re.compile(
     r"\b(in|at|on|to|from|by|with|of|for|into|under|near|after|before|during|between|until|about"
     r"|through|over|against|within|without)(?: the| a| an| his| her| their| its)?$"
@@ -47,7 +48,7 @@ def ask_about(sentence: str, rng: Random, voice: Voice) -> tuple[str, str] | Non
     if found:
         return say_question(reword(found[0], rng, rng.choice(_REWORDED)), rng, voice), found[1]
     for sort in dict.fromkeys(rng.choices(SORTS, SHARES, k=5)):
-        matches = list(sort.pattern.finditer(sentence))
+        matches = [one for one in sort.pattern.finditer(sentence) if not _is_torn(one, sentence)]
         if not matches:
             continue
         match = rng.choice(matches)
@@ -60,6 +61,14 @@ def ask_about(sentence: str, rng: Random, voice: Voice) -> tuple[str, str] | Non
             text = reword(text, rng, rng.choice(_REWORDED))
             return say_question(text, rng, voice), _bare(answer, rng)
     return None
+
+
+def _is_torn(match: re.Match[str], sentence: str) -> bool:
+    """Whether a name began before the match: Gulf of Leyte Gulf, Amendment of 14th Amendment."""
+    before = sentence[: match.start()].rpartition(" ")[0].rpartition(" ")[2]
+    if not (match.group()[:1].isupper() and _NAME_PART.fullmatch(before)):
+        return False
+    return before.lower() not in _GLUE and not _PREPOSITION.fullmatch(before.lower())
 
 
 def plant_sentences(

@@ -228,6 +228,21 @@ def test_a_question_of_a_sentence_asks_for_a_span_that_it_does_not_name():
     assert any(text.startswith("By whom was the mill at Aldbrook built") for text, _ in pairs)
 
 
+def test_no_question_asks_for_the_end_of_a_name():
+    rng, told = Random(23), "In Leyte Gulf the 14th Amendment was read aloud to General Anna Bolt."
+    found = {pair[1] for _ in range(300) if (pair := ask_about(told, rng, Voice()))}
+    assert {"Leyte Gulf", "General Anna Bolt"} <= found
+    assert not found & {"Gulf", "Amendment", "Anna Bolt", "Bolt"}
+
+
+def test_strange_units_stay_in_the_answer():
+    rng, voice = Random(24), Voice(lexicon=("ember", "harbour"))
+    drawn = [CIRCUMSTANCES["measure"](rng, voice) for _ in range(200)]
+    strange = [one for one in drawn if "ember" in one.answer]
+    assert strange
+    assert all(one.answer in one.text and one.answer[0].isdigit() for one in strange)
+
+
 def test_a_sentence_that_is_left_out_is_asked_about_in_vain():
     plant = plant_sentences(PARAGRAPH, Random(10), Voice(refusals=1.0), left_out=1.0)
     assert text_of(plant) == ""
