@@ -3,11 +3,13 @@
     python -m bench.duo_gates --tokens 8192 32768
 
 The weights are random, which changes neither time nor memory. One optimiser step is one passkey
-document: full attention without gradients, then gated attention with them.
+document: full attention without gradients, then gated attention with them. The file is written
+after each length.
 """
 
 import argparse
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from precompute.heads.duo.config import DuoConfig
 from precompute.heads.duo.train import GateTraining
 
 GIB = 1 << 30
-WARM_UP = 2  # steps whose time does not count
+WARM_UP = 1  # steps whose time does not count
 SHAPES: dict[str, dict[str, Any]] = {
     "llama-3-8b": {
         "hidden_size": 4096,
@@ -39,27 +41,28 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
-def main() -> None:
+def main(given: Sequence[str] | None = None) -> None:
     """Check, measure, print and write the result."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--shape", choices=SHAPES, default="llama-3-8b")
     parser.add_argument("--tokenizer", default="reader/weights")
     parser.add_argument("--tokens", type=int, nargs="+", default=[8192])
-    parser.add_argument("--steps", type=int, default=6, help="timed, of each length")
+    parser.add_argument("--steps", type=int, default=3, help="timed, of each length")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result")
-    options = parser.parse_args()
+    options = parser.parse_args(given)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = random_model(options.shape, options.tokenizer, device, max(options.tokens))
+    lengths: list[dict[str, Any]] = []
     result = {
         "benchmark": "duo_gates",
         **circumstances(device),
         "shape": options.shape,
         "dtype": str(model.dtype),
-        "lengths": [measure(model, tokens, options.steps) for tokens in options.tokens],
+        "lengths": lengths,
     }
-    for row in result["lengths"]:
-        print(row)
-    print(write("duo_gates", result, options.out))
+    for tokens in options.tokens:
+        lengths.append(measure(model, tokens, options.steps))
+        print(lengths[-1], write("duo_gates", result, options.out), flush=True)
 
 
 def random_model(shape: str, tokenizer: str, device: str, longest: int) -> LoadedModel:
@@ -91,6 +94,7 @@ def measure(model: LoadedModel, tokens: int, steps: int) -> dict[str, Any]:
         if model.device.type == "cuda":
             torch.cuda.synchronize()
         seconds.append(time.perf_counter() - start)
+        print(f"  {tokens} tokens, a step: {seconds[-1]:.2f} s", flush=True)
     check(training.gates)
     return {
         "document_tokens": tokens,
