@@ -32,9 +32,7 @@ from bench.kernels.common import (
 )
 from bench.kernels.decode_step import Step, bytes_needed, draw_step, recall, with_sparsity
 from bench.record import circumstances, write
-from engine.kernels.decode_attention.kernel import fuses
 from engine.kernels.decode_attention.reference import Attended
-from engine.kernels.decoding import Tuning
 
 DEVICE = "cuda"
 NUM_LAYERS = {4_096: 12, 32_768: 12, 131_072: 6, 524_288: 3}
@@ -59,9 +57,6 @@ def main() -> None:
     parser.add_argument("--contexts", type=int, nargs="+", default=CONTEXTS)
     parser.add_argument("--batches", type=int, nargs="+", default=BATCHES)
     parser.add_argument("--sparsities", type=int, nargs="+", default=SPARSITIES)
-    parser.add_argument(
-        "--fused", type=int, default=0, metavar="PROGRAMS", help="a step is one launch of so many"
-    )
     parser.add_argument("--out", type=Path, default=None, help="folder of the result")
     arguments = parser.parse_args()
     bandwidth = copy_bandwidth()
@@ -77,14 +72,7 @@ def main() -> None:
             print(f"== {name}: " + _told(full[name]), flush=True)
             for streaming, levels in itertools.product(STREAMING, LEVELS):
                 found = measure(
-                    shape,
-                    layers,
-                    batch,
-                    levels,
-                    streaming,
-                    arguments.sparsities,
-                    bandwidth,
-                    arguments.fused,
+                    shape, layers, batch, levels, streaming, arguments.sparsities, bandwidth
                 )
                 for row in found:
                     row["speedup"] = best(full[name]) / row["step"]["p50"]
@@ -110,12 +98,12 @@ def main() -> None:
 # -- correctness ---------------------------------------------------------------------------------
 
 
-def check(step: Step, tuning: Tuning | None = None) -> tuple[Attended, dict[str, float]]:
+def check(step: Step) -> tuple[Attended, dict[str, float]]:
     """Compare a step with its definition; returns that, and the errors.
 
     Raises: WrongResult if one is too large, or if two runs of a step differ.
     """
-    work, expected = step.workspace(tuning), step.define()
+    work, expected = step.workspace(), step.define()
     out = step.attend(work).clone()
     read = work.tally.clone()
     errors = errors_of(out, work.lse, read, expected)
@@ -152,17 +140,15 @@ def measure(
     streaming: int,
     sparsities: Sequence[int],
     bandwidth: float,
-    fused: int = 0,
 ) -> list[dict[str, Any]]:
-    """One kind of step at every sparsity, in one launch of `fused` programs where it can be."""
+    """One kind of step at every sparsity."""
     draw = partial(draw_step, shape, batch=batch, streaming=streaming)
     everything = [draw(layer, seed, levels=levels) for seed, layer in enumerate(layers)]
     rows = []
     for percent in sparsities:
         steps = [with_sparsity(step, percent) for step in everything]
-        tuning = steps[0].tuning(fused)
-        expected, errors = check(steps[0], tuning)
-        works = [step.workspace(tuning) for step in steps]
+        expected, errors = check(steps[0])
+        works = [step.workspace() for step in steps]
         pairs = list(zip(steps, works, strict=True))
         whole = time_graph([partial(step.attend, work) for step, work in pairs])
         lookup = time_graph([partial(step.look_up, work) for step, work in pairs])
@@ -172,7 +158,6 @@ def measure(
             "levels": levels,
             "streaming_heads": streaming,
             "sparsity": percent,
-            "fused": tuning.fused and fuses(works[0]),
             "step": whole,
             "lookup": lookup,
             "floor_us": floor_us,

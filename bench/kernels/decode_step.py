@@ -8,7 +8,6 @@ from torch import Tensor
 from bench.kernels.common import Layer, Shape, draw_queries
 from engine.kernels.attend_keys.reference import scores_reference
 from engine.kernels.decode_attention import decode_attention
-from engine.kernels.decode_attention.kernel import Phase, fuses, step_triton
 from engine.kernels.decode_attention.reference import Attended, decode_attention_reference
 from engine.kernels.decoding import (
     QuestionKeys,
@@ -21,7 +20,6 @@ from engine.kernels.decoding import (
     Workspace,
     allocate,
     fitting,
-    fitting_fused,
     sizes_of,
 )
 from engine.kernels.descend import descend
@@ -34,10 +32,6 @@ QUESTION_CAPACITY, QUESTION_TOKENS = 512, 96
 STREAMING_KEYS = 64 + 256 + 1  # sinks, window, compensation token
 MARGIN = 1e-4  # nats below the last vote that is kept: rounding does not decide over it
 UPPER_KEPT = 2.5  # share of level-1 clusters kept over the share of tokens to load
-
-
-class NoRoom(RuntimeError):
-    """A step does not go in one launch."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +58,9 @@ class Step:
         """Buffers that steps of the same sizes can share."""
         return allocate(self.sizes, self.query.dtype, self.query.device, tuning)
 
-    def tuning(self, fused: int = 0) -> Tuning:
-        """For launches of their own, or for one of so many programs."""
-        size = self.query.element_size()
-        return fitting_fused(self.sizes, size, fused) if fused else fitting(self.sizes, size)
+    def tuning(self) -> Tuning:
+        """The default."""
+        return fitting(self.sizes, self.query.element_size())
 
     def attend(self, work: Workspace) -> Tensor:
         """All of it."""
@@ -77,26 +70,10 @@ class Step:
 
     def look_up(self, work: Workspace) -> None:
         """All but attention to clustered tokens, and the merge."""
-        if work.tuning.fused and fuses(work):
-            self.fuse(work, Phase.SELECT)
-            return
         survey(self.query, self.layer, self.question, work, self.scoring)
         if self.layer.upper is not None:
             descend(self.query, self.layer, self.thresholds, work, self.scoring)
         select_runs(self.layer, self.thresholds, work, self.scoring)
-
-    def fuse(self, work: Workspace, last: Phase) -> None:
-        """Up to a phase, in one launch. Raises: NoRoom if the GPU cannot hold its programs."""
-        if not step_triton(
-            self.query,
-            self.layer,
-            self.question,
-            self.thresholds,
-            work,
-            self.scoring,
-            last=last,
-        ):
-            raise NoRoom("The GPU does not hold the programs of one launch together.")
 
     def define(self) -> Attended:
         """What it is to find."""

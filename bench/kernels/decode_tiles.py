@@ -3,19 +3,17 @@
     python -m bench.kernels.decode_tiles --out DIR
     TRITON_INTERPRET=1 python -m bench.kernels.decode_tiles --dry --variants 2 --out DIR
 
-Stages are scanned in order of what they promise, each with the best of those before it: `fused`
-(one launch or several, for each kind of step, and of hierarchical lookup also the lookup alone),
-`attend`, `survey`, `descend` (hierarchical lookup), `select`, `half` (half of the heads stream) and
-`near` (parts of near keys); every context, hierarchical lookup and half streaming begin with the
-defaults for their sizes, and what `fused` picks for them is told, not taken on. For each variant
-the whole step is compared with its definition, at 90 % sparsity, and repeated; time is that of the
-whole step in a CUDA graph over several layers, but for `descend`: the whole lookup. At the end of
-a case, the stages of what was picked are timed alone, and the step at 95 % sparsity. Compiled
-kernels stay in Triton's cache: a second run gets further in its time.
+Stages are scanned in order of what they promise, each with the best of those before it: `survey`,
+`half` (half of the heads stream), `descend` (hierarchical lookup), `attend` and `select`; every
+context, hierarchical lookup and half streaming begin with the defaults for their sizes, and a
+context has its share of the time. For each variant the whole step is compared with its definition,
+at 90 % sparsity, and repeated; time is that of the whole step in a CUDA graph over several layers,
+but for `descend`: the whole lookup. Before a case and after it, the stages of what is there and of
+what was picked are timed alone. Compiled kernels stay in Triton's cache: a second run gets further
+in its time.
 """
 
 import argparse
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,7 +27,6 @@ from bench.kernels.decode_step import Step, draw_step, with_sparsity
 from bench.kernels.prefill_tiles import draw_layers
 from bench.kernels.scan import Scan, demand, parse
 from engine.kernels.attend_runs.kernel import attend_runs_triton
-from engine.kernels.decode_attention.kernel import Phase
 from engine.kernels.decode_attention.reference import Attended
 from engine.kernels.decoding import Tuning, Workspace
 from engine.kernels.descend.kernel import descend_triton
@@ -37,41 +34,55 @@ from engine.kernels.merge_splits.kernel import merge_splits_triton
 from engine.kernels.select_runs.kernel import select_runs_triton
 from engine.kernels.survey.kernel import survey_triton
 
-STAGES = ("fused", "attend", "survey", "descend", "select", "half", "near")
-# What is picked for one kind of step is taken for the others too.
-SHARED = {
-    "attend": ("piece", "block", "stages", "warps", "programs"),
-    "select": ("chunk_scores", "select_warps"),
-}
-CONTEXTS = {524_288: 3, 131_072: 6, 4_096: 12}  # and layers taken in turn
+STAGES = ("survey", "half", "descend", "attend", "select")
+CONTEXTS = {524_288: 3, 131_072: 6}  # and layers taken in turn
 DRY = {200: 1}
-SPARSITY, SPARSER = 90, 95
+SPARSITY = 90
+FIRST = 0.7  # share of the time that is the first context's, if there is another
 FEW = 5  # programs, for the interpreter
 
-ATTEND = (  # piece, block, stages, warps, programs
-    (16, 64, 3, 4, 396), (16, 32, 3, 2, 792), (16, 64, 3, 4, 264), (16, 32, 4, 2, 528),
-    (16, 128, 3, 8, 132), (8, 64, 4, 4, 264), (16, 64, 2, 4, 528), (16, 32, 2, 2, 1056),
-    (16, 64, 4, 8, 264), (16, 32, 4, 4, 528), (8, 64, 3, 4, 396), (16, 64, 3, 2, 396),
-    (16, 16, 4, 1, 1056), (8, 32, 3, 2, 792), (16, 128, 2, 4, 264), (16, 64, 5, 4, 132),
-)  # fmt: skip
 SURVEY = (  # score_programs, score_block, score_stages, score_warps, part_clusters
-    (264, 64, 4, 4, 64), (264, 64, 3, 4, 64), (396, 64, 3, 4, 64), (396, 32, 5, 4, 64),
-    (396, 32, 5, 4, 128), (396, 32, 5, 4, 400), (132, 64, 6, 4, 64), (396, 32, 7, 4, 208),
+    (8192, 128, 1, 4, 128), (8192, 64, 1, 4, 64), (8192, 256, 1, 8, 256), (792, 64, 2, 4, 64),
+    (8192, 128, 1, 8, 128), (528, 64, 3, 4, 64), (792, 32, 3, 4, 64), (396, 64, 3, 4, 64),
+    (396, 32, 4, 4, 208), (528, 32, 4, 2, 64), (264, 64, 4, 4, 64),
 )  # fmt: skip
-DESCEND = (  # upper, descend_block, descend_stages, descend_registers
-    (32, 64, 2, 96), (32, 64, 2, 128), (32, 64, 3, 96), (16, 64, 2, 128), (32, 32, 3, 96),
-    (16, 32, 3, 128), (32, 64, 1, 96), (64, 64, 2, 168), (32, 64, 2, 80),
+HALF = (  # near_keys, programs, score_programs, score_block, score_stages, part_clusters
+    (128, 396, 396, 32, 5, 208), (256, 396, 396, 32, 5, 208), (64, 264, 396, 32, 5, 208),
+    (64, 396, 8192, 128, 1, 128), (64, 264, 8192, 128, 1, 128), (128, 396, 8192, 128, 1, 128),
+    (64, 396, 264, 64, 3, 64), (64, 396, 8192, 64, 1, 64),
 )  # fmt: skip
-SELECT = ((1024, 4), (2048, 4), (2048, 8), (4096, 4), (4096, 8))  # chunk_scores, select_warps
-HALF = tuple(  # near_keys, programs, score_programs
-    itertools.product((256, 128, 512), (396, 264), (264, 132, 396))
-)
-NEAR = (128, 256)
-FUSED: tuple[tuple[int, dict[str, Any]], ...] = (  # programs, what else is changed
-    (396, {}), (264, {}), (132, {"near_keys": 128}), (396, {"cooperative": False}),
-    (64, {"near_keys": 128}),
+DESCEND = (  # score_block, score_stages, part_clusters, upper, block, stages, registers, warps
+    (128, 1, 128, 32, 64, 2, 96, 4), (64, 1, 64, 32, 64, 2, 96, 4), (64, 1, 64, 16, 128, 1, 128, 4),
+    (64, 1, 64, 16, 64, 2, 96, 4), (64, 1, 64, 32, 128, 1, 128, 4), (64, 1, 64, 32, 32, 3, 96, 4),
+    (64, 1, 64, 16, 64, 2, 128, 2), (64, 1, 64, 32, 64, 3, 96, 4),
 )  # fmt: skip
-LOOKED_UP = 2  # of them are tried for a lookup alone: each is compiled anew, which takes seconds
+ATTEND = (  # piece, block, stages, warps, programs
+    (16, 64, 3, 4, 264), (16, 128, 3, 8, 132), (16, 64, 4, 4, 264), (16, 32, 4, 4, 528),
+    (8, 64, 3, 4, 396), (16, 32, 3, 2, 792), (16, 128, 2, 4, 264), (16, 64, 2, 4, 528),
+)  # fmt: skip
+SELECT = ((1024, 4), (2048, 8), (4096, 8), (1024, 2))  # chunk_scores, select_warps
+FIELDS = {
+    "survey": ("score_programs", "score_block", "score_stages", "score_warps", "part_clusters"),
+    "half": (
+        "near_keys", "programs", "score_programs", "score_block", "score_stages", "part_clusters",
+    ),
+    "descend": (
+        "score_block", "score_stages", "part_clusters",
+        "upper", "descend_block", "descend_stages", "descend_registers", "descend_warps",
+    ),
+    "attend": ("piece", "block", "stages", "warps", "programs"),
+    "select": ("chunk_scores", "select_warps"),
+}  # fmt: skip
+VALUES: dict[str, tuple[tuple[int, ...], ...]] = {
+    "survey": SURVEY,
+    "half": HALF,
+    "descend": DESCEND,
+    "attend": ATTEND,
+    "select": SELECT,
+}
+# What is picked for one kind of step is taken for the others too.
+SHARED = {stage: FIELDS[stage] for stage in ("attend", "select")}
+FEW = 5  # programs, for the interpreter
 
 
 @dataclass(frozen=True)
@@ -80,11 +91,6 @@ class Launched:
 
     step: Step
     work: Workspace
-
-    @property
-    def fused(self) -> bool:
-        """Whether it is one launch."""
-        return self.work.tuning.fused
 
     def survey(self) -> None:
         """Near keys and centroids."""
@@ -99,9 +105,6 @@ class Launched:
     def look_up(self) -> None:
         """All before attention to the list."""
         step = self.step
-        if self.fused:
-            step.fuse(self.work, Phase.SELECT)
-            return
         self.survey()
         if step.layer.upper is not None:
             descend_triton(step.query, step.layer, step.thresholds, self.work, step.scoring)
@@ -113,9 +116,6 @@ class Launched:
 
     def whole(self) -> None:
         """The step."""
-        if self.fused:
-            self.step.fuse(self.work, Phase.MERGE)
-            return
         self.look_up()
         self.attend()
         self.merge()
@@ -153,14 +153,16 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--batches", type=int, nargs="+", default=[1], help="questions a step")
     options = parse(parser, STAGES, given)
     scan = Scan("kernels_decode_tiles", options)
-    for context, num_layers in (DRY if options.dry else CONTEXTS).items():
-        if options.contexts and context not in options.contexts:
-            continue
+    cases = DRY if options.dry else CONTEXTS
+    cases = {context: cases[context] for context in options.contexts or cases}
+    for turn, (context, num_layers) in enumerate(cases.items()):
+        scan.allow(FIRST if turn == 0 and len(cases) > 1 else 1.0)
         drawn = list(draw_layers(context, num_layers, dry=options.dry))
         for batch in options.batches:
             if scan.over:
                 break
             scan_case(scan, f"{context // 1024}K x {batch}", drawn, batch)
+        del drawn
     scan.close()
 
 
@@ -173,38 +175,14 @@ def scan_case(scan: Scan, name: str, drawn: Sequence[tuple[Shape, Layer]], batch
         "half": draw_kind(drawn, batch, levels=1, streaming=shape.kv_heads // 2),
     }
     best = {of: kind.steps[0].tuning() for of, kind in kinds.items()}
+    tell(scan, f"{name} now", best, kinds)
     for stage in STAGES:
-        if stage == "fused":
-            if not scan.dry:  # programs that wait for each other cannot be taken one by one
-                scan_fused(scan, name, kinds)
-            continue
         of = stage if stage in kinds else "flat"
         best[of] = _pick(scan, name, stage, best[of], kinds[of])
         if stage in SHARED:
             same = {field: getattr(best[of], field) for field in SHARED[stage]}
             best = {other: replace(one, **same) for other, one in best.items()}
     tell(scan, name, best, kinds)
-
-
-def scan_fused(scan: Scan, name: str, kinds: dict[str, Kind]) -> None:
-    """One launch or several, of every kind of step, and of the lookup over two levels."""
-    parts = [(of, "whole") for of in kinds] + [("flat", "lookup"), ("descend", "lookup")]
-    for of, part in parts:
-        kind = kinds[of]
-        options = fused_options(kind.steps[0])
-        scan.pick(
-            f"{name} {of} {part}",
-            "fused",
-            "decoding.tuning.fitting",
-            [kind.steps[0].tuning(), *(options if part == "whole" else options[:LOOKED_UP])],
-            partial(check, kind.steps[0], kind.expected),
-            partial(launches, part, kind.steps),
-        )
-
-
-def fused_options(step: Step) -> list[Tuning]:
-    """Tunings of a step in one launch."""
-    return [replace(step.tuning(programs), **more) for programs, more in FUSED]
 
 
 def draw_kind(
@@ -221,17 +199,14 @@ def draw_kind(
 
 
 def tell(scan: Scan, name: str, best: dict[str, Tuning], kinds: dict[str, Kind]) -> None:
-    """Times of what was picked: every stage, both kinds of lookup, half of the heads streaming."""
-    for of, tuning in best.items():
-        print(f"== {name}, {of}: {tuning}", flush=True)
-    flat, deep = kinds["flat"].steps, kinds["descend"].steps
-    for part in PARTS:
-        scan.tell(f"{name} {part}", launches(part, flat, best["flat"]))
-    for part in ("survey", "lookup", "whole"):
-        scan.tell(f"{name} two levels {part}", launches(part, deep, best["descend"]))
-    scan.tell(f"{name} half streaming", launches("whole", kinds["half"].steps, best["half"]))
-    sparser = [with_sparsity(step, SPARSER) for step in flat]
-    scan.tell(f"{name} whole at {SPARSER} %", launches("whole", sparser, best["flat"]))
+    """Times of parts of a step, of both kinds of lookup and with half of the heads streaming."""
+    for of, parts in (
+        ("flat", tuple(PARTS)),
+        ("descend", ("survey", "lookup", "whole")),
+        ("half", ("survey", "lookup", "attend", "merge", "whole")),
+    ):
+        for part in parts:
+            scan.tell(f"{name} {of} {part}", launches(part, kinds[of].steps, best[of]))
 
 
 def _pick(scan: Scan, name: str, stage: str, base: Tuning, kind: Kind) -> Tuning:
@@ -250,21 +225,7 @@ def _pick(scan: Scan, name: str, stage: str, base: Tuning, kind: Kind) -> Tuning
 
 def options_of(stage: str) -> list[dict[str, Any]]:
     """What a stage may change."""
-    names, values = {
-        "attend": (("piece", "block", "stages", "warps", "programs"), ATTEND),
-        "survey": (
-            ("score_programs", "score_block", "score_stages", "score_warps", "part_clusters"),
-            SURVEY,
-        ),
-        "descend": (
-            ("upper", "descend_block", "descend_stages", "descend_registers"),
-            DESCEND,
-        ),
-        "select": (("chunk_scores", "select_warps"), SELECT),
-        "half": (("near_keys", "programs", "score_programs"), HALF),
-        "near": (("near_keys",), tuple((keys,) for keys in NEAR)),
-    }[stage]
-    return [dict(zip(names, one, strict=True)) for one in values]
+    return [dict(zip(FIELDS[stage], one, strict=True)) for one in VALUES[stage]]
 
 
 def launches(part: str, steps: Sequence[Step], tuning: Tuning) -> list[Callable[[], None]]:

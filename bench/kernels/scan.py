@@ -32,7 +32,8 @@ class Scan:
 
     def __init__(self, name: str, options: argparse.Namespace) -> None:
         self._name, self._options = name, options
-        self._ends: float = time.monotonic() + options.seconds
+        self._started = time.monotonic()
+        self.allow(1.0)
         self._clock = time_calls if options.dry else time_replays
         self._rows: list[dict[str, Any]] = []
         self._defaults: list[str] = []
@@ -41,6 +42,10 @@ class Scan:
         self._about = {"benchmark": name, **circumstances("cpu" if options.dry else "cuda")}
         self._about["triton"] = triton.__version__
         self._save()
+
+    def allow(self, share: float) -> None:
+        """Trials may begin until that share of the time is spent."""
+        self._ends: float = self._started + share * self._options.seconds
 
     @property
     def dry(self) -> bool:

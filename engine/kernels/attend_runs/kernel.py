@@ -1,24 +1,32 @@
 """`attend_runs` in Triton: every program attends to an equal share of the listed pieces."""
 
-from typing import Any
-
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from engine.kernels.decoding import ResidentLayer, Scoring, Workspace
 from engine.kernels.decoding.sizes import power_of_two
-from engine.kernels.tiles.kernel import capped, divided, fixed, load_rows, log_mass
+from engine.kernels.tiles.kernel import capped, divided, load_rows, log_mass
 
 
 @triton.jit
-def share_of(totals, retrieval, programs, HEADS_PAD: tl.constexpr, STEP: tl.constexpr):
-    """Pieces of heads [HEADS_PAD], where each head ends in all of them, pieces a program takes."""
+def load_totals(totals, retrieval, HEADS_PAD: tl.constexpr):
+    """Pieces of heads [HEADS_PAD]."""
     heads = tl.arange(0, HEADS_PAD)
-    count = tl.load(totals + heads, mask=heads < retrieval, other=0)
-    ends = tl.cumsum(count, 0)
+    return tl.load(totals + heads, mask=heads < retrieval, other=0)
+
+
+@triton.jit
+def share_of(count, programs, STEP: tl.constexpr):
+    """Where each head ends in all pieces [HEADS_PAD], and how many of them a program takes."""
     share = tl.cdiv(tl.cdiv(tl.sum(count, 0), programs), STEP) * STEP
-    return count, ends, share
+    return tl.cumsum(count, 0), share
+
+
+@triton.jit
+def _load_once(rows, seen):
+    """Rows [BLOCK, D] that nobody reads again; what is read again stays in the L2 cache."""
+    return tl.load(rows, mask=seen[:, None], other=0.0, eviction_policy="evict_first")
 
 
 @triton.jit
@@ -33,8 +41,7 @@ def _absorb(scores, values, top, mass, out):
 
 
 @triton.jit
-def attend_share(
-    item,
+def attend_runs_kernel(
     query,
     keys,
     values,
@@ -44,7 +51,6 @@ def attend_share(
     askers,
     capacity,
     totals,
-    programs,
     noted,
     num_keys,
     out,
@@ -64,11 +70,13 @@ def attend_share(
     STAGES: tl.constexpr,
     NOTED: tl.constexpr,
 ):
-    """Item is a share: p writes its part of head h to place p + h."""
+    """One program is a share: p writes its part of head h to place p + h."""
+    program = tl.program_id(0)
     heads, row, cols = tl.arange(0, HEADS_PAD), tl.arange(0, ROWS), tl.arange(0, D)
     STEP: tl.constexpr = BLOCK // PIECE
-    count, ends, share = share_of(totals, retrieval, programs, HEADS_PAD, STEP)
-    low = item * share
+    count = load_totals(totals, retrieval, HEADS_PAD)
+    ends, share = share_of(count, tl.num_programs(0), STEP)
+    low = program * share
     high = tl.minimum(low + share, tl.sum(count, 0))
     first = tl.sum((ends <= low).to(tl.int32), 0)
     last = tl.sum((ends - count < high).to(tl.int32), 0)
@@ -91,8 +99,8 @@ def attend_share(
                 token = (run >> 5) + lane % PIECE
                 seen = lane % PIECE < (run & 31)
                 at = token[:, None] * D + cols[None, :]
-                k = tl.load(keys + base + at, mask=seen[:, None], other=0.0)
-                v = tl.load(values + base + at, mask=seen[:, None], other=0.0)
+                k = _load_once(keys + base + at, seen)
+                v = _load_once(values + base + at, seen)
                 scores = capped(tl.dot(q, tl.trans(k), input_precision="ieee") * scale, SOFTCAP)
                 visible = seen[None, :]
                 if NOTED:
@@ -110,28 +118,22 @@ def attend_share(
                 # A step ahead, so that keys never wait for their addresses.
                 run = tl.load(listed + piece + STEP, mask=piece + STEP < stop, other=0)
             mass = tl.sum(mass, 1)
-            place = item + head
+            slot = program + head
             real = row < OUT_ROWS
-            tl.store(lse + place * OUT_ROWS + row, log_mass(top, mass), mask=real)
+            tl.store(lse + slot * OUT_ROWS + row, log_mass(top, mass), mask=real)
             tl.store(
-                out + (place * OUT_ROWS + row)[:, None] * D + cols[None, :],
+                out + (slot * OUT_ROWS + row)[:, None] * D + cols[None, :],
                 divided(total, mass),
                 mask=real[:, None],
             )
 
 
-@triton.jit
-def attend_runs_kernel(given):
-    """One program an item."""
-    attend_share(tl.program_id(0), *given)
-
-
-def attend_given(
-    query: Tensor, layer: ResidentLayer, work: Workspace, scoring: Scoring, shares: int
-) -> tuple[Any, ...]:
-    """What `attend_share` takes beside the item; at most `tuning.programs` shares."""
+def attend_runs_triton(
+    query: Tensor, layer: ResidentLayer, work: Workspace, scoring: Scoring
+) -> None:
+    """See `attend_runs`."""
     s, t = work.sizes, work.tuning
-    return (
+    attend_runs_kernel[(t.programs,)](
         query,
         layer.keys[:, s.num_anchors :],
         layer.values[:, s.num_anchors :],
@@ -141,35 +143,23 @@ def attend_given(
         work.askers,
         work.runs.shape[1],
         work.totals,
-        shares,
         work.token_scores,
         work.token_scores.shape[2],
         work.part_out,
         work.part_lse,
         scoring.scale,
-        *fixed(
-            NUM_HEADS=s.num_heads,
-            GROUP=s.group,
-            GROUP_PAD=s.group_pad,
-            BATCH=s.batch,
-            OUT_ROWS=s.rows,
-            ROWS=max(16, s.rows),
-            D=s.head_dim,
-            SOFTCAP=scoring.softcap,
-            HEADS_PAD=power_of_two(s.kv_heads),
-            PIECE=t.piece,
-            BLOCK=t.block,
-            STAGES=t.stages,
-            NOTED=work.token_scores.shape[2] > 0,
-        ),
-    )
-
-
-def attend_runs_triton(
-    query: Tensor, layer: ResidentLayer, work: Workspace, scoring: Scoring
-) -> None:
-    """See `attend_runs`."""
-    t = work.tuning
-    attend_runs_kernel[(t.programs,)](
-        attend_given(query, layer, work, scoring, t.programs), num_warps=t.warps
+        NUM_HEADS=s.num_heads,
+        GROUP=s.group,
+        GROUP_PAD=s.group_pad,
+        BATCH=s.batch,
+        OUT_ROWS=s.rows,
+        ROWS=max(16, s.rows),
+        D=s.head_dim,
+        SOFTCAP=scoring.softcap,
+        HEADS_PAD=power_of_two(s.kv_heads),
+        PIECE=t.piece,
+        BLOCK=t.block,
+        STAGES=t.stages,
+        NOTED=work.token_scores.shape[2] > 0,
+        num_warps=t.warps,
     )

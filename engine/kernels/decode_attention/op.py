@@ -36,10 +36,9 @@ def decode_attention(
 
     Retrieval heads look centroids up and attend exactly to the clusters that they keep, and to the
     anchors; streaming heads attend to what they keep of the document. Where `supports` holds it is
-    four launches, five with two levels, or one if `tuning.fused`, that never wait for the host:
-    shapes and addresses are fixed, counts stay on the device, so a CUDA graph can hold it.
-    Everywhere else it is the reference, which does wait. Results do not depend on timing: the same
-    inputs give the same bits.
+    four launches, five with two levels, that never wait for the host: shapes and addresses are
+    fixed, counts stay on the device, so a CUDA graph can hold it. Everywhere else it is the
+    reference, which does wait. Results do not depend on timing: the same inputs give the same bits.
 
     Args:
         query: (batch, num_heads, head_dim), contiguous, after RoPE; head h belongs to KV head
@@ -63,11 +62,6 @@ def decode_attention(
         work.lse.copy_(found.lse)
         work.tally.add_(found.read)
         return work.out
-    if work.tuning.fused:
-        from engine.kernels.decode_attention.kernel import fuses, step_triton
-
-        if fuses(work) and step_triton(query, layer, question, thresholds, work, scoring):
-            return work.out
     survey(query, layer, question, work, scoring)
     if work.sizes.retrieval and work.sizes.num_clusters:
         if layer.upper is not None:

@@ -8,7 +8,7 @@ from engine.kernels.decoding.inputs import (
     UpperLevel,
 )
 from engine.kernels.decoding.sizes import Sizes, sizes_of
-from engine.kernels.decoding.tuning import Tuning, fitting, fitting_fused
+from engine.kernels.decoding.tuning import Tuning, fitting
 from engine.kernels.decoding.workspace import Workspace, allocate
 
 __all__ = [
@@ -22,6 +22,5 @@ __all__ = [
     "Workspace",
     "allocate",
     "fitting",
-    "fitting_fused",
     "sizes_of",
 ]

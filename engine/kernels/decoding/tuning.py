@@ -1,13 +1,14 @@
 """Sizes of tiles and shares of work."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from engine.kernels.decoding.sizes import Sizes, ceil_div
 
 UNITS = 132  # multiprocessors of an H200
 MOST_CHUNKS = 64  # of a head's clusters: each adds up what all before it publish
 MOST_CHUNK_SCORES = 4096
-MOST_UPPER = 64  # level-1 clusters a program descends from
+MOST_NEAR = 2 * UNITS  # programs with near keys, and keys of one
+MOST_NEAR_KEYS = 512
 FEW_ROWS = 16  # of a tile: what was measured; more are the questions of a batch
 
 
@@ -18,20 +19,17 @@ class Tuning:
     Attributes:
         near_keys: near keys (anchors, streaming keys, a question's own) a program.
         part_clusters, score_programs: a program scores that many centroids at least, of one-level
-            lookup or of level 1, and there are at most so many programs, as all of them fit a GPU
-            at once: in a second wave most of them would wait for few.
-        score_block, score_stages, score_warps: tiles of the survey, the warps also of the descent.
-        descend_block, descend_stages: tiles of the descent.
+            lookup or of level 1, and there are at most so many programs.
+        score_block, score_stages, score_warps: tiles of the survey; a part of one tile has no loop.
+        descend_block, descend_stages, descend_warps: tiles of the descent.
         upper: level-1 clusters a program descends from; descend_registers: of a thread of it, at
             most, where a tile has 16 rows: so many that all programs fit a GPU at once.
         chunk_scores: scores a program of the selection takes; select_warps: its warps.
         piece: longest piece of a run, a power of two of at most 16.
         block, stages, warps, programs: of the attention over runs.
-        fused: take a step in one launch of at most `programs` programs of `warps` warps, where all
-            of them fit the GPU at once; cooperative: have the driver see to it that they do.
     """
 
-    near_keys: int = 512
+    near_keys: int = 64
     part_clusters: int = 208
     score_programs: int = 396
     score_block: int = 32
@@ -39,6 +37,7 @@ class Tuning:
     score_warps: int = 4
     descend_block: int = 64
     descend_stages: int = 2
+    descend_warps: int = 4
     descend_registers: int = 96
     upper: int = 32
     chunk_scores: int = 2048
@@ -48,8 +47,6 @@ class Tuning:
     stages: int = 3
     warps: int = 4
     programs: int = 396
-    fused: bool = False
-    cooperative: bool = True
 
 
 def fitting(sizes: Sizes, element_size: int) -> Tuning:
@@ -64,7 +61,7 @@ def fitting(sizes: Sizes, element_size: int) -> Tuning:
     streams = few and not sizes.num_upper  # the survey reads all centroids, and many
     descending = ceil_div(sizes.num_upper, Tuning.upper) * sizes.retrieval  # programs
     return Tuning(
-        near_keys=256 if sizes.num_streaming_keys else 512,
+        near_keys=_near_keys(sizes),
         part_clusters=64 if sizes.num_upper else 208,
         score_programs=396 if streams else 264,
         score_block=max(16, (32 if streams else 64) // by),
@@ -79,35 +76,16 @@ def fitting(sizes: Sizes, element_size: int) -> Tuning:
     )
 
 
-def fitting_fused(sizes: Sizes, element_size: int, programs: int = 396) -> Tuning:
-    """Tiles for a step in one launch: so many programs take each phase in one turn, if they can.
-
-    Not measured yet.
-    """
-    s, t = sizes, fitting(sizes, element_size)
-    near = ceil_div(max(s.num_anchors, s.num_streaming_keys), t.near_keys)
-    near = s.batch * s.kv_heads * (near + ceil_div(s.capacity, t.near_keys))
-    chunk, upper = 1024, t.upper
-    while chunk < MOST_CHUNK_SCORES and _chunks(s, chunk) > programs:
-        chunk *= 2
-    while upper < MOST_UPPER and ceil_div(s.num_upper, upper) * s.retrieval > programs:
-        upper *= 2
-    return replace(
-        t,
-        fused=True,
-        programs=programs,
-        part_clusters=64,
-        score_programs=max(programs - near, programs // 2),
-        chunk_scores=chunk,
-        descend_block=max(16, t.descend_block // 2),
-        descend_stages=3,
-        upper=upper,
-    )
-
-
-def _chunks(sizes: Sizes, chunk_scores: int) -> int:
-    """Programs of a selection of so many scores each."""
-    return ceil_div(sizes.num_clusters * sizes.rows, chunk_scores) * sizes.retrieval
+def _near_keys(sizes: Sizes) -> int:
+    """Near keys a program: one tile, so that it waits once, unless programs would be too many."""
+    s, keys = sizes, Tuning.near_keys
+    around = max(s.num_anchors, s.num_streaming_keys)
+    while keys < MOST_NEAR_KEYS:
+        parts = ceil_div(around, keys) + ceil_div(s.capacity, keys)
+        if s.batch * s.kv_heads * parts <= MOST_NEAR:
+            break
+        keys *= 2
+    return keys
 
 
 def _chunk_scores(scores: int) -> int:

@@ -13,7 +13,7 @@ PART_STEP = 16  # parts of centroids are multiples of it
 
 @dataclass(frozen=True)
 class Workspace:
-    """Buffers of a decode step, at addresses that stay; tally and gate alone outlive it.
+    """Buffers of a decode step, at addresses that stay; the tally alone outlives it.
 
     Attributes:
         near_out, near_lse: (batch, kv_heads, near parts, group, head_dim) fp32 and the same
@@ -34,7 +34,6 @@ class Workspace:
         tally: (2, retrieval, batch) int64, what the questions have read so far, each as if it were
             alone: clustered tokens, and level-2 centroids of hierarchical lookup. It only counts
             up; `tally.zero_()` starts anew.
-        gate: (1,) int32, whose sign turns whenever all programs of a fused step have met.
     """
 
     sizes: Sizes
@@ -55,7 +54,6 @@ class Workspace:
     out: Tensor
     lse: Tensor
     tally: Tensor
-    gate: Tensor
 
     @property
     def around_parts(self) -> int:
@@ -137,5 +135,4 @@ def allocate(
         out=torch.empty(s.batch, s.num_heads, s.head_dim, dtype=dtype, device=device),
         lse=floats(s.batch, s.num_heads),
         tally=torch.zeros(2, s.retrieval, s.batch, dtype=torch.int64, device=device),
-        gate=torch.zeros(1, dtype=torch.int32, device=device),
     )

@@ -1,7 +1,5 @@
 """`descend` in Triton: level 1 prunes, level 2 is scored below what is left, in one launch."""
 
-from typing import Any
-
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -10,7 +8,7 @@ from engine.kernels.decoding import ResidentLayer, Scoring, Workspace
 from engine.kernels.decoding.sizes import ceil_div, power_of_two
 from engine.kernels.decoding.tuning import FEW_ROWS
 from engine.kernels.select_runs.kernel import askers_of, count_for, limits, load_parts, row_lse
-from engine.kernels.tiles.kernel import capped, fixed, load_rows, log_mass
+from engine.kernels.tiles.kernel import capped, load_rows, log_mass
 
 FILL = 1024  # scores that are pruned at once
 MOST_REGISTERS = 255
@@ -32,8 +30,7 @@ def _members(offsets, cluster, real):
 
 
 @triton.jit
-def descend_block(
-    item,
+def descend_kernel(
     query,
     scale,
     upper_scores,
@@ -44,7 +41,6 @@ def descend_block(
     children,
     upper_tokens,
     num_upper,
-    num_blocks,
     centroids,
     offsets,
     num_clusters,
@@ -69,12 +65,12 @@ def descend_block(
     SOFTCAP: tl.constexpr,
     BY_MAXIMUM: tl.constexpr,
 ):
-    """Item is UPPER consecutive level-1 clusters of a head, whose children are one run.
+    """One program is UPPER consecutive level-1 clusters of a head, whose children are one run.
 
     Tiles are full of kept children, one cluster's behind the other's: a pruned child costs no more
     than the -inf in its place.
     """
-    block, head = item % num_blocks, item // num_blocks
+    block, head = tl.program_id(0), tl.program_id(1)
     SCORE_ROWS: tl.constexpr = BATCH_PAD * GROUP_PAD
     upper, line = block * UPPER + tl.arange(0, UPPER), tl.arange(0, SCORE_ROWS)
     real = upper < num_upper
@@ -167,31 +163,20 @@ def descend_block(
         pruned, size.to(tl.float32)[:, None] * tl.exp(found - upper_base[None, :]), 0.0
     )
     pruned_lse = log_mass(pruned_top, tl.sum(gained, 0))
-    # Two parts an item, kept and pruned mass: the selection adds up all parts of a head.
-    place = item * 2 * SCORE_ROWS
+    # Two parts a program, kept and pruned mass: the selection adds up all parts of a head.
+    place = (head * tl.num_programs(0) + block) * 2 * SCORE_ROWS
     tl.store(parts + place + row, kept_lse, mask=row < SCORE_ROWS)
     tl.store(parts + place + SCORE_ROWS + line, pruned_lse)
     count_for(tally + head * BATCH, end - begin, bits, BATCH, BATCH_PAD)
 
 
-@triton.jit
-def descend_kernel(given):
-    """One program an item."""
-    descend_block(tl.program_id(0), *given)
-
-
-def descend_items(work: Workspace) -> int:
-    """Blocks of level-1 clusters of all heads."""
-    return ceil_div(work.sizes.num_upper, work.tuning.upper) * work.sizes.retrieval
-
-
-def descend_given(
+def descend_triton(
     query: Tensor, layer: ResidentLayer, thresholds: Tensor, work: Workspace, scoring: Scoring
-) -> tuple[Any, ...]:
-    """What `descend_block` takes beside the item."""
+) -> None:
+    """See `descend`."""
     s, t, upper = work.sizes, work.tuning, layer.upper
     assert upper is not None
-    return (
+    descend_kernel[(ceil_div(s.num_upper, t.upper), s.retrieval)](
         query,
         scoring.scale,
         work.upper_scores,
@@ -202,42 +187,29 @@ def descend_given(
         upper.offsets,
         upper.token_offsets,
         s.num_upper,
-        ceil_div(s.num_upper, t.upper),
         layer.centroids,
         layer.offsets,
         s.num_clusters,
         work.scores,
         work.parts,
         work.tally[1],
-        *fixed(
-            NUM_HEADS=s.num_heads,
-            KV_HEADS=s.kv_heads,
-            GROUP=s.group,
-            GROUP_PAD=s.group_pad,
-            BATCH=s.batch,
-            BATCH_PAD=power_of_two(s.batch),
-            UPPER_PARTS_PAD=power_of_two(work.upper_parts.shape[1]),
-            NEAR_PARTS=work.near_parts,
-            NEAR_PAD=power_of_two(work.near_parts),
-            ROWS=max(16, s.rows),
-            D=s.head_dim,
-            UPPER=t.upper,
-            FILL=FILL,
-            BLOCK=t.descend_block,
-            STAGES=t.descend_stages,
-            SOFTCAP=scoring.softcap,
-            BY_MAXIMUM=scoring.by_maximum,
-        ),
-    )
-
-
-def descend_triton(
-    query: Tensor, layer: ResidentLayer, thresholds: Tensor, work: Workspace, scoring: Scoring
-) -> None:
-    """See `descend`."""
-    t = work.tuning
-    descend_kernel[(descend_items(work),)](
-        descend_given(query, layer, thresholds, work, scoring),
-        num_warps=t.score_warps,
-        maxnreg=t.descend_registers if work.sizes.rows <= FEW_ROWS else MOST_REGISTERS,
+        NUM_HEADS=s.num_heads,
+        KV_HEADS=s.kv_heads,
+        GROUP=s.group,
+        GROUP_PAD=s.group_pad,
+        BATCH=s.batch,
+        BATCH_PAD=power_of_two(s.batch),
+        UPPER_PARTS_PAD=power_of_two(work.upper_parts.shape[1]),
+        NEAR_PARTS=work.near_parts,
+        NEAR_PAD=power_of_two(work.near_parts),
+        ROWS=max(16, s.rows),
+        D=s.head_dim,
+        UPPER=t.upper,
+        FILL=FILL,
+        BLOCK=t.descend_block,
+        STAGES=t.descend_stages,
+        SOFTCAP=scoring.softcap,
+        BY_MAXIMUM=scoring.by_maximum,
+        num_warps=t.descend_warps,
+        maxnreg=t.descend_registers if s.rows <= FEW_ROWS else MOST_REGISTERS,
     )

@@ -1,17 +1,15 @@
 """`merge_splits` in Triton: one program some columns of a row."""
 
-from typing import Any
-
 import triton
 import triton.language as tl
 
-from engine.kernels.attend_runs.kernel import share_of
+from engine.kernels.attend_runs.kernel import load_totals, share_of
 from engine.kernels.decoding import Workspace
 from engine.kernels.decoding.sizes import power_of_two
-from engine.kernels.tiles.kernel import fixed, log_mass
+from engine.kernels.tiles.kernel import log_mass
 
 COLS = 32  # of a row that a program joins: many short programs, as one waits for memory only
-PARTS = 64  # joined at once
+PARTS = 256  # joined at once: most heads have fewer, and wait once
 
 
 @triton.jit
@@ -36,8 +34,7 @@ def _merge(out, lse, first, last, step, top, mass, total, D: tl.constexpr, BLOCK
 
 
 @triton.jit
-def merge_columns(
-    item,
+def merge_splits_kernel(
     near_out,
     near_lse,
     part_out,
@@ -51,7 +48,6 @@ def merge_columns(
     KV_HEADS: tl.constexpr,
     GROUP: tl.constexpr,
     GROUP_PAD: tl.constexpr,
-    BATCH: tl.constexpr,
     PART_ROWS: tl.constexpr,
     D: tl.constexpr,
     COLS: tl.constexpr,
@@ -61,12 +57,12 @@ def merge_columns(
     STEP: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Item is some columns of a row: join its parts, near and over runs, in a fixed order."""
-    at, column = item % (BATCH * NUM_HEADS), item // (BATCH * NUM_HEADS) * COLS
+    """One program is some columns of a row: joins its parts, near and over runs, in order."""
+    at, column = tl.program_id(0), tl.program_id(1) * COLS
     question, head = at // NUM_HEADS, at % NUM_HEADS
     kv_head, member = head // GROUP, head % GROUP
     heads = tl.arange(0, HEADS_PAD)
-    count, ends, share = share_of(totals, retrieval, programs, HEADS_PAD, STEP)
+    count = load_totals(totals, retrieval, HEADS_PAD)  # waited for after the near parts
     near = (question * KV_HEADS + kv_head) * NEAR_PARTS * GROUP + member
     top, mass, total = _merge(
         near_out + near * D + column,
@@ -81,6 +77,7 @@ def merge_columns(
         NEAR_PAD,
     )
     if kv_head < retrieval:
+        ends, share = share_of(count, programs, STEP)
         end = tl.sum(tl.where(heads == kv_head, ends, 0), 0)
         begin = end - tl.sum(tl.where(heads == kv_head, count, 0), 0)
         if begin < end:
@@ -104,49 +101,31 @@ def merge_columns(
     tl.store(out + at * D + cols, total / tl.where(mass > 0.0, mass, 1.0))
 
 
-@triton.jit
-def merge_splits_kernel(given):
-    """One program an item."""
-    merge_columns(tl.program_id(0), *given)
-
-
-def merge_items(work: Workspace) -> int:
-    """Columns of all rows, `COLS` at a time."""
-    s = work.sizes
-    return s.batch * s.num_heads * (s.head_dim // min(COLS, s.head_dim))
-
-
-def merge_given(work: Workspace, shares: int) -> tuple[Any, ...]:
-    """What `merge_columns` takes beside the item, of so many shares as runs were cut into."""
+def merge_splits_triton(work: Workspace) -> None:
+    """See `merge_splits`."""
     s, t = work.sizes, work.tuning
-    return (
+    cols = min(COLS, s.head_dim)
+    merge_splits_kernel[(s.batch * s.num_heads, s.head_dim // cols)](
         work.near_out,
         work.near_lse,
         work.part_out,
         work.part_lse,
         work.totals,
         s.retrieval if s.num_clusters else 0,
-        shares,
+        t.programs,
         work.out,
         work.lse,
-        *fixed(
-            NUM_HEADS=s.num_heads,
-            KV_HEADS=s.kv_heads,
-            GROUP=s.group,
-            GROUP_PAD=s.group_pad,
-            BATCH=s.batch,
-            PART_ROWS=s.rows,
-            D=s.head_dim,
-            COLS=min(COLS, s.head_dim),
-            NEAR_PARTS=work.near_parts,
-            NEAR_PAD=min(16, power_of_two(work.near_parts)),
-            HEADS_PAD=power_of_two(s.kv_heads),
-            STEP=t.block // t.piece,
-            BLOCK=PARTS,
-        ),
+        NUM_HEADS=s.num_heads,
+        KV_HEADS=s.kv_heads,
+        GROUP=s.group,
+        GROUP_PAD=s.group_pad,
+        PART_ROWS=s.rows,
+        D=s.head_dim,
+        COLS=cols,
+        NEAR_PARTS=work.near_parts,
+        NEAR_PAD=min(PARTS, power_of_two(work.near_parts)),
+        HEADS_PAD=power_of_two(s.kv_heads),
+        STEP=t.block // t.piece,
+        BLOCK=PARTS,
+        num_warps=4,
     )
-
-
-def merge_splits_triton(work: Workspace) -> None:
-    """See `merge_splits`."""
-    merge_splits_kernel[(merge_items(work),)](merge_given(work, work.tuning.programs), num_warps=4)

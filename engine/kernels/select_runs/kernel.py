@@ -1,14 +1,12 @@
 """`select_runs` in Triton: vote, threshold and compact in one launch."""
 
-from typing import Any
-
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from engine.kernels.decoding import ResidentLayer, Scoring, Workspace
 from engine.kernels.decoding.sizes import power_of_two
-from engine.kernels.tiles.kernel import fixed, log_mass
+from engine.kernels.tiles.kernel import log_mass
 
 
 @triton.jit
@@ -124,8 +122,7 @@ def list_runs(
 
 
 @triton.jit
-def select_chunk(
-    item,
+def select_runs_kernel(
     scores,
     parts,
     num_parts,
@@ -153,8 +150,8 @@ def select_chunk(
     PIECE: tl.constexpr,
     BY_MAXIMUM: tl.constexpr,
 ):
-    """Item is a chunk of one head's clusters; those before it are done or under way."""
-    chunk, head = item % num_chunks, item // num_chunks
+    """One program is a chunk of one head's clusters; those before it are done or under way."""
+    chunk, head = tl.program_id(0) % num_chunks, tl.program_id(0) // num_chunks
     ROWS: tl.constexpr = BATCH_PAD * GROUP_PAD
     # All loads before the first exchange between warps: together they cost one latency.
     cluster, row = chunk * CHUNK + tl.arange(0, CHUNK), tl.arange(0, ROWS)
@@ -189,6 +186,9 @@ def select_chunk(
     # were started earlier. Places, and so the order of the list, are the same in every run. The
     # count is all that is published, so no other write need be seen before it.
     tl.atomic_xchg(counts + head * num_chunks + chunk, own + 1, sem="relaxed")
+    # What needs no other chunk is done before theirs are asked for.
+    since = tl.cumsum(pieces, 0) - pieces
+    count_for(tally + head * BATCH, size, bits, BATCH, BATCH_PAD)
     other = tl.arange(0, CHUNKS_PAD)
     published = tl.load(
         counts + head * num_chunks + other, mask=other < chunk, other=1, volatile=True
@@ -200,28 +200,16 @@ def select_chunk(
     before = tl.sum(published - 1, 0)
     if chunk == num_chunks - 1:
         tl.store(totals + head, before + own)
-    place = head * capacity + before + tl.cumsum(pieces, 0) - pieces
+    place = head * capacity + before + since
     list_runs(runs, askers, place, begin, size, pieces, bits, BATCH, PIECE)
-    count_for(tally + head * BATCH, size, bits, BATCH, BATCH_PAD)
 
 
-@triton.jit
-def select_runs_kernel(given):
-    """One program an item."""
-    select_chunk(tl.program_id(0), *given)
-
-
-def select_items(work: Workspace) -> int:
-    """Chunks of all heads."""
-    return work.counts.numel()
-
-
-def select_given(
+def select_runs_triton(
     layer: ResidentLayer, thresholds: Tensor, work: Workspace, scoring: Scoring
-) -> tuple[Any, ...]:
-    """What `select_chunk` takes beside the item."""
-    s, t, num_chunks = work.sizes, work.tuning, work.counts.shape[1]
-    return (
+) -> None:
+    """See `select_runs`."""
+    s, num_chunks = work.sizes, work.counts.shape[1]
+    select_runs_kernel[(work.counts.numel(),)](
         work.scores,
         work.parts,
         work.parts.shape[1],
@@ -236,27 +224,17 @@ def select_given(
         num_chunks,
         work.totals,
         work.tally[0],
-        *fixed(
-            KV_HEADS=s.kv_heads,
-            GROUP=s.group,
-            GROUP_PAD=s.group_pad,
-            BATCH=s.batch,
-            BATCH_PAD=power_of_two(s.batch),
-            PARTS_PAD=power_of_two(work.parts.shape[1]),
-            NEAR_PARTS=work.near_parts,
-            NEAR_PAD=power_of_two(work.near_parts),
-            CHUNKS_PAD=power_of_two(num_chunks),
-            CHUNK=work.chunk,
-            PIECE=t.piece,
-            BY_MAXIMUM=scoring.by_maximum,
-        ),
-    )
-
-
-def select_runs_triton(
-    layer: ResidentLayer, thresholds: Tensor, work: Workspace, scoring: Scoring
-) -> None:
-    """See `select_runs`."""
-    select_runs_kernel[(select_items(work),)](
-        select_given(layer, thresholds, work, scoring), num_warps=work.tuning.select_warps
+        KV_HEADS=s.kv_heads,
+        GROUP=s.group,
+        GROUP_PAD=s.group_pad,
+        BATCH=s.batch,
+        BATCH_PAD=power_of_two(s.batch),
+        PARTS_PAD=power_of_two(work.parts.shape[1]),
+        NEAR_PARTS=work.near_parts,
+        NEAR_PAD=power_of_two(work.near_parts),
+        CHUNKS_PAD=power_of_two(num_chunks),
+        CHUNK=work.chunk,
+        PIECE=work.tuning.piece,
+        BY_MAXIMUM=scoring.by_maximum,
+        num_warps=work.tuning.select_warps,
     )

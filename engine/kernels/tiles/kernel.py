@@ -4,11 +4,6 @@ import triton
 import triton.language as tl
 
 
-def fixed(**constants: float | None) -> tuple[tl.constexpr | None, ...]:
-    """Values that a kernel is compiled for, as a part of a tuple of its arguments."""
-    return tuple(None if value is None else tl.constexpr(value) for value in constants.values())
-
-
 @triton.jit
 def load_rows(
     query,
@@ -57,6 +52,12 @@ def log_mass(top, mass):
     """The log-sum-exp that `absorb` has gathered; -inf where no key was seen."""
     safe = tl.where(mass > 0.0, mass, 1.0)
     return tl.where(mass > 0.0, top + tl.log(safe), float("-inf"))
+
+
+@triton.jit
+def log_size(size):
+    """Logarithm of counts; -inf of 0."""
+    return tl.where(size > 0, tl.log(tl.maximum(size, 1).to(tl.float32)), float("-inf"))
 
 
 @triton.jit

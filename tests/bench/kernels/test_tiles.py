@@ -3,7 +3,6 @@
 import argparse
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,7 @@ from bench.kernels.common import WrongResult
 pytest.importorskip("triton")
 
 from bench.kernels import decode_tiles, kmeans_tiles, prefill_tiles
-from bench.kernels.decode_step import draw_step, with_sparsity
-from bench.kernels.scan import Scan, demand, parse
-from engine.kernels.decode_attention.kernel import Phase, phase_triton
+from bench.kernels.scan import Scan, parse
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="the interpreter's dry run")
 
@@ -25,7 +22,7 @@ pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="the interpret
     ("name", "main", "stages"),
     [
         ("prefill", prefill_tiles.main, prefill_tiles.STAGES),
-        ("decode", decode_tiles.main, [s for s in decode_tiles.STAGES if s != "fused"]),
+        ("decode", decode_tiles.main, decode_tiles.STAGES),
         ("kmeans", kmeans_tiles.main, kmeans_tiles.STAGES),
     ],
 )
@@ -90,19 +87,3 @@ def test_stages_that_were_not_asked_for_are_left_out(tmp_path: Path) -> None:
     scanned = scan(tmp_path, "--only", "other")
     assert pick(scanned, [63, 1]) == 63
     assert pick(scanned, [63, 1], "other") == 1
-
-
-@pytest.mark.parametrize("levels", [1, 2])
-def test_variants_of_one_launch_give_what_the_step_is_to_find(levels: int) -> None:
-    shape, layer = next(iter(prefill_tiles.draw_layers(200, 1, dry=True)))
-    step = with_sparsity(draw_step(shape, layer, 0, batch=1, levels=levels, streaming=0), 90)
-    options = decode_tiles.fused_options(step)
-    assert all(tuning.fused for tuning in options)
-    for tuning in dict.fromkeys(replace(one, programs=5, cooperative=True) for one in options):
-        work = step.workspace(tuning)
-        for phase in Phase:
-            if phase != Phase.DESCEND or levels == 2:
-                given = (step.query, step.layer, step.question, step.thresholds)
-                phase_triton(*given, work, step.scoring, phase)
-        found = decode_tiles.errors_of(work.out, work.lse, work.tally, step.define())
-        demand(found, decode_tiles.TOLERANCE)

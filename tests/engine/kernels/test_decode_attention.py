@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,7 +13,7 @@ from common.errors import ShapeError
 from engine.kernels.attend_runs.reference import attend_runs_reference
 from engine.kernels.decode_attention import decode_attention, supports
 from engine.kernels.decode_attention.reference import Attended, decode_attention_reference
-from engine.kernels.decoding import Sizes, Workspace, allocate, fitting_fused
+from engine.kernels.decoding import Sizes, Workspace, allocate
 from engine.kernels.descend.reference import descend_reference
 from engine.kernels.merge_splits.reference import merge_splits_reference
 from engine.kernels.select_runs.reference import select_runs_reference
@@ -59,19 +58,6 @@ def run_kernels(inputs: Inputs, work: Workspace) -> None:
         select_runs_triton(i.layer, i.thresholds, work, i.scoring)
         attend_runs_triton(i.query, i.layer, work, i.scoring)
     merge_splits_triton(work)
-
-
-def run_fused(inputs: Inputs, work: Workspace) -> None:
-    """The one launch: all at once on a GPU, elsewhere phase by phase."""
-    from engine.kernels.decode_attention.kernel import Phase, phase_triton, step_triton
-
-    given = (inputs.query, inputs.layer, inputs.question, inputs.thresholds, work, inputs.scoring)
-    if DEVICE == "cuda":
-        assert step_triton(*given)
-        return
-    for phase in Phase:
-        if phase != Phase.DESCEND or inputs.layer.upper is not None:
-            phase_triton(*given, phase)
 
 
 def run_stages(inputs: Inputs, work: Workspace) -> None:
@@ -144,64 +130,6 @@ def test_scores_of_listed_tokens_are_left_for_who_asks(
     assert_close(work.token_scores, expected, rtol=1e-4, atol=1e-4, equal_nan=True)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("case", [case for case in CASES if case.retrieval and case.clusters])
-def test_the_fused_step_attends_as_the_definition_does(
-    case: Case, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    inputs = case.inputs(dtype)
-    expected = define(inputs)
-    with guarded_buffers(monkeypatch):
-        work = inputs.workspace()
-        run_fused(inputs, work)
-    tolerance = TOLERANCE[dtype]
-    assert_close(work.out, expected.out, rtol=tolerance, atol=tolerance)
-    assert_close(work.lse, expected.lse, rtol=1e-4, atol=1e-4)
-    assert torch.equal(work.tally, expected.read)
-
-
-def test_steps_that_are_fused_give_the_same_bits_one_after_the_other() -> None:
-    inputs = Case(upper=6, lengths=(7, 2)).inputs(DTYPES[-1])
-    work, launches = inputs.workspace(), 5 if DEVICE == "cuda" else 2
-    run_fused(inputs, work)
-    first = work.out.clone()
-    for _ in range(launches - 1):
-        run_fused(inputs, work)
-        assert torch.equal(work.out, first)
-    assert torch.equal(work.tally, launches * define(inputs).read)
-
-
-def test_what_has_nothing_to_look_up_or_many_rows_is_not_fused() -> None:
-    from engine.kernels.decode_attention.kernel import fuses
-
-    work = Case().inputs(torch.float32).workspace()
-    assert fuses(work)
-    for change in ({"retrieval": 0}, {"num_clusters": 0}, {"batch": 5}):
-        assert not fuses(replace(work, sizes=replace(work.sizes, **change)))
-
-
-@pytest.mark.parametrize(
-    ("registers", "shared", "fit"), [(168, 71_680, 3), (169, 71_680, 2), (96, 120_000, 1)]
-)
-def test_a_fused_step_has_as_many_programs_as_fit_a_gpu_at_once(
-    registers: int, shared: int, fit: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from engine.kernels.decode_attention.kernel import resident_programs
-
-    gpu = SimpleNamespace(
-        multi_processor_count=132,
-        regs_per_multiprocessor=65_536,
-        shared_memory_per_multiprocessor=233_472,
-        max_threads_per_multi_processor=2_048,
-    )
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: gpu)
-    metadata = SimpleNamespace(shared=shared)
-    compiled = SimpleNamespace(run=None, n_regs=registers, metadata=metadata)
-    assert resident_programs(compiled, 4, torch.device("cuda")) == fit * 132
-    del gpu.regs_per_multiprocessor  # a torch that does not say
-    assert resident_programs(compiled, 4, torch.device("cuda")) == 0
-
-
 @pytest.mark.parametrize("upper", [0, 6])
 def test_each_kernel_leaves_behind_what_its_definition_does(upper: int) -> None:
     inputs = Case(group=2, lengths=(7, 1, 20), upper=upper).inputs(torch.float32)
@@ -251,10 +179,9 @@ def test_a_step_sees_what_the_question_has_become() -> None:
 
 
 @pytest.mark.skipif(DEVICE != "cuda", reason="captures a CUDA graph")
-@pytest.mark.parametrize("fused", [False, True])
-def test_a_captured_step_sees_what_the_question_has_become(fused: bool) -> None:
+def test_a_captured_step_sees_what_the_question_has_become() -> None:
     inputs = Case(upper=6, lengths=(7, 2)).inputs(torch.bfloat16)
-    work, i = inputs.workspace(replace(SMALL, fused=fused)), inputs
+    work, i = inputs.workspace(), inputs
     step = partial(decode_attention, i.query, i.layer, i.question, i.thresholds, work, i.scoring)
     step()
     graph = torch.cuda.CUDAGraph()
@@ -282,10 +209,9 @@ def test_the_definition_is_full_attention_where_everything_is_kept() -> None:
         assert_close(found.lse[asked].double(), lse.flatten(), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("fused", [False, True])
-def test_the_operation_fills_the_workspace(fused: bool) -> None:
+def test_the_operation_fills_the_workspace() -> None:
     inputs = Case(upper=6).inputs(DTYPES[0])
-    work, expected = inputs.workspace(replace(SMALL, fused=fused)), define(inputs)
+    work, expected = inputs.workspace(), define(inputs)
     i = inputs
     out = decode_attention(i.query, i.layer, i.question, i.thresholds, work, i.scoring)
     assert out is work.out
@@ -305,21 +231,6 @@ def test_a_survey_has_no_more_programs_than_are_wanted(upper: int, programs: int
     assert_close(work.out, define(inputs).out, rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.skipif(DEVICE != "cuda", reason="launches programs that wait for each other")
-@pytest.mark.parametrize("room", [0, 3])  # none: launches of their own
-def test_a_step_takes_as_many_programs_as_there_is_room_for(
-    room: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from engine.kernels.decode_attention import kernel
-
-    monkeypatch.setattr(kernel, "resident_programs", lambda *_: room)
-    i = Case(upper=6).inputs(DTYPES[0])
-    work, expected = i.workspace(replace(SMALL, fused=True)), define(i)
-    decode_attention(i.query, i.layer, i.question, i.thresholds, work, i.scoring)
-    assert_close(work.out, expected.out, rtol=TOLERANCE[DTYPES[0]], atol=TOLERANCE[DTYPES[0]])
-    assert torch.equal(work.tally, expected.read)
-
-
 @pytest.mark.parametrize("batch", [1, 4, 16])
 @pytest.mark.parametrize("upper_share", [0.0, 0.005])
 @pytest.mark.parametrize("streaming", [0, 4, 8])
@@ -327,11 +238,6 @@ def test_a_step_takes_as_many_programs_as_there_is_room_for(
 def test_programs_of_the_default_tuning_all_fit_a_gpu_at_once(
     num_keys: int, streaming: int, upper_share: float, batch: int
 ) -> None:
-    from engine.kernels.descend.kernel import descend_items
-    from engine.kernels.merge_splits.kernel import merge_items
-    from engine.kernels.select_runs.kernel import select_items
-    from engine.kernels.survey.kernel import survey_items
-
     retrieval = 8 - streaming
     sizes = Sizes(
         batch=batch,
@@ -351,11 +257,6 @@ def test_programs_of_the_default_tuning_all_fit_a_gpu_at_once(
     assert parts.shape[1] * work.part_clusters >= (sizes.num_upper or sizes.num_clusters)
     assert parts.shape[0] * parts.shape[1] <= work.tuning.score_programs
     assert work.counts.shape[1] * work.chunk >= sizes.num_clusters
-    if batch == 1 and retrieval:
-        fused = fitting_fused(sizes, 2)
-        one = allocate(sizes, torch.bfloat16, torch.device("meta"), fused)
-        items = (survey_items(one), descend_items(one), select_items(one), merge_items(one))
-        assert max(items) <= fused.programs  # each phase in one turn
     if batch == 1:
         assert work.counts.shape[1] <= 64
         descending = work.parts.shape[1] // 2 * retrieval if sizes.num_upper else 0
