@@ -3,8 +3,9 @@
     python -m bench.decode_parts --out DIR
     python -m bench.decode_parts --only compiled compiled_inline --context 128K --out DIR
 
-For each way to decode (`compiled` layers or not, with products of our own or the library's, and
-with evidence noted `inline` instead of beside the step): a token by the host's clock, as
+For each way to decode (`compiled` layers or not, with products of our own or the library's, with
+evidence noted `inline` instead of beside the step, and with kernels that need not wait for each
+other compiled as one, `combo`): a token by the host's clock, as
 `bench.decode` measures it; the device's share of it, by events around passes that are asked for
 back to back; what the host takes to ask for one; and the kernels of a pass by the profiler. `first`
 tells the same of a question's prefill, with what the host spends its time on. Models and documents
@@ -33,6 +34,7 @@ import bench.decode as decoding
 from bench.drawn import SHAPES, draw_document, draw_model
 from bench.record import RESULTS, circumstances, percentiles, write
 from engine.aside import Aside
+from engine.compiled import compile_layers
 from engine.decode_step import DecodeStep
 from engine.decoders import DecodeConfig, Decoders
 from engine.document import DocumentCache
@@ -44,6 +46,7 @@ COMPILED = DecodeConfig(compiled=True)
 WAYS = {
     "compiled": COMPILED,
     "compiled_inline": COMPILED,
+    "compiled_combo": COMPILED,
     "compiled_library": replace(COMPILED, own_products=False),
     "uncompiled": DecodeConfig(),
     "uncompiled_library": DecodeConfig(own_products=False),
@@ -142,7 +145,13 @@ def main(given: Sequence[str] | None = None) -> None:
             parts.section(name, partial(first_parts, model, document))
         else:
             measure = partial(token_parts, model, document, WAYS[name])
-            with mock.patch("engine.decode_step.Aside", inline if "inline" in name else Aside):
+            combo = {"combo_kernels": True} if "combo" in name else None
+            with (
+                mock.patch("engine.decode_step.Aside", inline if "inline" in name else Aside),
+                mock.patch(
+                    "engine.decoders.compile_layers", partial(compile_layers, options=combo)
+                ),
+            ):
                 parts.section(name, measure)
     if parts.failed:
         raise SystemExit(f"Failed: {', '.join(parts.failed)}")
