@@ -70,7 +70,7 @@ def _pass_phrase(rng: Random, voice: Voice, room: int) -> Plant:
 
 def _two_hop(rng: Random, voice: Voice, room: int) -> Plant:
     if room <= 300:
-        return plant_two_hop(rng, voice, HopShape(asked_alone=0.5))
+        return plant_two_hop(rng, voice, HopShape(asked_alone=0.12))
     subjects = rng.randint(1, min(6, room // 120))
     shape = HopShape(
         subjects=subjects,
