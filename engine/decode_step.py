@@ -116,8 +116,10 @@ class DecodeStep:
 
         Args:
             pool: memory that it shares with graphs on the same stream; None for its own.
-        Raises: RuntimeError where something in the pass waits for the host.
+        Raises: RuntimeError where something in the pass waits for the host, or is done by it.
         """
+        if not self._token.is_cuda:
+            raise RuntimeError("A CPU's passes are no graph.")
         current = torch.cuda.current_stream()
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(current)
