@@ -31,66 +31,61 @@ from engine.kernels.state import State
 V = TypeVar("V")
 STAGES = ("mass", "vote", "attend", "join", "whole")
 CASES = {
-    (524_288, 1024): 1, (524_288, 16): 2, (524_288, 64): 2, (131_072, 16): 4, (131_072, 64): 4,
-    (131_072, 1024): 2,
+    (524_288, 1024): 1, (524_288, 4096): 1, (131_072, 16): 4, (524_288, 16): 2, (524_288, 64): 2,
+    (131_072, 64): 4, (131_072, 1024): 2,
 }  # fmt: skip
 DRY = {(600, 5): 1}  # context and tokens of a question; layers taken in turn
 SPARSITY = 90
 FEW = 5  # ranges, for the interpreter
 
 # By the most rows a head: 4 for each token. What is expected to gain most comes first.
-MASS = {  # rows, clusters, programs, warps, stages
+MASS: dict[int, list[tuple[int, int, int, int, int, bool, bool]]] = {
+    # rows, clusters, programs, warps, stages, steady, stagger
     64: [
-        (64, 64, 528, 4, 3), (64, 128, 264, 4, 2), (64, 64, 264, 4, 4), (64, 64, 396, 4, 3),
-        (64, 32, 528, 4, 4),
+        (64, 128, 396, 4, 2, True, False), (64, 128, 264, 4, 2, True, False),
+        (64, 64, 396, 4, 3, True, False), (64, 64, 396, 4, 3, False, False),
     ],
     256: [
-        (128, 128, 264, 4, 2), (64, 128, 264, 4, 2), (64, 64, 528, 4, 3), (256, 64, 264, 8, 2),
-        (128, 128, 264, 8, 2), (128, 64, 264, 4, 3),
+        (128, 128, 264, 4, 2, True, False), (128, 64, 264, 4, 3, True, False),
+        (64, 128, 264, 4, 2, True, False), (256, 128, 132, 8, 2, True, False),
     ],
     4096: [
-        (128, 128, 264, 4, 2), (256, 64, 264, 8, 2), (256, 128, 132, 8, 2), (128, 128, 264, 8, 2),
-        (128, 64, 264, 4, 3), (64, 128, 264, 4, 2),
+        (128, 128, 264, 4, 2, True, True), (128, 128, 264, 4, 2, True, False),
+        (256, 128, 132, 8, 2, True, False), (128, 64, 264, 4, 2, True, True),
+        (256, 64, 132, 8, 3, True, False),
     ],
 }  # fmt: skip
-VOTE = {
-    64: [
-        (64, 64, 528, 4, 3), (64, 64, 396, 4, 3), (64, 128, 264, 4, 2), (64, 64, 528, 4, 2),
-        (64, 32, 528, 4, 3),
-    ],
-    256: [
-        (256, 64, 264, 4, 2), (256, 64, 264, 4, 1), (256, 64, 264, 8, 2), (256, 128, 132, 8, 2),
-        (128, 64, 528, 4, 2),
-    ],
+VOTE = {  # rows, clusters, programs, warps, stages
+    64: [(64, 64, 528, 4, 3), (64, 128, 264, 4, 2), (64, 64, 396, 4, 2)],
+    256: [(256, 64, 264, 4, 1), (64, 128, 264, 4, 3)],  # the second streams the question
     4096: [
-        (128, 128, 10000, 4, 1), (64, 128, 10000, 4, 3), (64, 256, 10000, 8, 2),
-        (128, 128, 10000, 8, 2), (256, 128, 10000, 8, 2), (64, 128, 10000, 4, 2),
-        (256, 64, 10000, 4, 1),
+        (64, 128, 264, 4, 3), (128, 128, 264, 4, 2), (128, 64, 264, 4, 2), (64, 256, 264, 8, 2),
+        (128, 256, 264, 8, 2),
     ],
 }  # fmt: skip
 # Held to 128 registers, or with 16 warps, a product waits for each of its parts: none of these.
-ATTEND: dict[int, list[tuple[int, int, int, int, int, int | None, bool]]] = {
-    # rows, tokens, ranges, warps, stages, registers a thread, packed first
+ATTEND: dict[int, list[tuple[int, int, int, int, int, str]]] = {
+    # rows, tokens, ranges, warps, stages, ways
     64: [
-        (64, 32, 264, 4, 4, None, False), (64, 64, 132, 4, 5, None, False),
-        (64, 32, 396, 4, 3, 168, False), (64, 32, 264, 4, 5, None, False),
-        (64, 64, 528, 4, 2, None, False),
+        (64, 64, 125, 4, 2, ""), (64, 64, 256, 4, 2, "steady"), (64, 32, 388, 4, 3, ""),
+        (64, 64, 512, 4, 2, ""), (64, 32, 256, 4, 4, ""), (64, 64, 384, 4, 2, ""),
     ],
     256: [
-        (64, 64, 66, 4, 2, None, False), (128, 64, 66, 8, 4, None, False),
-        (128, 64, 66, 8, 3, None, False), (64, 32, 66, 4, 4, None, False),
-        (64, 64, 66, 4, 2, None, True), (128, 128, 66, 8, 2, None, False),
-        (128, 128, 33, 8, 2, None, False), (64, 64, 99, 4, 2, None, False),
+        (128, 128, 58, 8, 2, "steady"), (64, 64, 58, 4, 2, "steady"), (64, 64, 58, 4, 2, ""),
+        (128, 64, 58, 8, 3, "steady"), (128, 128, 125, 8, 2, ""),
     ],
     4096: [
-        (128, 64, 33, 8, 3, None, True), (128, 64, 66, 8, 3, None, True),
-        (128, 64, 16, 8, 3, None, True), (128, 128, 33, 8, 2, None, True),
-        (128, 64, 33, 8, 4, None, True), (64, 64, 16, 4, 2, None, True),
-        (128, 64, 33, 8, 4, None, False), (64, 128, 33, 4, 2, None, True),
-        (64, 64, 16, 4, 2, None, False), (128, 128, 33, 8, 2, None, False),
+        (128, 64, 33, 8, 3, "packed steady"), (128, 64, 33, 8, 3, "packed steady ahead"),
+        (128, 128, 33, 8, 2, "packed steady"), (128, 64, 33, 8, 2, "packed steady ahead"),
+        (128, 64, 66, 8, 3, "packed steady"), (128, 64, 16, 8, 3, "packed steady"),
+        (128, 64, 33, 8, 4, "packed steady"), (128, 64, 16, 8, 3, "packed steady ahead"),
+        (64, 64, 16, 4, 2, "packed steady"),
     ],
 }  # fmt: skip
-JOIN = ((1, 16), (1, 32), (1, 64), (2, 16), (2, 8), (4, 4), (4, 8), (8, 2))  # rows, states
+JOIN = {  # rows, states, columns
+    512: [(1, 64, 32), (1, 128, 32), (2, 32, 32), (1, 32, 128), (1, 16, 64), (2, 64, 32)],
+    4096: [(8, 4, 128), (16, 2, 128), (4, 4, 128), (8, 2, 64)],
+}
 
 
 @dataclass(frozen=True)
@@ -261,7 +256,10 @@ def scan_case(scan: Scan, name: str, cases: Sequence[Case]) -> None:
     )
     attentions = [
         attending.fitting_tiles(rows, packed=not scan.dry),
-        *(attending.Tiles(*one[:6], packed=one[6]) for one in fitting(ATTEND, rows)),
+        *(
+            attending.Tiles(*one[:5], **dict.fromkeys(one[5].split(), True))
+            for one in fitting(ATTEND, rows)
+        ),
     ]
     if scan.dry:
         attentions = [replace(one, ranges=min(one.ranges, FEW)) for one in attentions]
@@ -279,7 +277,13 @@ def scan_case(scan: Scan, name: str, cases: Sequence[Case]) -> None:
         name,
         "join",
         f"attend_tokens.kernel.fitting_tiles({rows})",
-        [attend, *(replace(attend, join_rows=few, join_parts=states) for few, states in JOIN)],
+        [
+            attend,
+            *(
+                replace(attend, join_rows=few, join_parts=states, join_columns=columns)
+                for few, states, columns in fitting(JOIN, rows)
+            ),
+        ],
         lambda tiles: check_state(first, first.join(parts[0], tiles)),
         lambda tiles: [partial(one.join, part, tiles) for one, part in joined],
     )

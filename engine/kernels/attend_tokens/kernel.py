@@ -2,8 +2,8 @@
 
 The tiles of listed tokens of all heads are laid end to end and cut into equal ranges, whose ends
 the device reads from the counts: the host never waits. A range that spans heads leaves a partial
-state in each; range p and head h own slot p + h, as along the ranges one of the two always grows.
-Logarithms are to base 2.
+state in each; range p and head h own slot p + h, as along the ranges one of the two always grows,
+and each slot is a program. Logarithms are to base 2.
 """
 
 from dataclasses import dataclass, replace
@@ -19,6 +19,7 @@ from engine.kernels.state import State
 PACKERS = 1056  # programs that copy: as many as an H200 holds at a time
 PACKED_ROWS = 2048  # of a question, a head: longer ones win more by packing than it costs
 PACKED_SHARE = 32  # one in so many bytes of the device's memory may be packed keys and values
+FITS = tl.constexpr(1e30)  # sums of weights below it are far from the end of fp32, outputs as well
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,11 @@ class Tiles:
         max_registers: a thread; None leaves it to the compiler.
         join_rows: rows that a program joins.
         join_parts: states of each that it loads at once.
+        join_columns: of a row.
+        steady: whether weights are relative to the highest score of one tile, not to the highest
+            so far: nothing is rescaled, and where the weights do not fit, which is rare, the slot
+            is done again. Not in fp16, whose weights end at 65504.
+        ahead: steady and packed, whether every other product of scores runs a step ahead.
         packed: whether listed keys and values are copied together first
             (docs/decisions/0010-attention-reads-through-the-list.md).
     """
@@ -43,6 +49,9 @@ class Tiles:
     max_registers: int | None = None
     join_rows: int = 1
     join_parts: int = 32
+    join_columns: int = 128
+    steady: bool = False
+    ahead: bool = False
     packed: bool = False
 
 
@@ -69,6 +78,30 @@ def fold(scores, v, acc, top, total, SCALE: tl.constexpr, SOFTCAP: tl.constexpr)
     total = total * shrink + tl.sum(weights, 1)
     acc = tl.dot(weights.to(v.dtype), v, acc * shrink[:, None], input_precision="ieee")
     return acc, higher, total
+
+
+@triton.jit
+def fold_steadily(scores, v, acc, top, parts, SCALE: tl.constexpr, SOFTCAP: tl.constexpr):
+    """One more tile of `scores_of` and of values, relative to `top`, which stays as it is.
+
+    parts: sums of weights [rows, lanes], which are columns that one thread holds, not yet added up.
+    """
+    factor: tl.constexpr = 1.0 if SOFTCAP > 0 else SCALE * 1.4426950408889634
+    weights = tl.exp2(scores * factor - top[:, None])
+    ROWS: tl.constexpr = scores.shape[0]
+    LANES: tl.constexpr = parts.shape[1]
+    parts += tl.sum(tl.reshape(weights, (ROWS, scores.shape[1] // LANES, LANES)), 1)
+    acc = tl.dot(weights.to(v.dtype), v, acc, input_precision="ieee")
+    return acc, parts
+
+
+@triton.jit
+def rows_at(held, at, D: tl.constexpr, PACKED: tl.constexpr):
+    """Keys or values: those from row `at` of what is packed, or those of the tokens `at`."""
+    if PACKED:
+        return held.load([at, 0])
+    else:
+        return tl.load(held + at[:, None] * D + tl.arange(0, D))
 
 
 @triton.jit
@@ -116,6 +149,7 @@ def attend_kernel(
     lse,
     rows,
     heads,
+    ranges,
     capacity,
     head_stride,
     SCALE: tl.constexpr,
@@ -125,73 +159,116 @@ def attend_kernel(
     TOKENS: tl.constexpr,
     HEADS: tl.constexpr,
     STAGES: tl.constexpr,
+    STEADY: tl.constexpr,
+    AHEAD: tl.constexpr,
     PACKED: tl.constexpr,
 ):
-    """Partial attention of a tile of rows over one range of listed tokens.
+    """Partial attention of a tile of rows over what one range lists of one head: a slot.
 
     out: (slots, rows, D) fp32; lse: (slots, rows). head_stride: elements between heads of keys.
     With PACKED keys and values are descriptors of what `pack_kernel` leaves, and no list is read.
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    part = tl.program_id(1)
+    slot = tl.program_id(1)
     dims, lane = tl.arange(0, D), tl.arange(0, TOKENS)
     every = tl.arange(0, HEADS)
-    tiles = tl.cdiv(tl.load(counts + every, mask=every < heads, other=0), TOKENS)
-    share = tl.cdiv(tl.sum(tiles, 0), tl.num_programs(1))
-    begin = part * share
-    for head in range(0, heads):
-        count = tl.load(counts + head)
-        head_tiles = tl.cdiv(count, TOKENS)
-        first = tl.maximum(begin, 0)
-        last = tl.minimum(begin + share, head_tiles)
-        if first < last:
-            base = tl.cast(head, tl.int64)
-            q = tl.load(
-                query + (base * rows + row[:, None]) * D + dims,
-                mask=row[:, None] < rows,
-                other=0.0,
-            )
-            acc = tl.zeros([ROWS, D], tl.float32)
-            top = tl.full([ROWS], -1e30, tl.float32)
-            total = tl.zeros([ROWS], tl.float32)
-            whole = tl.minimum(last, count // TOKENS)  # only a head's last tile is not full
-            there = whole * TOKENS + lane < count
+    listed = tl.load(counts + every, mask=every < heads, other=0)
+    tiles = tl.cdiv(listed, TOKENS)
+    share = tl.cdiv(tl.sum(tiles, 0), ranges)
+    past = tl.cumsum(tiles, 0) - tiles  # tiles of the heads before each
+    begin = (slot - every) * share - past
+    first, last = tl.maximum(begin, 0), tl.minimum(begin + share, tiles)
+    owned = first < last  # by this slot: one head's, or none
+    head, before = tl.sum(tl.where(owned, every, 0), 0), tl.sum(tl.where(owned, past, 0), 0)
+    count = tl.sum(tl.where(owned, listed, 0), 0)
+    first, last = tl.sum(tl.where(owned, first, 0), 0), tl.sum(tl.where(owned, last, 0), 0)
+    if first < last:
+        base = tl.cast(head, tl.int64)
+        q = tl.load(
+            query + (base * rows + row[:, None]) * D + dims, mask=row[:, None] < rows, other=0.0
+        )
+        acc = tl.zeros([ROWS, D], tl.float32)
+        top = tl.full([ROWS], -1e30, tl.float32)
+        total = tl.zeros([ROWS], tl.float32)
+        if not PACKED:
+            keys += base * head_stride
+            values += base * head_stride
+        list_at = tokens + base * capacity + lane
+        if STEADY:  # the last tile first, as it may not be full; the highest is taken of it
+            end = last - 1
+            there = end * TOKENS + lane < count
             if PACKED:
-                before = part * share - begin  # tiles of the heads before this one
-                for tile in tl.range(first, whole, num_stages=STAGES):
-                    k = keys.load([(before + tile) * TOKENS, 0])
-                    scores = scores_of(q, k, SCALE, SOFTCAP)
-                    v = values.load([(before + tile) * TOKENS, 0])
-                    acc, top, total = fold(scores, v, acc, top, total, SCALE, SOFTCAP)
-                if whole < last:
-                    k = keys.load([(before + whole) * TOKENS, 0])
-                    scores = scores_of(q, k, SCALE, SOFTCAP)
-                    scores = tl.where(there[None, :], scores, -float("inf"))
-                    v = values.load([(before + whole) * TOKENS, 0])
-                    acc, top, total = fold(scores, v, acc, top, total, SCALE, SOFTCAP)
+                at = (before + end) * TOKENS
             else:
-                k_base, v_base = keys + base * head_stride, values + base * head_stride
-                list_at = tokens + base * capacity + lane
-                listed = first * TOKENS + lane < count
-                token = tl.load(list_at + first * TOKENS, mask=listed, other=0)
-                for tile in tl.range(first, whole, num_stages=STAGES):
-                    at = token[:, None] * D + dims
-                    scores = scores_of(q, tl.load(k_base + at), SCALE, SOFTCAP)
-                    v = tl.load(v_base + at)
+                at = tl.load(list_at + end * TOKENS, mask=there, other=0)
+            scores = scores_of(q, rows_at(keys, at, D, PACKED), SCALE, SOFTCAP)
+            scores = tl.where(there[None, :], scores, -float("inf"))
+            v = rows_at(values, at, D, PACKED)
+            acc, top, total = fold(scores, v, acc, top, total, SCALE, SOFTCAP)
+            parts = tl.zeros([ROWS, 8], tl.float32)
+            start = first
+            if AHEAD:
+                if (end - first) % 2 == 1:
+                    at = (before + first) * TOKENS
+                    scores = scores_of(q, rows_at(keys, at, D, PACKED), SCALE, SOFTCAP)
+                    v = rows_at(values, at, D, PACKED)
                     acc, top, total = fold(scores, v, acc, top, total, SCALE, SOFTCAP)
-                    # A tile ahead, so that keys never wait for their addresses.
-                    listed = (tile + 1) * TOKENS + lane < count
-                    token = tl.load(list_at + (tile + 1) * TOKENS, mask=listed, other=0)
-                if whole < last:
-                    at = token[:, None] * D + dims
-                    scores = scores_of(q, tl.load(k_base + at), SCALE, SOFTCAP)
-                    scores = tl.where(there[None, :], scores, -float("inf"))
-                    v = tl.load(v_base + at)
-                    acc, top, total = fold(scores, v, acc, top, total, SCALE, SOFTCAP)
-            at = (part + base) * rows + row
-            tl.store(lse + at, top + tl.log2(total), mask=row < rows)
-            tl.store(out + at[:, None] * D + dims, acc / total[:, None], mask=row[:, None] < rows)
-        begin -= head_tiles
+                    start += 1
+                # Products of scores run while the weights of earlier ones are made.
+                early = tl.full([ROWS, TOKENS], -float("inf"), tl.float32)
+                for tile in tl.range(start, end, 2, num_stages=STAGES):
+                    at = (before + tile) * TOKENS
+                    scores = scores_of(q, rows_at(keys, at, D, PACKED), SCALE, SOFTCAP)
+                    later = scores_of(q, rows_at(keys, at + TOKENS, D, PACKED), SCALE, SOFTCAP)
+                    v = rows_at(values, tl.maximum(at - TOKENS, 0), D, PACKED)
+                    acc, parts = fold_steadily(early, v, acc, top, parts, SCALE, SOFTCAP)
+                    v = rows_at(values, at, D, PACKED)
+                    acc, parts = fold_steadily(scores, v, acc, top, parts, SCALE, SOFTCAP)
+                    early = later
+                if start < end:
+                    v = rows_at(values, (before + end - 1) * TOKENS, D, PACKED)
+                    acc, parts = fold_steadily(early, v, acc, top, parts, SCALE, SOFTCAP)
+            else:
+                if not PACKED:
+                    there = first * TOKENS + lane < count
+                    token = tl.load(list_at + first * TOKENS, mask=there, other=0)
+                for tile in tl.range(first, end, num_stages=STAGES):
+                    at = (before + tile) * TOKENS if PACKED else token
+                    scores = scores_of(q, rows_at(keys, at, D, PACKED), SCALE, SOFTCAP)
+                    v = rows_at(values, at, D, PACKED)
+                    acc, parts = fold_steadily(scores, v, acc, top, parts, SCALE, SOFTCAP)
+                    if not PACKED:  # a tile ahead, so that keys never wait for their addresses
+                        there = (tile + 1) * TOKENS + lane < count
+                        token = tl.load(list_at + (tile + 1) * TOKENS, mask=there, other=0)
+            total += tl.sum(parts, 1)
+            if tl.max(tl.where(total < FITS, 0, 1), 0) > 0:
+                acc = tl.zeros([ROWS, D], tl.float32)
+                top = tl.full([ROWS], -1e30, tl.float32)
+                total = tl.zeros([ROWS], tl.float32)
+            else:
+                first = last
+        whole = tl.minimum(last, count // TOKENS)  # only a head's last tile is not full
+        if not PACKED:
+            there = first * TOKENS + lane < count
+            token = tl.load(list_at + first * TOKENS, mask=there, other=0)
+        for tile in tl.range(first, whole, num_stages=STAGES):
+            at = (before + tile) * TOKENS if PACKED else token
+            scores = scores_of(q, rows_at(keys, at, D, PACKED), SCALE, SOFTCAP)
+            v = rows_at(values, at, D, PACKED)
+            acc, top, total = fold(scores, v, acc, top, total, SCALE, SOFTCAP)
+            if not PACKED:
+                there = (tile + 1) * TOKENS + lane < count
+                token = tl.load(list_at + (tile + 1) * TOKENS, mask=there, other=0)
+        if (whole < last) & (first < last):
+            at = (before + whole) * TOKENS if PACKED else token
+            there = whole * TOKENS + lane < count
+            scores = scores_of(q, rows_at(keys, at, D, PACKED), SCALE, SOFTCAP)
+            scores = tl.where(there[None, :], scores, -float("inf"))
+            v = rows_at(values, at, D, PACKED)
+            acc, top, total = fold(scores, v, acc, top, total, SCALE, SOFTCAP)
+        at = tl.cast(slot, tl.int64) * rows + row
+        tl.store(lse + at, top + tl.log2(total), mask=row < rows)
+        tl.store(out + at[:, None] * D + dims, acc / total[:, None], mask=row[:, None] < rows)
 
 
 @triton.jit
@@ -207,15 +284,20 @@ def join_kernel(
     heads,
     ranges,
     D: tl.constexpr,
+    COLUMNS: tl.constexpr,
     ROWS: tl.constexpr,
     PARTS: tl.constexpr,
     TOKENS: tl.constexpr,
     HEADS: tl.constexpr,
 ):
-    """Join a head's partial states with the state of what is attended anyway (lse in nats)."""
+    """Join a head's partial states with the state of what is attended anyway (lse in nats).
+
+    A program takes some columns of some rows.
+    """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     head = tl.program_id(1)
-    dims, every = tl.arange(0, D), tl.arange(0, HEADS)
+    dims = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
+    every = tl.arange(0, HEADS)
     here = row < rows
     listed = tl.cdiv(tl.load(counts + every, mask=every < heads, other=0), TOKENS)
     share = tl.maximum(tl.cdiv(tl.sum(listed, 0), ranges), 1)
@@ -239,7 +321,7 @@ def join_kernel(
         total = total * shrink + tl.sum(weight, 1)
         value = tl.load(
             part_out + slot[:, :, None] * D + dims, mask=there[:, :, None], other=0.0
-        )  # [rows, parts, D]
+        )  # [rows, parts, columns]
         acc = acc * shrink[:, None] + tl.sum(weight[:, :, None] * value, 1)
         top = higher
     safe = tl.where(total > 0, total, 1.0)
@@ -294,7 +376,7 @@ def attend_parts(
             TensorDescriptor.from_tensor(one, [tiles.tokens, head_dim])
             for one in pack(keys, values, tokens, counts, tiles)
         )
-    attend_kernel[triton.cdiv(rows, tiles.rows), tiles.ranges](
+    attend_kernel[triton.cdiv(rows, tiles.rows), slots](
         query,
         *read,
         tokens,
@@ -303,6 +385,7 @@ def attend_parts(
         lse,
         rows,
         heads,
+        tiles.ranges,
         tokens.shape[1],
         keys.stride(0),
         SCALE=scale,
@@ -312,6 +395,8 @@ def attend_parts(
         TOKENS=tiles.tokens,
         HEADS=triton.next_power_of_2(heads),
         STAGES=tiles.stages,
+        STEADY=tiles.steady and query.dtype != torch.float16,
+        AHEAD=tiles.ahead and tiles.packed,
         PACKED=tiles.packed,
         num_warps=tiles.warps,
         maxnreg=tiles.max_registers,
@@ -323,7 +408,8 @@ def join_parts(parts: State, counts: Tensor, around: State, tiles: Tiles) -> Sta
     """Join the partial states of each head, and `around`."""
     heads, rows, head_dim = around.out.shape
     out, lse = torch.empty_like(around.out), torch.empty_like(around.lse)
-    join_kernel[triton.cdiv(rows, tiles.join_rows), heads](
+    columns = min(head_dim, tiles.join_columns)
+    join_kernel[triton.cdiv(rows, tiles.join_rows), heads, head_dim // columns](
         parts.out,
         parts.lse,
         counts,
@@ -335,11 +421,12 @@ def join_parts(parts: State, counts: Tensor, around: State, tiles: Tiles) -> Sta
         heads,
         tiles.ranges,
         D=head_dim,
+        COLUMNS=columns,
         ROWS=tiles.join_rows,
         PARTS=tiles.join_parts,
         TOKENS=tiles.tokens,
         HEADS=triton.next_power_of_2(heads),
-        num_warps=max(1, min(4, tiles.join_rows * tiles.join_parts // 8)),
+        num_warps=max(1, min(4, tiles.join_rows * tiles.join_parts * columns // (8 * head_dim))),
     )
     return State(out, lse)
 
@@ -376,6 +463,7 @@ def fitting_tiles(rows: int, vector_bytes: int = 256, *, packed: bool = False) -
     """Tiles for a question of so many rows a head: measured on one H200, 132 units.
 
     Partial states of long questions weigh more than an even share of the work: few ranges then.
+    Those of short ones, with a slot more for each head but one, are on an H200 at a time.
 
     Args:
         vector_bytes: of a key; tiles of wider ones have fewer tokens, as an SM holds no more.
@@ -384,14 +472,14 @@ def fitting_tiles(rows: int, vector_bytes: int = 256, *, packed: bool = False) -
     tile = min(128, max(16, triton.next_power_of_2(rows)))
     row_tiles = triton.cdiv(rows, tile)
     if tile <= 64:
-        chosen = Tiles(rows=tile, ranges=264, warps=4, stages=2, join_rows=2, join_parts=16)
+        chosen = Tiles(rows=tile, ranges=256, warps=4, stages=2, join_rows=2, join_parts=16)
     elif packed and rows >= PACKED_ROWS:
         chosen = Tiles(ranges=33, stages=3, join_rows=8, join_parts=2, packed=True)
     else:
         join_rows, join_parts = (2, 8) if rows <= 512 else (8, 2)
         chosen = Tiles(
             tokens=128,
-            ranges=max(33, 132 // row_tiles),
+            ranges=max(33, 116 // row_tiles),
             stages=2,
             join_rows=join_rows,
             join_parts=join_parts,

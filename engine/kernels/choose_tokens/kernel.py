@@ -10,6 +10,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from common.errors import InvalidInput
 from engine.kernels.choose_tokens.chosen import Chosen
@@ -18,6 +19,7 @@ AGGREGATIONS = {"max_group_mean": 0, "mean": 1, "max": 2}
 # A normal number of fp32. Triton takes a smaller one for fp64, and what it is compared with too:
 # a vote would then be counted in fp64 and listed in fp32, which differ at the threshold.
 TINY = tl.constexpr(1.2e-38)
+FITS = tl.constexpr(1e30)  # sums of powers between it and its inverse lost nothing in fp32
 
 FEW_CLUSTERS = 13_000  # a head: between those of 128K and 512K keys, which want other tiles
 
@@ -30,6 +32,10 @@ class Tiles:
         rows: of a tile; the vote's are the padded group times some tokens.
         clusters: of a tile.
         programs: over all heads and, for the mass, tiles of rows.
+        steady: of the mass, whether powers are relative to the highest score of a first look, not
+            to the highest so far; where they do not fit, which is rare, they are made again.
+        stagger: of a steady mass, whether every other program of a unit looks at one tile more, so
+            that one multiplies while the other makes powers.
     """
 
     rows: int
@@ -37,6 +43,8 @@ class Tiles:
     programs: int
     warps: int
     stages: int
+    steady: bool = False
+    stagger: bool = False
 
 
 @triton.jit
@@ -65,6 +73,14 @@ def sizes_of(offsets, head, at, clusters):
 
 
 @triton.jit
+def sizes_once(offsets, head, at, clusters):
+    """As `sizes_of`, of one load: where there are more threads than clusters, each loads few."""
+    edge = offsets + head * (clusters + 1) + at[:, None] + tl.arange(0, 2)[None, :]
+    ends = tl.load(edge, mask=(at < clusters)[:, None], other=0)
+    return tl.sum(tl.where(tl.arange(0, 2)[None, :] == 0, -ends, ends), 1)
+
+
+@triton.jit
 def mass_kernel(
     query,
     centroids,
@@ -77,16 +93,19 @@ def mass_kernel(
     num_near,
     near_stride,
     tiles_per_split,
+    units,
     SCALE: tl.constexpr,
     SOFTCAP: tl.constexpr,
     D: tl.constexpr,
     ROWS: tl.constexpr,
     CLUSTERS: tl.constexpr,
+    STEADY: tl.constexpr,
+    STAGGER: tl.constexpr,
 ):
     """Partial log mass of a tile of rows over one split of the centroids.
 
     The last split, which may be short, also takes E and the near keys. mass: (kv_heads, splits,
-    rows); near_stride: elements between heads.
+    rows); near_stride: elements between heads. With STEADY centroids are a descriptor.
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     split, head = tl.program_id(1), tl.program_id(2).to(tl.int64)
@@ -110,15 +129,46 @@ def mass_kernel(
             scores = tl.where(there[None, :], scores, -float("inf"))
             top, total = more_mass(scores, top, total)
     first = split * tiles_per_split
+    last = tl.minimum(first + tiles_per_split, tl.cdiv(clusters, CLUSTERS))
     lane = tl.arange(0, CLUSTERS)
+    if STEADY:
+        flat = (head * clusters).to(tl.int32)
+        looks = 1
+        if STAGGER:
+            program = tl.program_id(0) + tl.num_programs(0) * split
+            program += tl.num_programs(0) * tl.num_programs(1) * tl.program_id(2)
+            looks += program // units % 2
+        peak = tl.full([ROWS], -1e30, tl.float32)
+        for tile in tl.range(first, tl.minimum(first + looks, last), num_stages=1):
+            size = sizes_once(offsets, head, tile * CLUSTERS + lane, clusters)
+            c = centroids.load([flat + tile * CLUSTERS, 0])
+            scores = tl.where((size > 0)[None, :], capped_scores(q, c, SCALE, SOFTCAP), -1e30)
+            peak = tl.maximum(peak, tl.max(scores, 1))
+        parts = tl.zeros([ROWS, 8], tl.float32)  # columns that one thread holds, not yet added up
+        size = sizes_once(offsets, head, first * CLUSTERS + lane, clusters)
+        for tile in range(first, last):
+            c = centroids.load([flat + tile * CLUSTERS, 0])
+            weight = size.to(tl.float32)
+            size = sizes_once(offsets, head, (tile + 1) * CLUSTERS + lane, clusters)
+            powers = tl.exp2(capped_scores(q, c, SCALE, SOFTCAP) - peak[:, None]) * weight[None, :]
+            parts += tl.sum(tl.reshape(powers, (ROWS, CLUSTERS // 8, 8)), 1)
+        some = tl.sum(parts, 1)
+        if tl.min(tl.where((some * FITS > 1) & (some < FITS), 1, 0), 0) > 0:
+            higher = tl.maximum(top, peak)
+            total = total * tl.exp2(top - higher) + some * tl.exp2(peak - higher)
+            top = higher
+            first = last
     size = sizes_of(offsets, head, first * CLUSTERS + lane, clusters)
-    for tile in range(first, tl.minimum(first + tiles_per_split, tl.cdiv(clusters, CLUSTERS))):
+    for tile in range(first, last):
         at = tile * CLUSTERS + lane
-        c = tl.load(
-            centroids + (head * clusters + at[:, None]) * D + dims,
-            mask=(at < clusters)[:, None],
-            other=0.0,
-        )
+        if STEADY:
+            c = centroids.load([flat + tile * CLUSTERS, 0])
+        else:
+            c = tl.load(
+                centroids + (head * clusters + at[:, None]) * D + dims,
+                mask=(at < clusters)[:, None],
+                other=0.0,
+            )
         weight = tl.where(size > 0, tl.log2(tl.maximum(size, 1).to(tl.float32)), -float("inf"))
         size = sizes_of(offsets, head, at + CLUSTERS, clusters)  # a tile ahead: nothing waits
         top, total = more_mass(capped_scores(q, c, SCALE, SOFTCAP) + weight[None, :], top, total)
@@ -145,25 +195,31 @@ def whole_mass(mass, row, there, head, rows, splits, SPLITS: tl.constexpr):
 
 
 @triton.jit
-def tally(
-    c,
-    q,
-    log_mass,
-    SCALE: tl.constexpr,
-    SOFTCAP: tl.constexpr,
+def settle(
+    best,
+    size,
+    votes,
+    tile_tokens,
+    least,
+    head,
+    tile,
+    clusters,
+    rows,
+    group,
     HOW: tl.constexpr,
     CLUSTERS: tl.constexpr,
-    GROUP: tl.constexpr,
-    TOKENS: tl.constexpr,
 ):
-    """What a tile of rows, GROUP x TOKENS, says of each centroid: the sum or the most of shares."""
-    shares = tl.exp2(capped_scores(c, q, SCALE, SOFTCAP) - log_mass[None, :])
+    """Store the votes of a tile of centroids, and how many tokens it keeps."""
     if HOW == 0:
-        return tl.max(tl.sum(tl.reshape(shares, (CLUSTERS, GROUP, TOKENS)), 1), 1)
+        best = best / group
     elif HOW == 1:
-        return tl.sum(shares, 1)
-    else:
-        return tl.max(shares, 1)
+        best = best / rows
+    # Finite even where the score underflows, so that a threshold of -1e30 keeps every token.
+    vote = tl.where(size > 0, tl.log(tl.maximum(best, TINY)), float("-inf"))
+    at = tile * CLUSTERS + tl.arange(0, CLUSTERS)
+    tl.store(votes + head * clusters + at, vote, mask=at < clusters)
+    kept = tl.sum(tl.where(vote >= least, size, 0), 0)
+    tl.store(tile_tokens + head * tl.cdiv(clusters, CLUSTERS) + tile, kept)
 
 
 @triton.jit
@@ -188,59 +244,100 @@ def vote_kernel(
     TOKENS: tl.constexpr,
     CLUSTERS: tl.constexpr,
     SPLITS: tl.constexpr,
-    ONE_BLOCK: tl.constexpr,
 ):
     """Aggregated log scores of some tiles of centroids, and how many tokens each tile keeps.
 
-    votes: (kv_heads, clusters); tile_tokens: (kv_heads, tiles). With ONE_BLOCK the question fits
-    into one tile of rows, which stays on chip while the centroids stream; else a tile of centroids
-    stays while the question streams.
+    votes: (kv_heads, clusters); tile_tokens: (kv_heads, tiles). The question is one tile of rows,
+    GROUP x TOKENS, which stays on chip while the centroids stream.
     """
     head = tl.program_id(1).to(tl.int64)
     rows = group * tokens
     dims = tl.arange(0, D)
     member, token = tl.arange(0, GROUP * TOKENS) // TOKENS, tl.arange(0, GROUP * TOKENS) % TOKENS
-    num_tiles = tl.cdiv(clusters, CLUSTERS)
     first = tl.program_id(0) * tiles_per_program
-    if ONE_BLOCK:
-        row = member * tokens + token
-        seen = (member < group) & (token < tokens)
-        q = tl.load(query + (head * rows + row[:, None]) * D + dims, mask=seen[:, None], other=0.0)
-        log_mass = whole_mass(mass, row, seen, head, rows, splits, SPLITS)
+    row = member * tokens + token
+    seen = (member < group) & (token < tokens)
+    q = tl.load(query + (head * rows + row[:, None]) * D + dims, mask=seen[:, None], other=0.0)
+    log_mass = whole_mass(mass, row, seen, head, rows, splits, SPLITS)
     lane = tl.arange(0, CLUSTERS)
     following = sizes_of(offsets, head, first * CLUSTERS + lane, clusters)
     least = tl.load(threshold)
-    for tile in range(first, tl.minimum(first + tiles_per_program, num_tiles)):
+    last = tl.minimum(first + tiles_per_program, tl.cdiv(clusters, CLUSTERS))
+    for tile in range(first, last):
         at = tile * CLUSTERS + lane
-        there = at < clusters
         c = tl.load(
-            centroids + (head * clusters + at[:, None]) * D + dims, mask=there[:, None], other=0.0
+            centroids + (head * clusters + at[:, None]) * D + dims,
+            mask=(at < clusters)[:, None],
+            other=0.0,
         )
         size = following
         following = sizes_of(offsets, head, at + CLUSTERS, clusters)  # a tile ahead
-        if ONE_BLOCK:
-            best = tally(c, q, log_mass, SCALE, SOFTCAP, HOW, CLUSTERS, GROUP, TOKENS)
-        else:
-            best = tl.zeros([CLUSTERS], tl.float32)
-            for block in range(0, tl.cdiv(tokens, TOKENS)):
-                now = block * TOKENS + token
-                row = member * tokens + now
-                seen = (member < group) & (now < tokens)
-                q = tl.load(
-                    query + (head * rows + row[:, None]) * D + dims, mask=seen[:, None], other=0.0
-                )
-                log_mass = whole_mass(mass, row, seen, head, rows, splits, SPLITS)
-                said = tally(c, q, log_mass, SCALE, SOFTCAP, HOW, CLUSTERS, GROUP, TOKENS)
-                best = best + said if HOW == 1 else tl.maximum(best, said)
+        shares = tl.exp2(capped_scores(c, q, SCALE, SOFTCAP) - log_mass[None, :])
         if HOW == 0:
-            best = best / group
+            best = tl.max(tl.sum(tl.reshape(shares, (CLUSTERS, GROUP, TOKENS)), 1), 1)
         elif HOW == 1:
-            best = best / rows
-        # Finite even where the score underflows, so that a threshold of -1e30 keeps every token.
-        vote = tl.where(size > 0, tl.log(tl.maximum(best, TINY)), float("-inf"))
-        tl.store(votes + head * clusters + at, vote, mask=there)
-        kept = tl.sum(tl.where(vote >= least, size, 0), 0)
-        tl.store(tile_tokens + head * num_tiles + tile, kept)
+            best = tl.sum(shares, 1)
+        else:
+            best = tl.max(shares, 1)
+        settle(
+            best, size, votes, tile_tokens, least, head, tile, clusters, rows, group, HOW, CLUSTERS
+        )
+
+
+@triton.jit
+def long_vote_kernel(
+    query,
+    centroids,
+    offsets,
+    mass,
+    threshold,
+    votes,
+    tile_tokens,
+    group,
+    tokens,
+    clusters,
+    splits,
+    SCALE: tl.constexpr,
+    SOFTCAP: tl.constexpr,
+    HOW: tl.constexpr,
+    D: tl.constexpr,
+    GROUP: tl.constexpr,
+    TOKENS: tl.constexpr,
+    CLUSTERS: tl.constexpr,
+    SPLITS: tl.constexpr,
+    LANES: tl.constexpr,
+):
+    """As `vote_kernel`, of one tile of centroids, which stays on chip while the question streams.
+
+    query: a descriptor of (kv_heads x group, tokens, D). LANES: columns of scores that one thread
+    does not compare or add up before the end.
+    """
+    tile, head = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    rows = group * tokens
+    member, token = tl.arange(0, GROUP * TOKENS) // TOKENS, tl.arange(0, GROUP * TOKENS) % TOKENS
+    at = tile * CLUSTERS + tl.arange(0, CLUSTERS)
+    c = tl.load(
+        centroids + (head * clusters + at[:, None]) * D + tl.arange(0, D),
+        mask=(at < clusters)[:, None],
+        other=0.0,
+    )
+    best = tl.zeros([CLUSTERS, LANES], tl.float32)
+    for first in range(0, tokens, TOKENS):
+        q = query.load([tl.program_id(1) * group, first, 0]).reshape(GROUP * TOKENS, D)
+        seen = (member < group) & (first + token < tokens)
+        row = member * tokens + first + token
+        log_mass = whole_mass(mass, row, seen, head, rows, splits, SPLITS)
+        shares = tl.exp2(capped_scores(c, q, SCALE, SOFTCAP) - log_mass[None, :])
+        if HOW == 0:
+            said = tl.sum(tl.reshape(shares, (CLUSTERS, GROUP, TOKENS)), 1)
+            said = tl.max(tl.reshape(said, (CLUSTERS, TOKENS // LANES, LANES)), 1)
+            best = tl.maximum(best, said)
+        else:
+            shares = tl.reshape(shares, (CLUSTERS, GROUP * TOKENS // LANES, LANES))
+            best = best + tl.sum(shares, 1) if HOW == 1 else tl.maximum(best, tl.max(shares, 1))
+    said = tl.sum(best, 1) if HOW == 1 else tl.max(best, 1)
+    size, least = sizes_of(offsets, head, at, clusters), tl.load(threshold)
+    settle(said, size, votes, tile_tokens, least, head, tile, clusters, rows, group, HOW, CLUSTERS)
 
 
 @triton.jit
@@ -310,6 +407,13 @@ class Question:
         return torch.empty(shape, dtype=dtype, device=self.query.device)
 
 
+def units_of(device: torch.device) -> int:
+    """Streaming multiprocessors of a GPU."""
+    if device.type != "cuda":
+        return 1
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
 def partial_mass(question: Question, tiles: Tiles) -> Tensor:
     """Log mass of each row by splits of the centroids (kv_heads, splits, rows), base 2."""
     heads, rows, _ = question.query.shape
@@ -317,9 +421,14 @@ def partial_mass(question: Question, tiles: Tiles) -> Tensor:
     row_tiles, cluster_tiles = triton.cdiv(rows, tiles.rows), triton.cdiv(clusters, tiles.clusters)
     per_split = triton.cdiv(cluster_tiles, max(1, tiles.programs // (heads * row_tiles)))
     mass = question.empty(heads, triton.cdiv(cluster_tiles, per_split), rows)
+    centroids: Tensor | TensorDescriptor = question.centroids
+    if tiles.steady:
+        centroids = TensorDescriptor.from_tensor(
+            question.centroids.flatten(0, 1), [tiles.clusters, question.query.shape[2]]
+        )
     mass_kernel[row_tiles, mass.shape[1], heads](
         question.query,
-        question.centroids,
+        centroids,
         question.offsets,
         question.near,
         question.extra_lse,
@@ -329,9 +438,12 @@ def partial_mass(question: Question, tiles: Tiles) -> Tensor:
         question.near.shape[1],
         question.near.stride(0),
         per_split,
+        units_of(question.query.device),
         **question.fixed(),
         ROWS=tiles.rows,
         CLUSTERS=tiles.clusters,
+        STEADY=tiles.steady,
+        STAGGER=tiles.stagger,
         num_warps=tiles.warps,
         num_stages=tiles.stages,
     )
@@ -345,32 +457,29 @@ def vote(question: Question, mass: Tensor, tiles: Tiles) -> tuple[Tensor, Tensor
     group = triton.next_power_of_2(question.group)
     token_tile = max(1, tiles.rows // group)
     num_tiles = triton.cdiv(clusters, tiles.clusters)
-    per_program = triton.cdiv(num_tiles * heads, tiles.programs)
     votes = question.empty(heads, clusters)
     tile_tokens = question.empty(heads, num_tiles, dtype=torch.int32)
-    vote_kernel[triton.cdiv(num_tiles, per_program), heads](
-        question.query,
-        question.centroids,
-        question.offsets,
-        mass,
-        question.threshold,
-        votes,
-        tile_tokens,
-        question.group,
-        tokens,
-        clusters,
-        mass.shape[1],
-        per_program,
+    read = (question.centroids, question.offsets, mass, question.threshold, votes, tile_tokens)
+    sizes = (question.group, tokens, clusters, mass.shape[1])
+    compiled_for = {
         **question.fixed(),
-        HOW=AGGREGATIONS[question.how],
-        GROUP=group,
-        TOKENS=token_tile,
-        CLUSTERS=tiles.clusters,
-        SPLITS=triton.next_power_of_2(mass.shape[1]),
-        ONE_BLOCK=tokens <= token_tile,
-        num_warps=tiles.warps,
-        num_stages=tiles.stages,
-    )
+        "HOW": AGGREGATIONS[question.how],
+        "GROUP": group,
+        "TOKENS": token_tile,
+        "CLUSTERS": tiles.clusters,
+        "SPLITS": triton.next_power_of_2(mass.shape[1]),
+        "num_warps": tiles.warps,
+        "num_stages": tiles.stages,
+    }
+    if tokens <= token_tile:
+        per_program = triton.cdiv(num_tiles * heads, tiles.programs)
+        grid = (triton.cdiv(num_tiles, per_program), heads)
+        vote_kernel[grid](question.query, *read, *sizes, per_program, **compiled_for)
+    else:
+        by_member = question.query.view(heads * question.group, tokens, -1)
+        query = TensorDescriptor.from_tensor(by_member, [group, token_tile, by_member.shape[2]])
+        lanes = min(8, token_tile)
+        long_vote_kernel[num_tiles, heads](query, *read, *sizes, **compiled_for, LANES=lanes)
     return votes, tile_tokens
 
 

@@ -1,6 +1,7 @@
 """Attention to listed tokens in Triton against its definition in torch."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 import torch
@@ -63,14 +64,21 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("packed", [False, True])
+WAYS = [
+    SMALL,
+    replace(SMALL, packed=True, join_columns=16),
+    replace(SMALL, steady=True),
+    replace(SMALL, steady=True, packed=True, ahead=True, ranges=2),
+]
+
+
+@pytest.mark.parametrize("tiles", WAYS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", CASES)
 def test_the_kernel_attends_as_the_definition_does(
-    case: Case, dtype: torch.dtype, packed: bool, monkeypatch: pytest.MonkeyPatch
+    case: Case, dtype: torch.dtype, tiles: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernel, "PACKERS", 3)
-    tiles = replace(SMALL, packed=packed)
     inputs = case.inputs(dtype)
     expected = attend_tokens_reference(*inputs, scale=0.2, softcap=case.softcap)
     with guarded_buffers(monkeypatch):
@@ -132,6 +140,22 @@ def test_large_scores_do_not_overflow() -> None:
     expected = attend_tokens_reference(query, *others, scale=1.0, softcap=None)
     found = kernel.attend_tokens_triton(query, *others, scale=1.0, softcap=None, tiles=SMALL)
     assert_close(found.out, expected.out, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid")  # of the sums that are done again
+@pytest.mark.parametrize("tiles", WAYS[2:])
+@pytest.mark.parametrize("at", [0, 60])
+def test_weights_that_do_not_fit_are_made_again(tiles: Any, at: int) -> None:
+    """One key lies so far above all others that no other tile's highest score can stand for it."""
+    query, keys, values, *others = Case(rows=5, counts=(63, 150)).inputs(torch.float32)
+    query[:, 3] = 50.0
+    token = others[0][0, at]
+    keys[:, token] = 5.0
+    inputs = (query, keys, values, *others)
+    expected = attend_tokens_reference(*inputs, scale=0.2, softcap=None)
+    found = kernel.attend_tokens_triton(*inputs, scale=0.2, softcap=None, tiles=tiles)
+    assert_close(found.out, expected.out, rtol=1e-3, atol=1e-3)
+    assert_close(found.out[0, 3], values[0, token], rtol=1e-3, atol=1e-3)
 
 
 def test_what_does_not_fit_is_refused() -> None:

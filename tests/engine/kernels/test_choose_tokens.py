@@ -1,6 +1,7 @@
 """The lookup for a block of tokens in Triton against its definition in torch."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 import torch
@@ -59,6 +60,10 @@ def seeded() -> torch.Generator:
     return torch.Generator().manual_seed(0)
 
 
+STEADY = {  # powers relative to a first look, of one tile or two
+    "mass_tiles": replace(SMALL["mass_tiles"], steady=True, stagger=True),
+    "vote_tiles": SMALL["vote_tiles"],
+}
 CASES = [
     Case(),
     Case(group=1, tokens=1, clusters=1, heads=1),
@@ -76,10 +81,11 @@ def threshold_at(votes: Tensor, share: float) -> Tensor:
     return (finite[at] + finite[min(at + 1, len(finite) - 1)]) / 2 - 1e-3
 
 
+@pytest.mark.parametrize("tiles", [SMALL, STEADY])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", CASES)
 def test_the_kernel_chooses_what_the_definition_does(
-    case: Case, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+    case: Case, dtype: torch.dtype, tiles: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inputs = case.inputs(dtype)
     options = case.options(inputs)
@@ -87,7 +93,7 @@ def test_the_kernel_chooses_what_the_definition_does(
     inputs["threshold"] = threshold_at(votes, 0.4)
     expected = choose_tokens_reference(**inputs, **options)
     with guarded_buffers(monkeypatch):
-        found = kernel.choose_tokens_triton(**inputs, **options, **SMALL)
+        found = kernel.choose_tokens_triton(**inputs, **options, **tiles)
     assert_close(found.votes, expected.votes, rtol=1e-4, atol=1e-4)
     assert_same_tokens(found, expected)
 
@@ -131,14 +137,15 @@ def test_tiles_do_not_matter() -> None:
     assert_close(one.votes, other.votes, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:overflow")  # of empty clusters, which are left out
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid")  # of what is left out, or redone
+@pytest.mark.parametrize("tiles", [SMALL, STEADY])
 @pytest.mark.parametrize("how", AGGREGATIONS)
-def test_far_scores_neither_overflow_nor_vanish(how: str) -> None:
+def test_far_scores_neither_overflow_nor_vanish(how: str, tiles: dict[str, Any]) -> None:
     case = Case(how=how)
     inputs = case.inputs(torch.float32)
     inputs["query"] = inputs["query"] * 60
     options = case.options(inputs)
-    found = kernel.choose_tokens_triton(**inputs, **options, **SMALL)
+    found = kernel.choose_tokens_triton(**inputs, **options, **tiles)
     expected = choose_tokens_reference(**inputs, **options).votes.clamp(min=-87)
     seen = found.votes.isfinite()
     assert_close(found.votes[seen].clamp(min=-87), expected[seen], rtol=1e-3, atol=2e-2)
