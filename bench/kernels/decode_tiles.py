@@ -39,7 +39,7 @@ CONTEXTS = {524_288: 3, 131_072: 6}  # and layers taken in turn
 DRY = {200: 1}
 SPARSITY = 90
 FIRST = 0.7  # share of the time that is the first context's, if there is another
-FEW = 5  # programs, for the interpreter
+FEW = 5  # programs
 
 SURVEY = (  # score_programs, score_block, score_stages, score_warps, part_clusters
     (8192, 128, 1, 4, 128), (8192, 64, 1, 4, 64), (8192, 256, 1, 8, 256), (792, 64, 2, 4, 64),
@@ -52,9 +52,10 @@ HALF = (  # near_keys, programs, score_programs, score_block, score_stages, part
     (64, 396, 264, 64, 3, 64), (64, 396, 8192, 64, 1, 64),
 )  # fmt: skip
 DESCEND = (  # score_block, score_stages, part_clusters, upper, block, stages, registers, warps
-    (128, 1, 128, 32, 64, 2, 96, 4), (64, 1, 64, 32, 64, 2, 96, 4), (64, 1, 64, 16, 128, 1, 128, 4),
-    (64, 1, 64, 16, 64, 2, 96, 4), (64, 1, 64, 32, 128, 1, 128, 4), (64, 1, 64, 32, 32, 3, 96, 4),
-    (64, 1, 64, 16, 64, 2, 128, 2), (64, 1, 64, 32, 64, 3, 96, 4),
+    (64, 1, 64, 32, 64, 2, 96, 4), (64, 1, 64, 32, 32, 3, 168, 2), (64, 1, 64, 32, 32, 3, 255, 1),
+    (64, 1, 64, 32, 64, 2, 168, 2), (64, 1, 64, 64, 64, 2, 168, 4),
+    (128, 1, 128, 32, 32, 3, 168, 2), (64, 1, 64, 16, 32, 3, 168, 2),
+    (64, 1, 64, 16, 32, 2, 255, 1),
 )  # fmt: skip
 ATTEND = (  # piece, block, stages, warps, programs
     (16, 64, 3, 4, 264), (16, 128, 3, 8, 132), (16, 64, 4, 4, 264), (16, 32, 4, 4, 528),
@@ -82,7 +83,7 @@ VALUES: dict[str, tuple[tuple[int, ...], ...]] = {
 }
 # What is picked for one kind of step is taken for the others too.
 SHARED = {stage: FIELDS[stage] for stage in ("attend", "select")}
-FEW = 5  # programs, for the interpreter
+FEW = 5  # programs
 
 
 @dataclass(frozen=True)
@@ -175,6 +176,8 @@ def scan_case(scan: Scan, name: str, drawn: Sequence[tuple[Shape, Layer]], batch
         "half": draw_kind(drawn, batch, levels=1, streaming=shape.kv_heads // 2),
     }
     best = {of: kind.steps[0].tuning() for of, kind in kinds.items()}
+    if scan.dry:
+        best = {of: of_few(one) for of, one in best.items()}
     tell(scan, f"{name} now", best, kinds)
     for stage in STAGES:
         of = stage if stage in kinds else "flat"
@@ -212,7 +215,7 @@ def tell(scan: Scan, name: str, best: dict[str, Tuning], kinds: dict[str, Kind])
 def _pick(scan: Scan, name: str, stage: str, base: Tuning, kind: Kind) -> Tuning:
     variants = [base, *(replace(base, **option) for option in options_of(stage))]
     if scan.dry:
-        variants = [replace(one, programs=min(one.programs, FEW)) for one in variants]
+        variants = [of_few(one) for one in variants]
     return scan.pick(
         name,
         stage,
@@ -221,6 +224,11 @@ def _pick(scan: Scan, name: str, stage: str, base: Tuning, kind: Kind) -> Tuning
         partial(check, kind.steps[0], kind.expected),
         lambda tuning: launches("lookup" if stage == "descend" else "whole", kind.steps, tuning),
     )
+
+
+def of_few(tuning: Tuning) -> Tuning:
+    """The same with few programs, as the interpreter takes them one by one."""
+    return replace(tuning, programs=min(tuning.programs, FEW))
 
 
 def options_of(stage: str) -> list[dict[str, Any]]:

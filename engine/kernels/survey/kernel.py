@@ -6,6 +6,7 @@ from torch import Tensor
 
 from engine.kernels.decoding import QuestionKeys, ResidentLayer, Scoring, StreamingKeys, Workspace
 from engine.kernels.decoding.sizes import power_of_two
+from engine.kernels.decoding.tuning import MOST_CHUNKS
 from engine.kernels.tiles.kernel import absorb, capped, divided, load_rows, log_mass, log_size
 
 NEAR_BLOCK, NEAR_STAGES = 64, 2  # a tile of near keys is as large as all stages of centroids
@@ -85,7 +86,7 @@ def _score(
     q = load_rows(query, head, NUM_HEADS, GROUP, GROUP_PAD, BATCH, ROWS, D)
     top = tl.full([BLOCK, ROWS], float("-inf"), tl.float32)
     mass = tl.zeros([BLOCK, ROWS], tl.float32)
-    tiles = 1 if ONE_TILE else tl.cdiv(stop - start, BLOCK)
+    tiles = 1 if ONE_TILE else tl.cdiv(stop - start, BLOCK)  # of 1 the compiler makes no loop
     for tile in tl.range(0, tiles, num_stages=STAGES):
         at = start + tile * BLOCK + lane
         real = at < stop
@@ -101,13 +102,16 @@ def _score(
             raw,
             mask=real[:, None] & (row < SCORE_ROWS)[None, :],
         )
-        # Each lane keeps its own maximum: no exchange between lanes until the loop is over.
         gained = raw + size[:, None]
-        higher = tl.maximum(top, gained)
-        finite = tl.where(higher == float("-inf"), 0.0, higher)
-        mass = mass * tl.exp(top - finite) + tl.exp(gained - finite)
-        top = higher
-        if not ONE_TILE:  # those of the next tile, while its centroids arrive
+        if ONE_TILE:
+            top, mass = gained, mass + 1.0
+        else:
+            # Each lane keeps its own maximum: no exchange between lanes until the loop is over.
+            higher = tl.maximum(top, gained)
+            finite = tl.where(higher == float("-inf"), 0.0, higher)
+            mass = mass * tl.exp(top - finite) + tl.exp(gained - finite)
+            top = higher
+            # Those of the next tile, while its centroids arrive.
             size = _log_sizes(offsets, at + BLOCK, stop)
     highest = tl.max(top, 0)
     level = tl.where(highest == float("-inf"), 0.0, highest)
@@ -289,7 +293,7 @@ def survey_triton(
         NEAR_ROWS=max(16, s.group_pad),
         SCORE_ROWS=s.rows,
         ROWS=max(16, s.rows),
-        COUNTS_PAD=power_of_two(work.counts.shape[1]),
+        COUNTS_PAD=power_of_two(max(MOST_CHUNKS, work.counts.shape[1])),
         ONE_TILE=work.part_clusters == t.score_block,
         BLOCK=t.score_block,
         NEAR_BLOCK=min(NEAR_BLOCK, t.near_keys),

@@ -220,6 +220,25 @@ def test_the_operation_fills_the_workspace() -> None:
 
 
 @pytest.mark.parametrize("upper", [0, 30])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"part_clusters": 16, "score_programs": 1000},  # one tile a part
+        {"near_keys": 128},  # two tiles
+        {"near_keys": 64, "descend_warps": 2, "descend_block": 32, "descend_stages": 3},
+    ],
+)
+def test_tiles_do_not_matter(upper: int, change: dict[str, int]) -> None:
+    inputs = Case(upper=upper, clusters=211, anchors=70, lengths=(80,)).inputs(torch.float32)
+    work = inputs.workspace(replace(SMALL, **change))
+    run_kernels(inputs, work)
+    expected = define(inputs)
+    assert_close(work.out, expected.out, rtol=2e-5, atol=2e-5)
+    assert_close(work.lse, expected.lse, rtol=1e-4, atol=1e-4)
+    assert torch.equal(work.tally, expected.read)
+
+
+@pytest.mark.parametrize("upper", [0, 30])
 @pytest.mark.parametrize("programs", [1, 5, 1000])
 def test_a_survey_has_no_more_programs_than_are_wanted(upper: int, programs: int) -> None:
     inputs = Case(upper=upper, clusters=211).inputs(torch.float32)
