@@ -34,7 +34,7 @@ class Scan:
         self._name, self._options = name, options
         self._started = time.monotonic()
         self.allow(1.0)
-        self._clock = time_calls if options.dry else time_replays
+        self._clock = time_calls if options.dry or options.warm else time_replays
         self._rows: list[dict[str, Any]] = []
         self._defaults: list[str] = []
         self._failed: list[str] = []
@@ -84,7 +84,8 @@ class Scan:
                 break
             row = {"case": case, "stage": stage, "variant": _plain(variant)}
             try:
-                check(variant)
+                if not self._options.warm:
+                    check(variant)
                 timing = self._clock(steps(variant))
             except (Exception, WrongResult) as error:  # a compiler fails in many ways
                 dropped[variant] = f"{type(error).__name__}: {error}"[:160]
@@ -139,6 +140,9 @@ def parse(
     """The options that scans share, and those that `parser` has already."""
     parser.add_argument("--only", nargs="+", choices=stages, help="stages to scan")
     parser.add_argument("--seconds", type=float, default=280, help="begin no trial after them")
+    parser.add_argument(
+        "--warm", action="store_true", help="only compile: several at a time, before a scan"
+    )
     parser.add_argument("--variants", type=int, default=None, help="of a stage, at most")
     parser.add_argument(
         "--dry", action="store_true", help="tiny, on a CPU, with TRITON_INTERPRET=1"

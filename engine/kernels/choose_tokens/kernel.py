@@ -104,8 +104,9 @@ def mass_kernel(
 ):
     """Partial log mass of a tile of rows over one split of the centroids.
 
-    The last split, which may be short, also takes E and the near keys. mass: (kv_heads, splits,
-    rows); near_stride: elements between heads. With STEADY centroids are a descriptor.
+    The last split also takes E and the near keys; where there are many it has no centroids.
+    mass: (kv_heads, splits, rows); near_stride: elements between heads. With STEADY centroids are a
+    descriptor.
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     split, head = tl.program_id(1), tl.program_id(2).to(tl.int64)
@@ -419,14 +420,17 @@ def partial_mass(question: Question, tiles: Tiles) -> Tensor:
     heads, rows, _ = question.query.shape
     clusters = question.centroids.shape[1]
     row_tiles, cluster_tiles = triton.cdiv(rows, tiles.rows), triton.cdiv(clusters, tiles.clusters)
-    per_split = triton.cdiv(cluster_tiles, max(1, tiles.programs // (heads * row_tiles)))
-    mass = question.empty(heads, triton.cdiv(cluster_tiles, per_split), rows)
+    splits = max(1, tiles.programs // (heads * row_tiles))
+    apart = int(splits > 4)  # E and the near keys: they would keep a short split behind the others
+    per_split = triton.cdiv(cluster_tiles, splits - apart)
+    splits = triton.cdiv(cluster_tiles, per_split) + apart
+    mass = question.empty(heads, splits, rows)
     centroids: Tensor | TensorDescriptor = question.centroids
     if tiles.steady:
         centroids = TensorDescriptor.from_tensor(
             question.centroids.flatten(0, 1), [tiles.clusters, question.query.shape[2]]
         )
-    mass_kernel[row_tiles, mass.shape[1], heads](
+    mass_kernel[row_tiles, splits, heads](
         question.query,
         centroids,
         question.offsets,

@@ -60,6 +60,7 @@ def seeded() -> torch.Generator:
     return torch.Generator().manual_seed(0)
 
 
+APART = SMALL | {"mass_tiles": replace(SMALL["mass_tiles"], programs=24)}  # near keys alone
 STEADY = {  # powers relative to a first look, of one tile or two
     "mass_tiles": replace(SMALL["mass_tiles"], steady=True, stagger=True),
     "vote_tiles": SMALL["vote_tiles"],
@@ -81,7 +82,7 @@ def threshold_at(votes: Tensor, share: float) -> Tensor:
     return (finite[at] + finite[min(at + 1, len(finite) - 1)]) / 2 - 1e-3
 
 
-@pytest.mark.parametrize("tiles", [SMALL, STEADY])
+@pytest.mark.parametrize("tiles", [SMALL, APART, STEADY])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", CASES)
 def test_the_kernel_chooses_what_the_definition_does(
