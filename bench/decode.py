@@ -69,8 +69,21 @@ def main() -> None:
     shape = SHAPES[arguments.shape]
     bandwidth = copy_bandwidth()
     print(f"copy {bandwidth / 1e12:.2f} TB/s", flush=True)
-    plans: dict[str, Any] = {}
-    for plan in arguments.plans:
+    plans: dict[str, dict[str, Any]] = {plan: {} for plan in arguments.plans}
+
+    def save() -> Path:
+        result = {
+            "benchmark": "decode",
+            "about": {**circumstances(DEVICE), "triton": triton.__version__},
+            "model": f"{arguments.shape}, random weights, bf16",
+            "question_tokens": QUESTION_TOKENS,
+            "sparsity": SPARSITY,
+            "copy_bytes_per_s": bandwidth,
+            "plans": plans,
+        }
+        return write(f"decode_{arguments.shape}", result, *filter(None, [arguments.out]))
+
+    for plan, found in plans.items():
         model = draw_model(
             shape,
             max(CONTEXTS.values()) + 4096,
@@ -78,28 +91,23 @@ def main() -> None:
             config=DecodeConfig(compiled=True),
             device=DEVICE,
         )
-        plans[plan] = measure(model, shape, plan, arguments.contexts, bandwidth)
+        for _ in measure(found, model, shape, plan, arguments.contexts, bandwidth):
+            print(f"written to {save()}", flush=True)
         del model
         release()
-    result = {
-        "benchmark": "decode",
-        "about": {**circumstances(DEVICE), "triton": triton.__version__},
-        "model": f"{arguments.shape}, random weights, bf16",
-        "question_tokens": QUESTION_TOKENS,
-        "sparsity": SPARSITY,
-        "copy_bytes_per_s": bandwidth,
-        "plans": plans,
-    }
-    name = f"decode_{arguments.shape}"
-    print(f"written to {write(name, result, *filter(None, [arguments.out]))}")
 
 
 def measure(
-    model: LoadedModel, shape: ModelShape, plan: str, contexts: list[str], bandwidth: float
-) -> dict[str, Any]:
-    """All documents of one model; the shortest is checked first."""
+    found: dict[str, Any],
+    model: LoadedModel,
+    shape: ModelShape,
+    plan: str,
+    contexts: list[str],
+    bandwidth: float,
+) -> Iterator[None]:
+    """All documents of one model; the shortest is checked first. Yields when more was found."""
     checked = calibrated(model, draw_document(model, CONTEXTS[CHECKED]))
-    found: dict[str, Any] = {"correctness": check(model, checked)}
+    found["correctness"] = check(model, checked)
     print(plan, found, flush=True)
     del checked
     weight_bytes = sum(weight.nbytes for weight in model.model.parameters())
@@ -112,9 +120,9 @@ def measure(
         found[context] = measure_document(model, shape, CONTEXTS[context])
         print(plan, context, found[context], flush=True)
         release()
-    found["ratios"] = ratios(found)
+        found["ratios"] = ratios(found)
+        yield
     print(plan, found["ratios"], flush=True)
-    return found
 
 
 def ratios(found: dict[str, Any]) -> dict[str, float]:
