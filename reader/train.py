@@ -79,7 +79,7 @@ def _train_stage(trainer: Trainer, stage: Stage, run: Run) -> bool:
         progress.seconds += now - last
         if progress.step % _REPORT_EVERY == 0:
             if rank.leads:
-                _report(trainer, recent, now, run.log)
+                _report(trainer, recent, now, run)
             recent = _Recent(now, progress.tokens)
         if rank.leads and now - saved > _SAVE_EVERY_S:
             run.save()
@@ -100,7 +100,7 @@ class _Recent:
     reports: list[tuple[int, Tensor]] = field(default_factory=list)
 
 
-def _report(trainer: Trainer, recent: _Recent, now: float, log: TextIO) -> None:
+def _report(trainer: Trainer, recent: _Recent, now: float, run: Run) -> None:
     progress, by_length = trainer.progress, defaultdict(list)
     for length, report in recent.reports:
         by_length[length].append(report)
@@ -123,11 +123,16 @@ def _report(trainer: Trainer, recent: _Recent, now: float, log: TextIO) -> None:
             "answer_tokens_right": round(right, 4),
             "tokens_per_s": speed,
         }
-        log.write(json.dumps(line) + "\n")
-    log.flush()
+        run.log.write(json.dumps(line) + "\n")
+    run.log.flush()
     if progress.step % (5 * _REPORT_EVERY) == 0:
-        losses = ", ".join(f"{length}: {mean[1]:.3f}" for length, mean in means.items())
-        print(f"{progress.step} {progress.seconds:.0f} s, {speed} tokens/s, {losses}", flush=True)
+        told = [
+            f"{speed} tokens/s",
+            *(f"{length}: {mean[1]:.3f}" for length, mean in means.items()),
+        ]
+        if run.feed.num_failed:
+            told.append(f"{run.feed.num_failed} examples failed")
+        print(f"{progress.step} {progress.seconds:.0f} s, {', '.join(told)}", flush=True)
 
 
 def work(rank: Rank, options: argparse.Namespace) -> None:

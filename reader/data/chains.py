@@ -4,6 +4,7 @@ from itertools import pairwise
 from random import Random
 
 from reader.data import values, words
+from reader.data.draws import draw_until
 from reader.data.facts import Chunk, Plant, Question, claim
 from reader.data.lines import (
     VALUE_KINDS,
@@ -104,9 +105,8 @@ def _chain(rng: Random) -> tuple[list[str], str]:
     length = rng.choices((2, 3, 4), (6, 3, 1))[0]
     make = rng.choice((_letter, _word, draw_line_key, draw_line_key))
     keys: list[str] = []
-    while len(keys) < length:
-        if (key := make(rng)) not in keys:
-            keys.append(key)
+    for _ in range(length):
+        keys.append(draw_until(lambda key: key not in keys, lambda: make(rng)))
     return keys, values.draw(rng.choice(VALUE_KINDS), rng)
 
 

@@ -119,8 +119,9 @@ def _derive(name: str, rng: Random) -> str:
     """One text of a production; noun phrases stand between marks."""
     lines = _productions()[name]
     text = lines[int(rng.random() * len(lines))]
-    while "[" in text:  # the inmost choices first
-        text = _CHOICE.sub(lambda match: rng.choice(match[1].split("|")), text)
+    num_chosen = 1
+    while num_chosen:  # the inmost choices first
+        text, num_chosen = _CHOICE.subn(lambda match: rng.choice(match[1].split("|")), text)
     text = _REFERENCE.sub(lambda match: _derive(match[1], rng), text)
     text = _VERB_FORM.sub(lambda match: _verb_form(match[1], rng), text)
     return f"{_OPEN}{text}{_CLOSE}" if name == "noun" else text

@@ -5,6 +5,7 @@ from random import Random
 
 from reader.data import values
 from reader.data.attributes import ATTRIBUTES, Attribute, made_attribute
+from reader.data.draws import draw_until
 from reader.data.entities import KINDS, Entity, draw_entity, draw_rival
 from reader.data.speech import (
     Voice,
@@ -68,10 +69,10 @@ def draw_attribute(kind: str, rng: Random, voice: Voice) -> Attribute:
     """Draw an attribute that fits a kind of entity; keys have composed ones only."""
     if kind == "key" or rng.random() < 0.35:
         return made_attribute(rng, voice.lexicon)
-    while True:
-        attribute = ATTRIBUTES[int(rng.random() * len(ATTRIBUTES))]
-        if kind in attribute.subjects:
-            return attribute
+    return draw_until(
+        lambda attribute: kind in attribute.subjects,
+        lambda: ATTRIBUTES[int(rng.random() * len(ATTRIBUTES))],
+    )
 
 
 def draw_kind(rng: Random) -> str:

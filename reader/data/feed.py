@@ -4,13 +4,17 @@ import multiprocessing as mp
 import os
 import queue
 import re
+import signal
+import sys
 import traceback
 from collections import Counter, deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from random import Random
+from types import FrameType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +30,8 @@ from reader.data.split import HELD_OUT_BOOKS
 
 _TOKENS_A_PARCEL = 32_768
 _PARCELS_AHEAD = 12  # open orders a worker: short sequences are made while long ones are trained on
-_TRIES = 3
+_TRIES = 4
+_LONGEST_S = 20.0  # for an example
 _GENRE_SHARES = {
     "handbook": 0.1, "specification": 0.04, "minutes": 0.04, "log": 0.02, "source code": 0.02,
     "configuration": 0.01, "table": 0.02, "letters": 0.03,
@@ -100,10 +105,12 @@ class Feed:
     ) -> None:
         context = mp.get_context("fork")  # the workers share the haystacks' memory
         self._seed, self._most_open = seed, _PARCELS_AHEAD * workers
-        self._run = context.Value("i", 0)
+        self._run: Synchronized[int] = context.Value("i", 0)
+        self._failed: Synchronized[int] = context.Value("i", 0)
         self._orders: mp.Queue[_Order] = context.Queue()
         self._parcels: mp.Queue[_Parcel] = context.Queue()
-        arguments = (tokenizer_file, sources, voice, self._run, self._orders, self._parcels)
+        counts, channels = (self._run, self._failed), (self._orders, self._parcels)
+        arguments = (tokenizer_file, sources, voice, *counts, *channels)
         self._processes = [
             context.Process(target=_work, args=arguments, daemon=True) for _ in range(workers)
         ]
@@ -134,6 +141,11 @@ class Feed:
                             made[parcel.order.number, parcel.order.part] = parcel
                 num_open -= len(orders)
                 yield _gather([made.pop((order.number, order.part)) for order in orders])
+
+    @property
+    def num_failed(self) -> int:
+        """Examples that failed or took too long; others took their places."""
+        return self._failed.value
 
     def _take(self) -> "_Parcel":
         try:
@@ -190,6 +202,7 @@ def _work(
     sources: Sources,
     voice: Voice,
     run: "Synchronized[int]",
+    num_failed: "Synchronized[int]",
     orders: "mp.Queue[_Order]",
     parcels: "mp.Queue[_Parcel]",
 ) -> None:
@@ -203,17 +216,46 @@ def _work(
             continue
         if order.run == run.value:
             rng = Random(f"{order.seed} {order.run} {order.number} {order.part}")
-            examples = [_compose(composer, order.length, rng) for _ in range(order.rows)]
+            examples = [
+                _compose(composer, order.length, rng, num_failed) for _ in range(order.rows)
+            ]
             ids = np.stack([one.ids for one in examples])
             weights = np.stack([one.weights for one in examples])
             parcels.put(_Parcel(order, ids.tobytes(), weights.tobytes()))
 
 
-def _compose(composer: Composer, length: int, rng: Random) -> Example:
-    """Make an example; one that fails is reported and the next one is taken."""
+def _compose(
+    composer: Composer, length: int, rng: Random, num_failed: "Synchronized[int]"
+) -> Example:
+    """Make an example; one that fails or takes too long is reported and the next one is taken.
+
+    Raises: RuntimeError if as many as _TRIES in a row fail.
+    """
     for _ in range(_TRIES):
+        seed = rng.getrandbits(64)
         try:
-            return composer.example(length, rng)
+            with _time_limit(_LONGEST_S):
+                return composer.example(length, Random(seed))
         except Exception:  # one draw in a million must not end a training
+            print(f"no example of {length} tokens by seed {seed}", file=sys.stderr)
             traceback.print_exc()
-    return composer.example(length, rng)
+            with num_failed.get_lock():
+                num_failed.value += 1
+    raise RuntimeError(f"{_TRIES} examples of {length} tokens failed")
+
+
+@contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError inside the body if it takes longer; for a process's main thread."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        raise TimeoutError(f"still at it after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

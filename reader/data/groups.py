@@ -4,6 +4,7 @@ from random import Random
 
 from reader.data import values
 from reader.data.attributes import Attribute, attribute_of, made_attribute
+from reader.data.draws import draw_until
 from reader.data.entities import Entity, draw_entity, draw_key, draw_rival
 from reader.data.facts import (
     Chunk,
@@ -42,10 +43,13 @@ def plant_single(rng: Random, voice: Voice) -> Plant:
 def plant_near_misses(rng: Random, voice: Voice) -> Plant:
     """Two near namesakes with an attribute each: two questions have answers, two have none."""
     fact = draw_fact(rng, voice)
-    while (rival := draw_rival(fact.entity, rng, held_out=voice.held_out)) == fact.entity:
-        pass
-    while clash(fact.attribute, other := draw_attribute(rival.kind, rng, voice)):
-        pass
+    rival = draw_until(
+        lambda one: one != fact.entity,
+        lambda: draw_rival(fact.entity, rng, held_out=voice.held_out),
+    )
+    other = draw_until(
+        lambda one: not clash(fact.attribute, one), lambda: draw_attribute(rival.kind, rng, voice)
+    )
     second = Fact(rival, other, values.draw(other.value, rng, held_out=voice.held_out))
     questions = (
         ask(fact, rng, voice, "near miss"),
@@ -83,18 +87,24 @@ def plant_crowd(
 
     Args:
         first: one of the facts; the others are its rivals.
-        near: share of the rivals whose names differ from another by a word or a character only.
+        near: share of the rivals whose names differ from another by a word or a character only,
+            as long as such names are left: a key of one digit has nine.
     """
     first = first or draw_fact(rng, voice)
     facts, taken = [first], {first.entity.name}
-    while len(facts) < size:
+
+    def peer() -> Entity:
+        return draw_entity(first.entity.kind, rng, held_out=voice.held_out)
+
+    def rival() -> Entity:
         base = rng.choice(facts).entity
-        make = draw_rival if rng.random() < near else _peer
-        entity = make(base, rng, held_out=voice.held_out)
-        if entity.name not in taken:
-            taken.add(entity.name)
-            value = values.draw(first.attribute.value, rng, held_out=voice.held_out)
-            facts.append(Fact(entity, first.attribute, value))
+        return draw_rival(base, rng, held_out=voice.held_out) if rng.random() < near else peer()
+
+    while len(facts) < size:
+        entity = draw_until(lambda one: one.name not in taken, rival, peer)
+        taken.add(entity.name)
+        value = values.draw(first.attribute.value, rng, held_out=voice.held_out)
+        facts.append(Fact(entity, first.attribute, value))
     chunks = _crowd_chunks(facts, rng, voice)
     kind = "same attribute" if size <= 8 else "crowd"
     questions = [ask(fact, rng, voice, kind) for fact in facts]
@@ -109,10 +119,6 @@ def plant_crowd(
         for _ in range(1 + size // 4):
             questions.append(ask_for_several(facts, min(size, rng.randint(2, 4)), rng, voice))
     return Plant(tuple(chunks), tuple(questions), claim(*claims))
-
-
-def _peer(entity: Entity, rng: Random, *, held_out: bool) -> Entity:
-    return draw_entity(entity.kind, rng, held_out=held_out)
 
 
 def _crowd_chunks(facts: list[Fact], rng: Random, voice: Voice) -> list[Chunk]:

@@ -5,6 +5,7 @@ from random import Random
 
 from reader.data import values, wordings
 from reader.data.attributes import ATTRIBUTES, Attribute
+from reader.data.draws import draw_until
 from reader.data.entities import Entity, draw_entity
 from reader.data.facts import (
     Chunk,
@@ -82,11 +83,14 @@ def plant_two_hop(rng: Random, voice: Voice, shape: HopShape = HopShape()) -> Pl
 
 def _draw_link(first: Attribute, taken: set[str], rng: Random, voice: Voice) -> Fact:
     """A subject and whom or what it leads to, both new."""
-    while True:
+
+    def draw() -> Fact:
         entity = draw_entity(rng.choice(first.subjects), rng, held_out=voice.held_out)
-        name = values.draw(first.value, rng, held_out=voice.held_out)
-        if not {entity.name, name} & taken and entity.name != name:
-            return Fact(entity, first, name)
+        return Fact(entity, first, values.draw(first.value, rng, held_out=voice.held_out))
+
+    return draw_until(
+        lambda one: not {one.entity.name, one.value} & taken and one.entity.name != one.value, draw
+    )
 
 
 def _two_attributes(
@@ -100,10 +104,12 @@ def _two_attributes(
         ]
     )
     seconds: list[Attribute] = []
-    while len(seconds) < num_seconds:
-        second = draw_attribute(_BRIDGES[first.value], rng, voice)
-        if second.names != first.names and not any(clash(second, other) for other in seconds):
-            seconds.append(second)
+    for _ in range(num_seconds):
+        second = draw_until(
+            lambda one: one.names != first.names and not any(clash(one, old) for old in seconds),
+            lambda: draw_attribute(_BRIDGES[first.value], rng, voice),
+        )
+        seconds.append(second)
     return first, seconds
 
 

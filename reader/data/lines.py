@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from random import Random
 
 from reader.data import values, words
+from reader.data.draws import draw_until
 from reader.data.speech import Voice, choose, say_question
 from reader.data.template import expand
 
@@ -135,9 +136,7 @@ def config_block(rng: Random) -> ConfigBlock:
         draw_line_key(rng, upper): values.draw(rng.choice(VALUE_KINDS), rng)
         for _ in range(_size(rng))
     }
-    missing = draw_line_key(rng, upper)
-    while missing in drawn:
-        missing = draw_line_key(rng, upper)
+    missing = draw_until(lambda key: key not in drawn, lambda: draw_line_key(rng, upper))
     lines = [_line(style, key, value) for key, value in drawn.items()]
     chained = None
     if rng.random() < 0.35:

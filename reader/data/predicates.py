@@ -11,6 +11,7 @@ from random import Random
 
 from reader.data import values, words
 from reader.data.circumstances import CIRCUMSTANCES, Circumstance, draw_stuff
+from reader.data.draws import draw_until
 from reader.data.facts import Chunk, Plant, Question, claim
 from reader.data.speech import Voice, say_question, say_sentence
 from reader.data.template import capitalise
@@ -359,16 +360,17 @@ def _missing(clause: Clause, clauses: list[Clause], rng: Random, voice: Voice) -
     """Ask for what is not said of the thing, or for the same of another thing."""
     if rng.random() < 0.5:
         told = {word for one in clause.circumstances for word in one.asked}
-        while told & set((other := rng.choice(_UNRELATED)(rng, voice)).asked):
-            pass
+        other = draw_until(
+            lambda one: not told & set(one.asked), lambda: rng.choice(_UNRELATED)(rng, voice)
+        )
         if not _may_answer(other, clause):
             return Question(_ask(clause, other, rng, voice), REFUSAL, "unanswerable")
     topics = {one.topic for one in clauses}
     draw = _draw_clause if clause.thing else _draw_happening
-    while (strange := draw(rng, voice)).topic in topics or bool(strange.thing) != bool(
-        clause.thing
-    ):
-        pass
+    strange = draw_until(
+        lambda one: one.topic not in topics and bool(one.thing) == bool(clause.thing),
+        lambda: draw(rng, voice),
+    )
     one = rng.choice(clause.circumstances)
     asked = replace(strange, verb=clause.verb, particle=clause.particle)
     return Question(_ask(asked, one, rng, voice), REFUSAL, "unanswerable")

@@ -4,6 +4,7 @@ import re
 from random import Random
 
 from reader.data import values, words
+from reader.data.draws import draw_until
 from reader.data.entities import Entity, draw_entity
 from reader.data.facts import Chunk, Plant, Question, claim, draw_attribute, draw_kind, refuse
 from reader.data.scenes import Scene, scenes
@@ -61,10 +62,11 @@ def _missing_from(scene: Scene, slots: dict[str, str], rng: Random, voice: Voice
     if subjects and (not telling or rng.random() < 0.5):
         name = rng.choice(subjects)
         entity = Entity(_SUBJECT_SLOTS[scene.slots[name]], slots[name])
-        while True:  # an attribute of which the scene says nothing
-            attribute = draw_attribute(entity.kind, rng, voice)
-            if attribute.value not in scene.slots.values():
-                return refuse(entity, attribute, rng, voice)
+        unsaid = draw_until(
+            lambda one: one.value not in scene.slots.values(),
+            lambda: draw_attribute(entity.kind, rng, voice),
+        )
+        return refuse(entity, unsaid, rng, voice)
     other = _fill_all(scene, rng, voice)
     if not telling:
         entity = draw_entity(draw_kind(rng), rng, held_out=voice.held_out)
@@ -86,13 +88,16 @@ def _bases(template: str) -> set[str]:
 def _fill_all(scene: Scene, rng: Random, voice: Voice) -> dict[str, str]:
     slots: dict[str, str] = {}
     for name, kind in scene.slots.items():
-        while (value := _fill(kind, rng, voice)) in slots.values():
-            pass  # two of the same would make a question ambiguous
-        slots[name] = value
+        slots[name] = _fill_otherwise(kind, slots, rng, voice)
     for name, kind in scene.slots.items():
         if kind == "verb":
             slots[f"{name}_ed"], slots[f"{name}_ing"] = words.VERBS[slots[name]]
     return slots
+
+
+def _fill_otherwise(kind: str, slots: dict[str, str], rng: Random, voice: Voice) -> str:
+    """A value that no slot has: two of the same would make a question ambiguous."""
+    return draw_until(lambda value: value not in slots.values(), lambda: _fill(kind, rng, voice))
 
 
 def _fill(kind: str, rng: Random, voice: Voice) -> str:

@@ -6,6 +6,7 @@ from random import Random
 
 from reader.data import values, wordings
 from reader.data.attributes import Attribute, attribute_of, made_attribute
+from reader.data.draws import draw_until
 from reader.data.entities import Entity, draw_entity, draw_rival
 from reader.data.facts import Chunk, Fact, Plant, Question, claim, draw_kind
 from reader.data.speech import (
@@ -86,9 +87,13 @@ def plant_list(rng: Random, voice: Voice, shape: ListShape = ListShape()) -> Pla
     """
     kind = draw_kind(rng)
     entities = {(one := draw_entity(kind, rng, held_out=voice.held_out)).name: one}
-    while len(entities) < shape.subjects:
+
+    def another() -> Entity:
         make = draw_rival if rng.random() < 0.5 else _peer
-        one = make(rng.choice(list(entities.values())), rng, held_out=voice.held_out)
+        return make(rng.choice(list(entities.values())), rng, held_out=voice.held_out)
+
+    while len(entities) < shape.subjects:
+        one = draw_until(lambda one: one.name not in entities, another)
         entities[one.name] = one
     attribute = made_attribute(rng, voice.lexicon)
     chunks: list[Chunk] = []

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from functools import cache
 from zlib import crc32
 
+from reader.data.draws import draw_until
+
 HELD_OUT_BOOKS = (
     "frankenstein",
     "the-voyage-of-the-beagle",
@@ -21,10 +23,7 @@ def is_held_out(name: str) -> bool:
 
 def draw_name(make: Callable[[], str], *, held_out: bool) -> str:
     """Draw names until one falls on the wanted side of the split."""
-    while True:
-        name = make()
-        if is_held_out(name) == held_out:
-            return name
+    return draw_until(lambda name: is_held_out(name) == held_out, make)
 
 
 @cache

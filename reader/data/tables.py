@@ -4,6 +4,7 @@ from random import Random
 
 from reader.data import values
 from reader.data.attributes import Attribute
+from reader.data.draws import draw_until
 from reader.data.entities import Entity, draw_entity
 from reader.data.facts import Chunk, Fact, Plant, ask, claim, clash, draw_attribute, draw_kind
 from reader.data.speech import Voice
@@ -14,10 +15,12 @@ def plant_table(rng: Random, voice: Voice) -> Plant:
     kind = draw_kind(rng)
     num_rows, num_columns = rng.randint(2, 10), rng.randint(2, 4)
     columns: list[Attribute] = []
-    while len(columns) < num_columns:
-        attribute = draw_attribute(kind, rng, voice)
-        if not any(clash(attribute, other) for other in columns):
-            columns.append(attribute)
+    for _ in range(num_columns):
+        attribute = draw_until(
+            lambda one: not any(clash(one, other) for other in columns),
+            lambda: draw_attribute(kind, rng, voice),
+        )
+        columns.append(attribute)
     names = {draw_entity(kind, rng, held_out=voice.held_out).name for _ in range(num_rows)}
     facts = [
         [Fact(Entity(kind, name), column, _table_value(column, rng, voice)) for column in columns]

@@ -1,13 +1,17 @@
 """Facts, questions and answers: founded in the text, on the right side of the split."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from reader.data import frames, plants
+from reader.data.attributes import made_attribute
 from reader.data.circumstances import CIRCUMSTANCES
 from reader.data.cloze import plant_cloze
-from reader.data.entities import KEY_SHAPES, draw_entity, draw_key, draw_rival
+from reader.data.draws import NothingFits, draw_until
+from reader.data.entities import KEY_SHAPES, Entity, draw_entity, draw_key, draw_rival
+from reader.data.facts import Fact
 from reader.data.legends import plant_legend
 from reader.data.natural import Passage, disguise
 from reader.data.noise import blur
@@ -352,6 +356,27 @@ def test_keys_of_a_near_crowd_differ_in_one_character_from_another():
         plant = plants.plant_shaped(rng, voice, 6, key="uuid", near=1.0)
         for key in plant.claims:
             assert min(_distance(key, other) for other in plant.claims - {key}) == 1
+
+
+@pytest.mark.parametrize("near", [0.5, 1.0])
+def test_the_greatest_crowds_end_whatever_their_keys(near):
+    rng, voice = Random(25), Voice(refusals=1.0, extras=1.0)
+    for shape in KEY_SHAPES:
+        for held_out in (False, True):
+            own = replace(voice, held_out=held_out)
+            assert len(plants.plant_shaped(rng, own, 24, key=shape, near=near).claims) >= 24
+
+
+def test_a_crowd_goes_on_where_all_near_keys_are_taken():
+    first = Fact(Entity("key", "7"), made_attribute(Random(26)), "blue")  # nine neighbours
+    plant = plants.plant_crowd(Random(26), Voice(refusals=0.0, extras=0.0), 24, first, near=1.0)
+    assert len(plant.claims) == 24
+
+
+def test_what_never_fits_is_given_up():
+    with pytest.raises(NothingFits):
+        draw_until(bool, lambda: 0)
+    assert draw_until(bool, lambda: 0, lambda: 1) == 1
 
 
 def _distance(one, other):

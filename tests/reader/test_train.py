@@ -3,7 +3,7 @@
 import json
 import time
 from dataclasses import replace
-from itertools import islice
+from itertools import count, islice, repeat
 from pathlib import Path
 from random import Random
 
@@ -100,6 +100,27 @@ def test_a_feed_gives_the_lengths_in_order_and_the_same_data_for_a_seed(sources)
     one, two = found
     assert [batch.ids.shape for batch in one] == [(8, 65), (2, 257)] * 3
     assert all(np.array_equal(a.ids, b.ids) for a, b in zip(one, two, strict=True))
+
+
+def test_an_example_without_end_costs_itself_alone(sources, monkeypatch, capfd):
+    make, number = Composer.example, count()
+
+    def example(composer, length, rng):
+        is_endless = next(number) == 3
+        while is_endless:
+            pass
+        return make(composer, length, rng)
+
+    monkeypatch.setattr(Composer, "example", example)
+    monkeypatch.setattr("reader.data.feed._LONGEST_S", 0.2)
+    feed = Feed(TOKENIZER, sources, Voice(), workers=1, seed=5)
+    try:
+        batches = list(islice(feed.batches(repeat(64), 256), 4))
+    finally:
+        feed.close()
+    assert [batch.ids.shape for batch in batches] == [(4, 65)] * 4
+    assert feed.num_failed == 1
+    assert "no example of 64 tokens by seed" in capfd.readouterr().err
 
 
 def test_mixed_lengths_are_reported_apart(sources, tmp_path, monkeypatch):
