@@ -3,13 +3,12 @@
     python -m bench.kernels.decode_tiles --out DIR
     TRITON_INTERPRET=1 python -m bench.kernels.decode_tiles --dry --variants 2 --out DIR
 
-Stages are scanned in order of what they promise, each with the best of those before it: `survey`,
-`half` (half of the heads stream), `descend` (hierarchical lookup), `attend` and `select`; every
-context, hierarchical lookup and half streaming begin with the defaults for their sizes, and a
-context has its share of the time. For each variant the whole step is compared with its definition,
-at 90 % sparsity, and repeated; time is that of the whole step in a CUDA graph over several layers,
-but for `descend`: the whole lookup. Before a case and after it, the stages of what is there and of
-what was picked are timed alone. Compiled kernels stay in Triton's cache: a second run gets further
+Stages are scanned in order, those of one kind of step each with the best of those before it: of
+one-level lookup, with half of the heads streaming, and of hierarchical lookup. Every context and
+kind begins with the defaults for its sizes, and a context has its share of the time. For each
+variant the whole step is compared with its definition, at 90 % sparsity, and repeated; time is that
+of the whole step in a CUDA graph over several layers, but for `descend`: the whole lookup. Before a
+case and after it, the stages of what is there and of what was picked are timed alone. Compiled kernels stay in Triton's cache: a second run gets further
 in its time.
 """
 
@@ -17,7 +16,6 @@ import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import torch
 
@@ -34,56 +32,66 @@ from engine.kernels.merge_splits.kernel import merge_splits_triton
 from engine.kernels.select_runs.kernel import select_runs_triton
 from engine.kernels.survey.kernel import survey_triton
 
-STAGES = ("survey", "half", "descend", "attend", "select")
 CONTEXTS = {524_288: 3, 131_072: 6}  # and layers taken in turn
 DRY = {200: 1}
 SPARSITY = 90
 FIRST = 0.7  # share of the time that is the first context's, if there is another
 FEW = 5  # programs
 
-SURVEY = (  # score_programs, score_block, score_stages, score_warps, part_clusters
-    (8192, 128, 1, 4, 128), (8192, 64, 1, 4, 64), (8192, 256, 1, 8, 256), (792, 64, 2, 4, 64),
-    (8192, 128, 1, 8, 128), (528, 64, 3, 4, 64), (792, 32, 3, 4, 64), (396, 64, 3, 4, 64),
-    (396, 32, 4, 4, 208), (528, 32, 4, 2, 64), (264, 64, 4, 4, 64),
+
+@dataclass(frozen=True)
+class Stage:
+    """Variants of some fields of a tuning, for one kind of step."""
+
+    kind: str
+    fields: tuple[str, ...]
+    values: tuple[tuple[int, ...], ...]
+
+    @property
+    def options(self) -> list[dict[str, int]]:
+        """What it may change."""
+        return [dict(zip(self.fields, one, strict=True)) for one in self.values]
+
+
+SURVEY = ("score_programs", "score_block", "score_stages", "part_clusters")
+DESCENT = ("upper", "descend_block", "descend_stages", "descend_registers")
+ATTENTION = ("piece", "block", "stages", "programs")
+SELECTION = ("chunk_scores", "select_warps")
+MERGE = ("merge_parts", "merge_warps")
+ATTENDED = (
+    (16, 64, 3, 264), (16, 64, 4, 264), (16, 64, 3, 528), (16, 64, 2, 528), (16, 32, 4, 528),
 )  # fmt: skip
-HALF = (  # near_keys, programs, score_programs, score_block, score_stages, part_clusters
-    (128, 396, 396, 32, 5, 208), (256, 396, 396, 32, 5, 208), (64, 264, 396, 32, 5, 208),
-    (64, 396, 8192, 128, 1, 128), (64, 264, 8192, 128, 1, 128), (128, 396, 8192, 128, 1, 128),
-    (64, 396, 264, 64, 3, 64), (64, 396, 8192, 64, 1, 64),
-)  # fmt: skip
-DESCEND = (  # score_block, score_stages, part_clusters, upper, block, stages, registers, warps
-    (64, 1, 64, 32, 64, 2, 96, 4), (64, 1, 64, 32, 32, 3, 168, 2), (64, 1, 64, 32, 32, 3, 255, 1),
-    (64, 1, 64, 32, 64, 2, 168, 2), (64, 1, 64, 64, 64, 2, 168, 4),
-    (128, 1, 128, 32, 32, 3, 168, 2), (64, 1, 64, 16, 32, 3, 168, 2),
-    (64, 1, 64, 16, 32, 2, 255, 1),
-)  # fmt: skip
-ATTEND = (  # piece, block, stages, warps, programs
-    (16, 64, 3, 4, 264), (16, 128, 3, 8, 132), (16, 64, 4, 4, 264), (16, 32, 4, 4, 528),
-    (8, 64, 3, 4, 396), (16, 32, 3, 2, 792), (16, 128, 2, 4, 264), (16, 64, 2, 4, 528),
-)  # fmt: skip
-SELECT = ((1024, 4), (2048, 8), (4096, 8), (1024, 2))  # chunk_scores, select_warps
-FIELDS = {
-    "survey": ("score_programs", "score_block", "score_stages", "score_warps", "part_clusters"),
-    "half": (
-        "near_keys", "programs", "score_programs", "score_block", "score_stages", "part_clusters",
+SELECTED = ((1024, 4), (2048, 8), (4096, 8), (4096, 4))
+MERGED = ((64, 4), (128, 4), (128, 8), (256, 8))
+STAGES = {
+    "survey": Stage(
+        "flat",
+        SURVEY,
+        (
+            (304, 64, 3, 64), (396, 64, 2, 64), (528, 64, 2, 64), (304, 128, 2, 128),
+            (8192, 128, 1, 128),
+        ),
     ),
-    "descend": (
-        "score_block", "score_stages", "part_clusters",
-        "upper", "descend_block", "descend_stages", "descend_registers", "descend_warps",
+    "half_survey": Stage(
+        "half",
+        SURVEY,
+        (
+            (396, 64, 2, 64), (528, 64, 2, 64), (264, 128, 2, 128), (396, 64, 3, 64),
+            (8192, 128, 1, 128),
+        ),
     ),
-    "attend": ("piece", "block", "stages", "warps", "programs"),
-    "select": ("chunk_scores", "select_warps"),
+    "half_attend": Stage("half", ATTENTION, ATTENDED),
+    "half_select": Stage("half", SELECTION, SELECTED),
+    "half_merge": Stage("half", MERGE, MERGED),
+    "attend": Stage("flat", ATTENTION, ATTENDED),
+    "select": Stage("flat", SELECTION, SELECTED),
+    "merge": Stage("flat", MERGE, MERGED),
+    "descend": Stage(
+        "descend",
+        DESCENT,
+        ((32, 32, 2, 128), (32, 64, 2, 128), (16, 32, 2, 96), (64, 64, 2, 168)),
+    ),
 }  # fmt: skip
-VALUES: dict[str, tuple[tuple[int, ...], ...]] = {
-    "survey": SURVEY,
-    "half": HALF,
-    "descend": DESCEND,
-    "attend": ATTEND,
-    "select": SELECT,
-}
-# What is picked for one kind of step is taken for the others too.
-SHARED = {stage: FIELDS[stage] for stage in ("attend", "select")}
-FEW = 5  # programs
 
 
 @dataclass(frozen=True)
@@ -152,7 +160,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--contexts", type=int, nargs="+", help="clustered keys of the cases")
     parser.add_argument("--batches", type=int, nargs="+", default=[1], help="questions a step")
-    options = parse(parser, STAGES, given)
+    options = parse(parser, tuple(STAGES), given)
     scan = Scan("kernels_decode_tiles", options)
     cases = DRY if options.dry else CONTEXTS
     cases = {context: cases[context] for context in options.contexts or cases}
@@ -179,12 +187,8 @@ def scan_case(scan: Scan, name: str, drawn: Sequence[tuple[Shape, Layer]], batch
     if scan.dry:
         best = {of: of_few(one) for of, one in best.items()}
     tell(scan, f"{name} now", best, kinds)
-    for stage in STAGES:
-        of = stage if stage in kinds else "flat"
-        best[of] = _pick(scan, name, stage, best[of], kinds[of])
-        if stage in SHARED:
-            same = {field: getattr(best[of], field) for field in SHARED[stage]}
-            best = {other: replace(one, **same) for other, one in best.items()}
+    for stage, what in STAGES.items():
+        best[what.kind] = _pick(scan, name, stage, best[what.kind], kinds[what.kind])
     tell(scan, name, best, kinds)
 
 
@@ -206,34 +210,32 @@ def tell(scan: Scan, name: str, best: dict[str, Tuning], kinds: dict[str, Kind])
     for of, parts in (
         ("flat", tuple(PARTS)),
         ("descend", ("survey", "lookup", "whole")),
-        ("half", ("survey", "lookup", "attend", "merge", "whole")),
+        ("half", tuple(PARTS)),
     ):
         for part in parts:
             scan.tell(f"{name} {of} {part}", launches(part, kinds[of].steps, best[of]))
 
 
 def _pick(scan: Scan, name: str, stage: str, base: Tuning, kind: Kind) -> Tuning:
-    variants = [base, *(replace(base, **option) for option in options_of(stage))]
+    what = STAGES[stage]
+    variants = [base, *(replace(base, **option) for option in what.options)]
     if scan.dry:
         variants = [of_few(one) for one in variants]
     return scan.pick(
         name,
         stage,
-        "decoding.tuning.fitting" + (" with half streaming" if stage == "half" else ""),
+        "decoding.tuning.fitting" + (" with half streaming" if what.kind == "half" else ""),
         variants,
         partial(check, kind.steps[0], kind.expected),
-        lambda tuning: launches("lookup" if stage == "descend" else "whole", kind.steps, tuning),
+        lambda tuning: launches(
+            "lookup" if what.kind == "descend" else "whole", kind.steps, tuning
+        ),
     )
 
 
 def of_few(tuning: Tuning) -> Tuning:
     """The same with few programs, as the interpreter takes them one by one."""
     return replace(tuning, programs=min(tuning.programs, FEW))
-
-
-def options_of(stage: str) -> list[dict[str, Any]]:
-    """What a stage may change."""
-    return [dict(zip(FIELDS[stage], one, strict=True)) for one in VALUES[stage]]
 
 
 def launches(part: str, steps: Sequence[Step], tuning: Tuning) -> list[Callable[[], None]]:

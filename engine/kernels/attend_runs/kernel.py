@@ -24,12 +24,6 @@ def share_of(count, programs, STEP: tl.constexpr):
 
 
 @triton.jit
-def _load_once(rows, seen):
-    """Rows [BLOCK, D] that nobody reads again; what is read again stays in the L2 cache."""
-    return tl.load(rows, mask=seen[:, None], other=0.0, eviction_policy="evict_first")
-
-
-@triton.jit
 def _absorb(scores, values, top, mass, out):
     """`tiles.absorb`, but mass [ROWS, BLOCK] stays in its lanes: one exchange less a tile."""
     higher = tl.maximum(top, tl.max(scores, 1))
@@ -99,8 +93,8 @@ def attend_runs_kernel(
                 token = (run >> 5) + lane % PIECE
                 seen = lane % PIECE < (run & 31)
                 at = token[:, None] * D + cols[None, :]
-                k = _load_once(keys + base + at, seen)
-                v = _load_once(values + base + at, seen)
+                k = tl.load(keys + base + at, mask=seen[:, None], other=0.0)
+                v = tl.load(values + base + at, mask=seen[:, None], other=0.0)
                 scores = capped(tl.dot(q, tl.trans(k), input_precision="ieee") * scale, SOFTCAP)
                 visible = seen[None, :]
                 if NOTED:

@@ -9,6 +9,9 @@ MOST_CHUNKS = 64  # of a head's clusters: each adds up what all before it publis
 MOST_CHUNK_SCORES = 4096
 MOST_NEAR = 2 * UNITS  # programs with near keys, and keys of one
 MOST_NEAR_KEYS = 512
+MOST_PROGRAMS = 8192  # of a survey whose parts are one tile
+ONE_TILE = 128  # centroids a program of the survey, where a head has at most `FEW_CLUSTERS`
+FEW_CLUSTERS = 16_384
 FEW_ROWS = 16  # of a tile: what was measured; more are the questions of a batch
 
 
@@ -20,24 +23,23 @@ class Tuning:
         near_keys: near keys (anchors, streaming keys, a question's own) a program.
         part_clusters, score_programs: a program scores that many centroids at least, of one-level
             lookup or of level 1, and there are at most so many programs.
-        score_block, score_stages, score_warps: tiles of the survey; a part of one tile has no loop.
-        descend_block, descend_stages, descend_warps: tiles of the descent.
+        score_block, score_stages: tiles of the survey; a part of one tile has no loop.
+        descend_block, descend_stages: tiles of the descent.
         upper: level-1 clusters a program descends from; descend_registers: of a thread of it, at
             most, where a tile has 16 rows: so many that all programs fit a GPU at once.
         chunk_scores: scores a program of the selection takes; select_warps: its warps.
         piece: longest piece of a run, a power of two of at most 16.
         block, stages, warps, programs: of the attention over runs.
+        merge_parts, merge_warps: states that a program of the merge joins at once; its warps.
     """
 
     near_keys: int = 64
-    part_clusters: int = 208
+    part_clusters: int = 64
     score_programs: int = 396
-    score_block: int = 32
-    score_stages: int = 5
-    score_warps: int = 4
+    score_block: int = 64
+    score_stages: int = 3
     descend_block: int = 64
     descend_stages: int = 2
-    descend_warps: int = 4
     descend_registers: int = 96
     upper: int = 32
     chunk_scores: int = 2048
@@ -47,6 +49,8 @@ class Tuning:
     stages: int = 3
     warps: int = 4
     programs: int = 396
+    merge_parts: int = 256
+    merge_warps: int = 4
 
 
 def fitting(sizes: Sizes, element_size: int) -> Tuning:
@@ -58,14 +62,16 @@ def fitting(sizes: Sizes, element_size: int) -> Tuning:
     """
     by = max(1, sizes.head_dim * element_size // 256)
     few = sizes.rows <= FEW_ROWS
-    streams = few and not sizes.num_upper  # the survey reads all centroids, and many
+    short = few and not sizes.num_upper and sizes.num_clusters <= FEW_CLUSTERS
+    score_block = max(16, (ONE_TILE if short else 64) // by)
+    alone = few and not sizes.num_upper and not sizes.num_streaming_keys  # with few near keys
     descending = ceil_div(sizes.num_upper, Tuning.upper) * sizes.retrieval  # programs
     return Tuning(
         near_keys=_near_keys(sizes),
-        part_clusters=64 if sizes.num_upper else 208,
-        score_programs=396 if streams else 264,
-        score_block=max(16, (32 if streams else 64) // by),
-        score_stages=5 if streams else 3,
+        part_clusters=score_block if short else 64,
+        score_programs=MOST_PROGRAMS if short else 396 if alone else 264,
+        score_block=score_block,
+        score_stages=1 if short else 3,
         descend_block=max(16, 64 // by),
         descend_registers=128 if descending <= 4 * UNITS else 96,
         chunk_scores=_chunk_scores(sizes.num_clusters * sizes.rows) if few else MOST_CHUNK_SCORES,

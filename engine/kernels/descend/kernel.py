@@ -210,6 +210,6 @@ def descend_triton(
         STAGES=t.descend_stages,
         SOFTCAP=scoring.softcap,
         BY_MAXIMUM=scoring.by_maximum,
-        num_warps=t.descend_warps,
+        num_warps=4,
         maxnreg=t.descend_registers if s.rows <= FEW_ROWS else MOST_REGISTERS,
     )

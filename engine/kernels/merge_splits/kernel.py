@@ -9,7 +9,6 @@ from engine.kernels.decoding.sizes import power_of_two
 from engine.kernels.tiles.kernel import log_mass
 
 COLS = 32  # of a row that a program joins: many short programs, as one waits for memory only
-PARTS = 256  # joined at once: most heads have fewer, and wait once
 
 
 @triton.jit
@@ -123,9 +122,9 @@ def merge_splits_triton(work: Workspace) -> None:
         D=s.head_dim,
         COLS=cols,
         NEAR_PARTS=work.near_parts,
-        NEAR_PAD=min(PARTS, power_of_two(work.near_parts)),
+        NEAR_PAD=min(t.merge_parts, power_of_two(work.near_parts)),
         HEADS_PAD=power_of_two(s.kv_heads),
         STEP=t.block // t.piece,
-        BLOCK=PARTS,
-        num_warps=4,
+        BLOCK=t.merge_parts,
+        num_warps=t.merge_warps,
     )

@@ -299,5 +299,5 @@ def survey_triton(
         NEAR_BLOCK=min(NEAR_BLOCK, t.near_keys),
         NEAR_STAGES=NEAR_STAGES,
         STAGES=t.score_stages,
-        num_warps=t.score_warps,
+        num_warps=4,
     )

@@ -225,7 +225,8 @@ def test_the_operation_fills_the_workspace() -> None:
     [
         {"part_clusters": 16, "score_programs": 1000},  # one tile a part
         {"near_keys": 128},  # two tiles
-        {"near_keys": 64, "descend_warps": 2, "descend_block": 32, "descend_stages": 3},
+        {"near_keys": 64, "descend_block": 32, "descend_stages": 3},
+        {"merge_parts": 2, "merge_warps": 8},  # joined in several steps
     ],
 )
 def test_tiles_do_not_matter(upper: int, change: dict[str, int]) -> None:
