@@ -16,6 +16,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from engine.kernels.state import State
 
+UNITS = 132  # of an H200: one program of a long question runs on each at a time
 PACKERS = 1056  # programs that copy: as many as an H200 holds at a time
 PACKED_ROWS = 2048  # of a question, a head: longer ones win more by packing than it costs
 PACKED_SHARE = 32  # one in so many bytes of the device's memory may be packed keys and values
@@ -29,29 +30,25 @@ class Tiles:
     Attributes:
         rows, tokens: of a tile.
         ranges: equal shares of the listed tokens.
-        max_registers: a thread; None leaves it to the compiler.
         join_rows: rows that a program joins.
         join_parts: states of each that it loads at once.
         join_columns: of a row.
         steady: whether weights are relative to the highest score of one tile, not to the highest
             so far: nothing is rescaled, and where the weights do not fit, which is rare, the slot
             is done again. Not in fp16, whose weights end at 65504.
-        ahead: steady and packed, whether every other product of scores runs a step ahead.
         packed: whether listed keys and values are copied together first
             (docs/decisions/0010-attention-reads-through-the-list.md).
     """
 
     rows: int = 128
     tokens: int = 64
-    ranges: int = 132
+    ranges: int = 16
     warps: int = 8
     stages: int = 3
-    max_registers: int | None = None
-    join_rows: int = 1
-    join_parts: int = 32
+    join_rows: int = 8
+    join_parts: int = 2
     join_columns: int = 128
     steady: bool = False
-    ahead: bool = False
     packed: bool = False
 
 
@@ -160,7 +157,6 @@ def attend_kernel(
     HEADS: tl.constexpr,
     STAGES: tl.constexpr,
     STEADY: tl.constexpr,
-    AHEAD: tl.constexpr,
     PACKED: tl.constexpr,
 ):
     """Partial attention of a tile of rows over what one range lists of one head: a slot.
@@ -206,40 +202,37 @@ def attend_kernel(
             v = rows_at(values, at, D, PACKED)
             acc, top, total = fold(scores, v, acc, top, total, SCALE, SOFTCAP)
             parts = tl.zeros([ROWS, 8], tl.float32)
-            start = first
-            if AHEAD:
+            if PACKED:  # two a step: products of scores run while the weights of others are made
+                start = first
                 if (end - first) % 2 == 1:
                     at = (before + first) * TOKENS
-                    scores = scores_of(q, rows_at(keys, at, D, PACKED), SCALE, SOFTCAP)
-                    v = rows_at(values, at, D, PACKED)
+                    scores = scores_of(q, keys.load([at, 0]), SCALE, SOFTCAP)
+                    v = values.load([at, 0])
                     acc, top, total = fold(scores, v, acc, top, total, SCALE, SOFTCAP)
                     start += 1
-                # Products of scores run while the weights of earlier ones are made.
                 early = tl.full([ROWS, TOKENS], -float("inf"), tl.float32)
                 for tile in tl.range(start, end, 2, num_stages=STAGES):
                     at = (before + tile) * TOKENS
-                    scores = scores_of(q, rows_at(keys, at, D, PACKED), SCALE, SOFTCAP)
-                    later = scores_of(q, rows_at(keys, at + TOKENS, D, PACKED), SCALE, SOFTCAP)
-                    v = rows_at(values, tl.maximum(at - TOKENS, 0), D, PACKED)
+                    scores = scores_of(q, keys.load([at, 0]), SCALE, SOFTCAP)
+                    later = scores_of(q, keys.load([at + TOKENS, 0]), SCALE, SOFTCAP)
+                    v = values.load([tl.maximum(at - TOKENS, 0), 0])
                     acc, parts = fold_steadily(early, v, acc, top, parts, SCALE, SOFTCAP)
-                    v = rows_at(values, at, D, PACKED)
+                    v = values.load([at, 0])
                     acc, parts = fold_steadily(scores, v, acc, top, parts, SCALE, SOFTCAP)
                     early = later
                 if start < end:
-                    v = rows_at(values, (before + end - 1) * TOKENS, D, PACKED)
+                    v = values.load([(before + end - 1) * TOKENS, 0])
                     acc, parts = fold_steadily(early, v, acc, top, parts, SCALE, SOFTCAP)
             else:
-                if not PACKED:
-                    there = first * TOKENS + lane < count
-                    token = tl.load(list_at + first * TOKENS, mask=there, other=0)
+                there = first * TOKENS + lane < count
+                token = tl.load(list_at + first * TOKENS, mask=there, other=0)
                 for tile in tl.range(first, end, num_stages=STAGES):
-                    at = (before + tile) * TOKENS if PACKED else token
-                    scores = scores_of(q, rows_at(keys, at, D, PACKED), SCALE, SOFTCAP)
-                    v = rows_at(values, at, D, PACKED)
+                    scores = scores_of(q, rows_at(keys, token, D, PACKED), SCALE, SOFTCAP)
+                    v = rows_at(values, token, D, PACKED)
                     acc, parts = fold_steadily(scores, v, acc, top, parts, SCALE, SOFTCAP)
-                    if not PACKED:  # a tile ahead, so that keys never wait for their addresses
-                        there = (tile + 1) * TOKENS + lane < count
-                        token = tl.load(list_at + (tile + 1) * TOKENS, mask=there, other=0)
+                    # A tile ahead, so that keys never wait for their addresses.
+                    there = (tile + 1) * TOKENS + lane < count
+                    token = tl.load(list_at + (tile + 1) * TOKENS, mask=there, other=0)
             total += tl.sum(parts, 1)
             if tl.max(tl.where(total < FITS, 0, 1), 0) > 0:
                 acc = tl.zeros([ROWS, D], tl.float32)
@@ -396,10 +389,8 @@ def attend_parts(
         HEADS=triton.next_power_of_2(heads),
         STAGES=tiles.stages,
         STEADY=tiles.steady and query.dtype != torch.float16,
-        AHEAD=tiles.ahead and tiles.packed,
         PACKED=tiles.packed,
         num_warps=tiles.warps,
-        maxnreg=tiles.max_registers,
     )
     return State(out, lse)
 
@@ -466,25 +457,35 @@ def fitting_tiles(rows: int, vector_bytes: int = 256, *, packed: bool = False) -
     Those of short ones, with a slot more for each head but one, are on an H200 at a time.
 
     Args:
-        vector_bytes: of a key; tiles of wider ones have fewer tokens, as an SM holds no more.
+        vector_bytes: of a key; tiles of wider ones have fewer tokens, and are not steady, as an SM
+            holds no more.
         packed: whether there is memory to pack the keys of a long question.
     """
     tile = min(128, max(16, triton.next_power_of_2(rows)))
     row_tiles = triton.cdiv(rows, tile)
     if tile <= 64:
-        chosen = Tiles(rows=tile, ranges=256, warps=4, stages=2, join_rows=2, join_parts=16)
+        chosen = Tiles(
+            rows=tile, ranges=256, warps=4, stages=2, join_rows=2, join_parts=32, join_columns=32
+        )
     elif packed and rows >= PACKED_ROWS:
-        chosen = Tiles(ranges=33, stages=3, join_rows=8, join_parts=2, packed=True)
+        chosen = Tiles(ranges=full_turns(row_tiles), steady=True, packed=True)
     else:
-        join_rows, join_parts = (2, 8) if rows <= 512 else (8, 2)
+        few = rows <= 512
         chosen = Tiles(
             tokens=128,
-            ranges=max(33, 116 // row_tiles),
+            ranges=max(26, UNITS // row_tiles - 7),
             stages=2,
-            join_rows=join_rows,
-            join_parts=join_parts,
+            steady=True,
+            join_rows=2 if few else 8,
+            join_parts=8 if few else 2,
         )
-    return replace(chosen, tokens=max(16, chosen.tokens * 256 // max(256, vector_bytes)))
+    tokens = max(16, chosen.tokens * 256 // max(256, vector_bytes))
+    return replace(chosen, tokens=tokens, steady=chosen.steady and vector_bytes <= 256)
+
+
+def full_turns(row_tiles: int) -> int:
+    """Ranges, 16 to 24, with which programs of so many tiles of rows fill their last turn best."""
+    return min(range(16, 25), key=lambda ranges: triton.cdiv(row_tiles * ranges, UNITS) / ranges)
 
 
 def may_pack(num_bytes: int, device: torch.device) -> bool:

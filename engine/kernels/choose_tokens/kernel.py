@@ -14,14 +14,13 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from common.errors import InvalidInput
 from engine.kernels.choose_tokens.chosen import Chosen
+from engine.kernels.decoding.sizes import ceil_div
 
 AGGREGATIONS = {"max_group_mean": 0, "mean": 1, "max": 2}
 # A normal number of fp32. Triton takes a smaller one for fp64, and what it is compared with too:
 # a vote would then be counted in fp64 and listed in fp32, which differ at the threshold.
 TINY = tl.constexpr(1.2e-38)
 FITS = tl.constexpr(1e30)  # sums of powers between it and its inverse lost nothing in fp32
-
-FEW_CLUSTERS = 13_000  # a head: between those of 128K and 512K keys, which want other tiles
 
 
 @dataclass(frozen=True)
@@ -31,11 +30,10 @@ class Tiles:
     Attributes:
         rows: of a tile; the vote's are the padded group times some tokens.
         clusters: of a tile.
-        programs: over all heads and, for the mass, tiles of rows.
-        steady: of the mass, whether powers are relative to the highest score of a first look, not
+        programs: over all heads and, for the mass, tiles of rows; the vote of a question of more
+            rows than a tile's has one for each tile of clusters.
+        steady: of the mass, whether powers are relative to the highest score of the first tile, not
             to the highest so far; where they do not fit, which is rare, they are made again.
-        stagger: of a steady mass, whether every other program of a unit looks at one tile more, so
-            that one multiplies while the other makes powers.
     """
 
     rows: int
@@ -44,7 +42,6 @@ class Tiles:
     warps: int
     stages: int
     steady: bool = False
-    stagger: bool = False
 
 
 @triton.jit
@@ -93,14 +90,12 @@ def mass_kernel(
     num_near,
     near_stride,
     tiles_per_split,
-    units,
     SCALE: tl.constexpr,
     SOFTCAP: tl.constexpr,
     D: tl.constexpr,
     ROWS: tl.constexpr,
     CLUSTERS: tl.constexpr,
     STEADY: tl.constexpr,
-    STAGGER: tl.constexpr,
 ):
     """Partial log mass of a tile of rows over one split of the centroids.
 
@@ -134,19 +129,11 @@ def mass_kernel(
     lane = tl.arange(0, CLUSTERS)
     if STEADY:
         flat = (head * clusters).to(tl.int32)
-        looks = 1
-        if STAGGER:
-            program = tl.program_id(0) + tl.num_programs(0) * split
-            program += tl.num_programs(0) * tl.num_programs(1) * tl.program_id(2)
-            looks += program // units % 2
-        peak = tl.full([ROWS], -1e30, tl.float32)
-        for tile in tl.range(first, tl.minimum(first + looks, last), num_stages=1):
-            size = sizes_once(offsets, head, tile * CLUSTERS + lane, clusters)
-            c = centroids.load([flat + tile * CLUSTERS, 0])
-            scores = tl.where((size > 0)[None, :], capped_scores(q, c, SCALE, SOFTCAP), -1e30)
-            peak = tl.maximum(peak, tl.max(scores, 1))
-        parts = tl.zeros([ROWS, 8], tl.float32)  # columns that one thread holds, not yet added up
         size = sizes_once(offsets, head, first * CLUSTERS + lane, clusters)
+        c = centroids.load([flat + first * CLUSTERS, 0])
+        scores = tl.where((size > 0)[None, :], capped_scores(q, c, SCALE, SOFTCAP), -1e30)
+        peak = tl.max(scores, 1)
+        parts = tl.zeros([ROWS, 8], tl.float32)  # columns that one thread holds, not yet added up
         for tile in range(first, last):
             c = centroids.load([flat + tile * CLUSTERS, 0])
             weight = size.to(tl.float32)
@@ -408,11 +395,22 @@ class Question:
         return torch.empty(shape, dtype=dtype, device=self.query.device)
 
 
-def units_of(device: torch.device) -> int:
-    """Streaming multiprocessors of a GPU."""
-    if device.type != "cuda":
-        return 1
-    return torch.cuda.get_device_properties(device).multi_processor_count
+def near_apart(splits: int) -> int:
+    """Splits for E and the near keys alone: 1 where they would keep a short split behind others."""
+    return int(splits > 4)
+
+
+def even_splits(units: int, tiles: int, programs: int) -> int:
+    """In how many splits `units` times some tiles take least, so many programs at a time.
+
+    A program takes as long as its tiles and one more, its first look.
+    """
+
+    def turns(splits: int) -> int:
+        per_split = ceil_div(tiles, splits - near_apart(splits))
+        return ceil_div(units * splits, programs) * (per_split + 1)
+
+    return min(range(programs // units + 3, 0, -1), key=turns)
 
 
 def partial_mass(question: Question, tiles: Tiles) -> Tensor:
@@ -420,8 +418,8 @@ def partial_mass(question: Question, tiles: Tiles) -> Tensor:
     heads, rows, _ = question.query.shape
     clusters = question.centroids.shape[1]
     row_tiles, cluster_tiles = triton.cdiv(rows, tiles.rows), triton.cdiv(clusters, tiles.clusters)
-    splits = max(1, tiles.programs // (heads * row_tiles))
-    apart = int(splits > 4)  # E and the near keys: they would keep a short split behind the others
+    splits = even_splits(heads * row_tiles, cluster_tiles, tiles.programs)
+    apart = near_apart(splits)
     per_split = triton.cdiv(cluster_tiles, splits - apart)
     splits = triton.cdiv(cluster_tiles, per_split) + apart
     mass = question.empty(heads, splits, rows)
@@ -442,12 +440,10 @@ def partial_mass(question: Question, tiles: Tiles) -> Tensor:
         question.near.shape[1],
         question.near.stride(0),
         per_split,
-        units_of(question.query.device),
         **question.fixed(),
         ROWS=tiles.rows,
         CLUSTERS=tiles.clusters,
         STEADY=tiles.steady,
-        STAGGER=tiles.stagger,
         num_warps=tiles.warps,
         num_stages=tiles.stages,
     )
@@ -536,7 +532,7 @@ def choose_tokens_triton(
     question = Question(
         query, centroids, offsets, threshold, extra_lse, near, group, how, scale, softcap
     )
-    mass_tiles = mass_tiles or fitting_mass(query.shape[1], centroids.shape[1])
+    mass_tiles = mass_tiles or fitting_mass(query.shape[1])
     vote_tiles = vote_tiles or fitting_vote(query.shape[1])
     mass = partial_mass(question, mass_tiles)
     votes, tile_tokens = vote(question, mass, vote_tiles)
@@ -544,19 +540,17 @@ def choose_tokens_triton(
     return Chosen(tokens, counts, votes)
 
 
-def fitting_mass(rows: int, clusters: int) -> Tiles:
-    """Tiles of the first launch for so many rows and clusters a head, measured on one H200."""
-    if rows > 256 or (rows > 64 and clusters > FEW_CLUSTERS):
-        return Tiles(rows=128, clusters=128, programs=264, warps=4, stages=2)
-    tile = min(64, max(16, triton.next_power_of_2(rows)))
-    return Tiles(rows=tile, clusters=128, programs=264, warps=4, stages=2)
+def fitting_mass(rows: int) -> Tiles:
+    """Tiles of the first launch for so many rows a head, measured on one H200."""
+    tile = min(128, max(16, triton.next_power_of_2(rows)))
+    return Tiles(rows=tile, clusters=128, programs=264, warps=4, stages=2, steady=rows > 64)
 
 
 def fitting_vote(rows: int) -> Tiles:
     """Tiles of the second launch for so many rows a head, measured on one H200."""
-    if rows > 256:  # each tile of clusters reads the whole question, and is a program of its own
-        return Tiles(rows=64, clusters=128, programs=10000, warps=4, stages=2)
-    if rows > 64:
-        return Tiles(rows=256, clusters=64, programs=264, warps=4, stages=2)
+    if rows > 256:
+        return Tiles(rows=128, clusters=128, programs=264, warps=4, stages=2)
+    if rows > 128:
+        return Tiles(rows=256, clusters=64, programs=264, warps=4, stages=1)
     tile = max(16, triton.next_power_of_2(rows))
-    return Tiles(rows=tile, clusters=64, programs=396, warps=4, stages=3)
+    return Tiles(rows=tile, clusters=64, programs=396, warps=4, stages=3 if rows <= 64 else 2)

@@ -67,8 +67,8 @@ CASES = [
 WAYS = [
     SMALL,
     replace(SMALL, packed=True, join_columns=16),
-    replace(SMALL, steady=True),
-    replace(SMALL, steady=True, packed=True, ahead=True, ranges=2),
+    replace(SMALL, steady=True, join_rows=2, join_parts=8),
+    replace(SMALL, steady=True, packed=True, ranges=2),
 ]
 
 
@@ -120,7 +120,7 @@ def test_without_memory_to_pack_keys_are_read_where_they_lie(
 def test_only_long_questions_are_packed_and_only_where_they_may() -> None:
     assert kernel.fitting_tiles(4096, packed=True).packed
     assert not kernel.fitting_tiles(4096).packed
-    assert not kernel.fitting_tiles(256, packed=True).packed
+    assert not kernel.fitting_tiles(2044, packed=True).packed
     assert not kernel.may_pack(1, torch.device("cpu"))
 
 
@@ -132,6 +132,14 @@ def test_tiles_of_wide_keys_hold_no_more_bytes(rows: int, vector_bytes: int) -> 
     assert tiles.tokens == 16 or tiles.tokens * vector_bytes <= most
     assert tiles.tokens <= most // 256
     assert tiles.tokens >= 16
+    assert not tiles.steady or vector_bytes <= 256  # it needs more of an SM than there is
+
+
+@pytest.mark.parametrize("tokens", [512, 544, 1024, 1088, 4096])
+def test_programs_of_a_packed_question_fill_their_turns(tokens: int) -> None:
+    programs = tokens // 32 * kernel.fitting_tiles(4 * tokens, packed=True).ranges
+    turns = -(-programs // kernel.UNITS)
+    assert programs > 0.95 * kernel.UNITS * turns
 
 
 def test_large_scores_do_not_overflow() -> None:

@@ -17,7 +17,7 @@ from tests.engine.naive import normal
 
 kernel = pytest.importorskip("engine.kernels.choose_tokens.kernel")
 SMALL = {  # so that even few clusters fill several tiles, splits and programs
-    "mass_tiles": kernel.Tiles(rows=16, clusters=16, programs=6, warps=4, stages=2),
+    "mass_tiles": kernel.Tiles(rows=16, clusters=16, programs=12, warps=4, stages=2),
     "vote_tiles": kernel.Tiles(rows=32, clusters=16, programs=3, warps=4, stages=2),
 }
 
@@ -61,10 +61,8 @@ def seeded() -> torch.Generator:
 
 
 APART = SMALL | {"mass_tiles": replace(SMALL["mass_tiles"], programs=24)}  # near keys alone
-STEADY = {  # powers relative to a first look, of one tile or two
-    "mass_tiles": replace(SMALL["mass_tiles"], steady=True, stagger=True),
-    "vote_tiles": SMALL["vote_tiles"],
-}
+STEADY = SMALL | {"mass_tiles": replace(SMALL["mass_tiles"], steady=True)}
+STEADY_APART = SMALL | {"mass_tiles": replace(APART["mass_tiles"], steady=True)}
 CASES = [
     Case(),
     Case(group=1, tokens=1, clusters=1, heads=1),
@@ -82,7 +80,7 @@ def threshold_at(votes: Tensor, share: float) -> Tensor:
     return (finite[at] + finite[min(at + 1, len(finite) - 1)]) / 2 - 1e-3
 
 
-@pytest.mark.parametrize("tiles", [SMALL, APART, STEADY])
+@pytest.mark.parametrize("tiles", [SMALL, APART, STEADY, STEADY_APART])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", CASES)
 def test_the_kernel_chooses_what_the_definition_does(
@@ -150,6 +148,27 @@ def test_far_scores_neither_overflow_nor_vanish(how: str, tiles: dict[str, Any])
     expected = choose_tokens_reference(**inputs, **options).votes.clamp(min=-87)
     seen = found.votes.isfinite()
     assert_close(found.votes[seen].clamp(min=-87), expected[seen], rtol=1e-3, atol=2e-2)
+
+
+@pytest.mark.parametrize(
+    ("row_tiles", "tiles", "splits"),
+    [(1, 205, 33), (2, 205, 16), (32, 205, 1), (128, 205, 1), (1, 52, 33), (32, 52, 1)],
+)
+def test_splits_of_lengths_that_were_measured(row_tiles: int, tiles: int, splits: int) -> None:
+    assert kernel.even_splits(8 * row_tiles, tiles, 264) == splits
+
+
+def test_no_question_leaves_half_of_the_programs_without_a_split() -> None:
+    for row_tiles in range(1, 129):
+        splits = kernel.even_splits(8 * row_tiles, 205, 264)
+        turns = -(-8 * row_tiles * splits // 264)
+        assert 8 * row_tiles * splits > 0.7 * 264 * turns, row_tiles
+
+
+@pytest.mark.parametrize("rows", [1, 16, 64, 65, 128, 129, 256, 257, 4096])
+def test_tiles_fit_the_rows(rows: int) -> None:
+    assert kernel.fitting_mass(rows).rows in (128, min(128, max(16, 1 << (rows - 1).bit_length())))
+    assert kernel.fitting_vote(rows).rows >= min(rows, 128)
 
 
 def assert_same_tokens(found: Chosen, expected: Chosen) -> None:
