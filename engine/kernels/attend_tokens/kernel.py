@@ -473,7 +473,7 @@ def fitting_tiles(rows: int, vector_bytes: int = 256, *, packed: bool = False) -
         few = rows <= 512
         chosen = Tiles(
             tokens=128,
-            ranges=max(26, UNITS // row_tiles - 7),
+            ranges=max(26, UNITS // row_tiles - 8),
             stages=2,
             steady=True,
             join_rows=2 if few else 8,
