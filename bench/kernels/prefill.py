@@ -62,14 +62,6 @@ def main() -> None:
     arguments = parser.parse_args()
     machine = {"copy_bytes_per_s": copy_bandwidth(), "matmul_flops_per_s": matmul_rate()}
     cases: dict[str, Any] = {}
-    for context in arguments.contexts:
-        shape = Shape(num_keys=context)
-        layers = [draw_layer(shape, seed, DEVICE) for seed in range(NUM_LAYERS)]
-        for tokens in arguments.tokens:
-            name = f"{context // 1024}K x {tokens}"
-            cases[name] = measure(shape, layers, tokens, arguments.sparsities, machine)
-            print(_table(name, cases[name]), flush=True)
-        del layers
     result = {
         "benchmark": "kernels_prefill",
         **circumstances(DEVICE),
@@ -77,7 +69,15 @@ def main() -> None:
         "machine": machine,
         "microseconds": cases,
     }
-    path = write("kernels_prefill", result, *filter(None, [arguments.out]))
+    for context in arguments.contexts:
+        shape = Shape(num_keys=context)
+        layers = [draw_layer(shape, seed, DEVICE) for seed in range(NUM_LAYERS)]
+        for tokens in arguments.tokens:
+            name = f"{context // 1024}K x {tokens}"
+            cases[name] = measure(shape, layers, tokens, arguments.sparsities, machine)
+            print(_table(name, cases[name]), flush=True)
+            path = write("kernels_prefill", result, *filter(None, [arguments.out]))
+        del layers
     print(f"written to {path}")
 
 
