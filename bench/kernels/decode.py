@@ -63,6 +63,16 @@ def main() -> None:
     print(f"copy {bandwidth / 1e12:.2f} TB/s", flush=True)
     full: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []
+    result: dict[str, Any] = {
+        "benchmark": "kernels_decode",
+        "about": {**circumstances(DEVICE), "triton": triton.__version__},
+        "shape": "32 query heads, 8 KV heads, head_dim 128, bf16",
+        "document": "5 % centroids, 0.5 % of level 1, 144 anchors; see bench/kernels/common.py",
+        "copy_bytes_per_s": bandwidth,
+        "full_attention_us": full,
+        "rows": rows,
+        "bars": BARS,
+    }
     for context in arguments.contexts:
         shape = Shape(num_keys=context)
         layers = [draw_layer(shape, seed, DEVICE) for seed in range(NUM_LAYERS[context])]
@@ -78,21 +88,11 @@ def main() -> None:
                     row["speedup"] = best(full[name]) / row["step"]["p50"]
                 print(_line(levels, streaming, found), flush=True)
                 rows += [{"context": context, "batch": batch, **row} for row in found]
+            result["summary"] = summary(rows)
+            path = write("kernels_decode", result, *filter(None, [arguments.out]))
         del layers
-    figures = summary(rows)
-    print("\n".join(told_bars(figures)), flush=True)
-    result = {
-        "benchmark": "kernels_decode",
-        "about": {**circumstances(DEVICE), "triton": triton.__version__},
-        "shape": "32 query heads, 8 KV heads, head_dim 128, bf16",
-        "document": "5 % centroids, 0.5 % of level 1, 144 anchors; see bench/kernels/common.py",
-        "copy_bytes_per_s": bandwidth,
-        "full_attention_us": full,
-        "rows": rows,
-        "summary": figures,
-        "bars": BARS,
-    }
-    print(f"written to {write('kernels_decode', result, *filter(None, [arguments.out]))}")
+    print("\n".join(told_bars(result["summary"])), flush=True)
+    print(f"written to {path}")
 
 
 # -- correctness ---------------------------------------------------------------------------------
