@@ -8,8 +8,8 @@ one-level lookup, with half of the heads streaming, and of hierarchical lookup. 
 kind begins with the defaults for its sizes, and a context has its share of the time. For each
 variant the whole step is compared with its definition, at 90 % sparsity, and repeated; time is that
 of the whole step in a CUDA graph over several layers, but for `descend`: the whole lookup. Before a
-case and after it, the stages of what is there and of what was picked are timed alone. Compiled kernels stay in Triton's cache: a second run gets further
-in its time.
+case and after it, the stages of what is there and of what was picked are timed alone. Compiled
+kernels stay in Triton's cache: a second run gets further in its time.
 """
 
 import argparse
@@ -53,45 +53,32 @@ class Stage:
         return [dict(zip(self.fields, one, strict=True)) for one in self.values]
 
 
-SURVEY = ("score_programs", "score_block", "score_stages", "part_clusters")
-DESCENT = ("upper", "descend_block", "descend_stages", "descend_registers")
+SURVEY = ("query_rows", "score_programs", "score_block", "score_stages", "part_clusters")
+DESCENT = ("query_rows", "upper", "descend_block", "descend_stages", "descend_registers")
 ATTENTION = ("piece", "block", "stages", "programs")
 SELECTION = ("chunk_scores", "select_warps")
 MERGE = ("merge_parts", "merge_warps")
+SURVEYED = (
+    (8, 396, 64, 3, 64), (8, 264, 64, 3, 64), (8, 528, 64, 3, 64), (8, 8192, 128, 1, 128),
+    (16, 304, 64, 3, 64), (16, 528, 64, 2, 64),
+)  # fmt: skip
+DESCENDED = ((8, 32, 64, 2, 96), (8, 32, 64, 3, 96), (8, 32, 32, 3, 96))
 ATTENDED = (
-    (16, 64, 3, 264), (16, 64, 4, 264), (16, 64, 3, 528), (16, 64, 2, 528), (16, 32, 4, 528),
+    (16, 64, 3, 264), (16, 64, 4, 264), (16, 64, 3, 528), (8, 64, 3, 396), (16, 32, 4, 528),
 )  # fmt: skip
 SELECTED = ((1024, 4), (2048, 8), (4096, 8), (4096, 4))
 MERGED = ((64, 4), (128, 4), (128, 8), (256, 8))
 STAGES = {
-    "survey": Stage(
-        "flat",
-        SURVEY,
-        (
-            (304, 64, 3, 64), (396, 64, 2, 64), (528, 64, 2, 64), (304, 128, 2, 128),
-            (8192, 128, 1, 128),
-        ),
-    ),
-    "half_survey": Stage(
-        "half",
-        SURVEY,
-        (
-            (396, 64, 2, 64), (528, 64, 2, 64), (264, 128, 2, 128), (396, 64, 3, 64),
-            (8192, 128, 1, 128),
-        ),
-    ),
+    "survey": Stage("flat", SURVEY, SURVEYED),
+    "half_survey": Stage("half", SURVEY, SURVEYED),
+    "descend": Stage("descend", DESCENT, DESCENDED),
     "half_attend": Stage("half", ATTENTION, ATTENDED),
     "half_select": Stage("half", SELECTION, SELECTED),
     "half_merge": Stage("half", MERGE, MERGED),
     "attend": Stage("flat", ATTENTION, ATTENDED),
     "select": Stage("flat", SELECTION, SELECTED),
     "merge": Stage("flat", MERGE, MERGED),
-    "descend": Stage(
-        "descend",
-        DESCENT,
-        ((32, 32, 2, 128), (32, 64, 2, 128), (16, 32, 2, 96), (64, 64, 2, 168)),
-    ),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)

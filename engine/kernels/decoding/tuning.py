@@ -23,6 +23,7 @@ class Tuning:
         near_keys: near keys (anchors, streaming keys, a question's own) a program.
         part_clusters, score_programs: a program scores that many centroids at least, of one-level
             lookup or of level 1, and there are at most so many programs.
+        query_rows: rows of a tile of queries in survey and descent at least, 8 or 16.
         score_block, score_stages: tiles of the survey; a part of one tile has no loop.
         descend_block, descend_stages: tiles of the descent.
         upper: level-1 clusters a program descends from; descend_registers: of a thread of it, at
@@ -36,6 +37,7 @@ class Tuning:
     near_keys: int = 64
     part_clusters: int = 64
     score_programs: int = 396
+    query_rows: int = 16
     score_block: int = 64
     score_stages: int = 3
     descend_block: int = 64

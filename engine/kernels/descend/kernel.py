@@ -202,7 +202,7 @@ def descend_triton(
         UPPER_PARTS_PAD=power_of_two(work.upper_parts.shape[1]),
         NEAR_PARTS=work.near_parts,
         NEAR_PAD=power_of_two(work.near_parts),
-        ROWS=max(16, s.rows),
+        ROWS=max(t.query_rows, s.rows),
         D=s.head_dim,
         UPPER=t.upper,
         FILL=FILL,

@@ -292,7 +292,7 @@ def survey_triton(
         NEAR_KEYS=t.near_keys,
         NEAR_ROWS=max(16, s.group_pad),
         SCORE_ROWS=s.rows,
-        ROWS=max(16, s.rows),
+        ROWS=max(t.query_rows, s.rows),
         COUNTS_PAD=power_of_two(max(MOST_CHUNKS, work.counts.shape[1])),
         ONE_TILE=work.part_clusters == t.score_block,
         BLOCK=t.score_block,

@@ -225,6 +225,7 @@ def test_the_operation_fills_the_workspace() -> None:
     [
         {"part_clusters": 16, "score_programs": 1000},  # one tile a part
         {"near_keys": 128},  # two tiles
+        {"query_rows": 8, "score_block": 64, "descend_block": 64},
         {"near_keys": 64, "descend_block": 32, "descend_stages": 3},
         {"merge_parts": 2, "merge_warps": 8},  # joined in several steps
     ],
