@@ -53,16 +53,13 @@ class Stage:
         return [dict(zip(self.fields, one, strict=True)) for one in self.values]
 
 
-SURVEY = ("query_rows", "score_programs", "score_block", "score_stages", "part_clusters")
-DESCENT = ("query_rows", "upper", "descend_block", "descend_stages", "descend_registers")
+SURVEY = ("score_programs", "score_block", "score_stages", "part_clusters")
+DESCENT = ("upper", "descend_block", "descend_stages", "descend_registers")
 ATTENTION = ("piece", "block", "stages", "programs")
 SELECTION = ("chunk_scores", "select_warps")
 MERGE = ("merge_parts", "merge_warps")
-SURVEYED = (
-    (8, 396, 64, 3, 64), (8, 264, 64, 3, 64), (8, 528, 64, 3, 64), (8, 8192, 128, 1, 128),
-    (16, 304, 64, 3, 64), (16, 528, 64, 2, 64),
-)  # fmt: skip
-DESCENDED = ((8, 32, 64, 2, 96), (8, 32, 64, 3, 96), (8, 32, 32, 3, 96))
+SURVEYED = ((264, 64, 3, 64), (396, 64, 3, 64), (528, 64, 3, 64), (8192, 128, 1, 128))
+DESCENDED = ((32, 64, 2, 96), (32, 64, 3, 96), (32, 32, 3, 96))
 ATTENDED = (
     (16, 64, 3, 264), (16, 64, 4, 264), (16, 64, 3, 528), (8, 64, 3, 396), (16, 32, 4, 528),
 )  # fmt: skip

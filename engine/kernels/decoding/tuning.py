@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from engine.kernels.decoding.sizes import Sizes, ceil_div
 
 UNITS = 132  # multiprocessors of an H200
-MOST_CHUNKS = 64  # of a head's clusters: each adds up what all before it publish
+MOST_CHUNKS = 128  # of a head's clusters: each adds up what all before it publish
+MOST_SELECTING = 512  # programs of the selection
 MOST_CHUNK_SCORES = 4096
 MOST_NEAR = 2 * UNITS  # programs with near keys, and keys of one
 MOST_NEAR_KEYS = 512
 MOST_PROGRAMS = 8192  # of a survey whose parts are one tile
 ONE_TILE = 128  # centroids a program of the survey, where a head has at most `FEW_CLUSTERS`
 FEW_CLUSTERS = 16_384
+LEAST_ROWS = 8  # of a tile of queries in survey and descent: a product wants so many
 FEW_ROWS = 16  # of a tile: what was measured; more are the questions of a batch
 
 
@@ -23,7 +25,6 @@ class Tuning:
         near_keys: near keys (anchors, streaming keys, a question's own) a program.
         part_clusters, score_programs: a program scores that many centroids at least, of one-level
             lookup or of level 1, and there are at most so many programs.
-        query_rows: rows of a tile of queries in survey and descent at least, 8 or 16.
         score_block, score_stages: tiles of the survey; a part of one tile has no loop.
         descend_block, descend_stages: tiles of the descent.
         upper: level-1 clusters a program descends from; descend_registers: of a thread of it, at
@@ -36,8 +37,7 @@ class Tuning:
 
     near_keys: int = 64
     part_clusters: int = 64
-    score_programs: int = 396
-    query_rows: int = 16
+    score_programs: int = 264
     score_block: int = 64
     score_stages: int = 3
     descend_block: int = 64
@@ -66,17 +66,16 @@ def fitting(sizes: Sizes, element_size: int) -> Tuning:
     few = sizes.rows <= FEW_ROWS
     short = few and not sizes.num_upper and sizes.num_clusters <= FEW_CLUSTERS
     score_block = max(16, (ONE_TILE if short else 64) // by)
-    alone = few and not sizes.num_upper and not sizes.num_streaming_keys  # with few near keys
     descending = ceil_div(sizes.num_upper, Tuning.upper) * sizes.retrieval  # programs
     return Tuning(
         near_keys=_near_keys(sizes),
         part_clusters=score_block if short else 64,
-        score_programs=MOST_PROGRAMS if short else 396 if alone else 264,
+        score_programs=MOST_PROGRAMS if short else 264,
         score_block=score_block,
         score_stages=1 if short else 3,
         descend_block=max(16, 64 // by),
         descend_registers=128 if descending <= 4 * UNITS else 96,
-        chunk_scores=_chunk_scores(sizes.num_clusters * sizes.rows) if few else MOST_CHUNK_SCORES,
+        chunk_scores=_chunk_scores(sizes) if few else MOST_CHUNK_SCORES,
         select_warps=4 if few else 8,
         block=max(16, 64 // by),
         stages=3 if few else 4,
@@ -96,9 +95,10 @@ def _near_keys(sizes: Sizes) -> int:
     return keys
 
 
-def _chunk_scores(scores: int) -> int:
-    """Scores a program of the selection takes, of so many a head."""
-    chunk = 1024
-    while chunk < MOST_CHUNK_SCORES and ceil_div(scores, chunk) > MOST_CHUNKS:
+def _chunk_scores(sizes: Sizes) -> int:
+    """Scores a program of the selection takes: fewer where fewer heads have clusters."""
+    chunk, scores = 1024, sizes.num_clusters * sizes.rows
+    most = min(MOST_CHUNKS, MOST_SELECTING // max(1, sizes.retrieval))
+    while chunk < MOST_CHUNK_SCORES and ceil_div(scores, chunk) > most:
         chunk *= 2
     return chunk

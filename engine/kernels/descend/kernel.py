@@ -6,7 +6,7 @@ from torch import Tensor
 
 from engine.kernels.decoding import ResidentLayer, Scoring, Workspace
 from engine.kernels.decoding.sizes import ceil_div, power_of_two
-from engine.kernels.decoding.tuning import FEW_ROWS
+from engine.kernels.decoding.tuning import FEW_ROWS, LEAST_ROWS
 from engine.kernels.select_runs.kernel import askers_of, count_for, limits, load_parts, row_lse
 from engine.kernels.tiles.kernel import capped, load_rows, log_mass
 
@@ -202,7 +202,7 @@ def descend_triton(
         UPPER_PARTS_PAD=power_of_two(work.upper_parts.shape[1]),
         NEAR_PARTS=work.near_parts,
         NEAR_PAD=power_of_two(work.near_parts),
-        ROWS=max(t.query_rows, s.rows),
+        ROWS=max(LEAST_ROWS, s.rows),
         D=s.head_dim,
         UPPER=t.upper,
         FILL=FILL,

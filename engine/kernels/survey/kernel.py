@@ -6,7 +6,7 @@ from torch import Tensor
 
 from engine.kernels.decoding import QuestionKeys, ResidentLayer, Scoring, StreamingKeys, Workspace
 from engine.kernels.decoding.sizes import power_of_two
-from engine.kernels.decoding.tuning import MOST_CHUNKS
+from engine.kernels.decoding.tuning import LEAST_ROWS, MOST_CHUNKS
 from engine.kernels.tiles.kernel import absorb, capped, divided, load_rows, log_mass, log_size
 
 NEAR_BLOCK, NEAR_STAGES = 64, 2  # a tile of near keys is as large as all stages of centroids
@@ -292,7 +292,7 @@ def survey_triton(
         NEAR_KEYS=t.near_keys,
         NEAR_ROWS=max(16, s.group_pad),
         SCORE_ROWS=s.rows,
-        ROWS=max(t.query_rows, s.rows),
+        ROWS=max(LEAST_ROWS, s.rows),
         COUNTS_PAD=power_of_two(max(MOST_CHUNKS, work.counts.shape[1])),
         ONE_TILE=work.part_clusters == t.score_block,
         BLOCK=t.score_block,
