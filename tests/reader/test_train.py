@@ -13,7 +13,7 @@ import torch
 from tokenizers import Tokenizer
 
 import reader
-from reader.data.documents import Composer, Encoder, Sources
+from reader.data.documents import Composer, Encoder, Sources, repeated_tokens
 from reader.data.feed import Batch, Feed, vocabulary_of
 from reader.data.haystack import BoundaryTable
 from reader.data.prose import handbook
@@ -103,13 +103,13 @@ def test_a_feed_gives_the_lengths_in_order_and_the_same_data_for_a_seed(sources)
 
 
 def test_an_example_without_end_costs_itself_alone(sources, monkeypatch, capfd):
-    make, number = Composer.example, count()
+    number = count()
 
-    def example(composer, length, rng):
+    def example(_, length, rng):
         is_endless = next(number) == 3
         while is_endless:
             pass
-        return make(composer, length, rng)
+        return repeated_tokens(length, rng)
 
     monkeypatch.setattr(Composer, "example", example)
     monkeypatch.setattr("reader.data.feed._LONGEST_S", 0.2)
