@@ -14,13 +14,14 @@ from matplotlib.figure import Figure
 
 CURVES = (
     ("half", "token_ms", "half of the heads streaming", "o-"),
+    ("half", "uncompiled_ms", "the same, layers not compiled", "o:"),
     ("all", "token_ms", "all heads retrieval heads", "s-"),
     ("all", "full_attention_ms", "full attention", "^--"),
 )
 
 
 def draw(result: Mapping[str, Any]) -> Figure:
-    """A curve a head plan, full attention, and the floor."""
+    """Curves of each head plan that was measured, of full attention, and the floor."""
     mpl.use("Agg")
     plans = result["plans"]
     contexts = [name for name in next(iter(plans.values())) if name[0].isdigit()]
@@ -36,10 +37,10 @@ def draw(result: Mapping[str, Any]) -> Figure:
     axes.set(
         xlabel="tokens of the document",
         ylabel="ms an output token",
-        yscale="log",
         title=f"{result['model']} ({result['about']['gpu']})",
     )
-    axes.grid(visible=True, which="both", alpha=0.3)
+    axes.set_ylim(bottom=0)
+    axes.grid(visible=True, alpha=0.3)
     axes.legend(fontsize="small")
     return figure
 

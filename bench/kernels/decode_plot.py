@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 KINDS = {
     (1, 0): ("one level", "o-"),
     (2, 0): ("hierarchical", "s--"),
-    (1, 4): ("one level, half of the heads streaming", "^:"),
+    (1, 4): ("one level, half streaming", "^:"),
 }
 
 
@@ -24,8 +24,8 @@ def draw(result: Mapping[str, Any]) -> Figure:
     mpl.use("Agg")
     rows = result["rows"]
     batches = sorted({row["batch"] for row in rows})
-    contexts = sorted({row["context"] for row in rows})
-    figure = Figure(figsize=(5 * len(batches), 6), layout="constrained")
+    contexts = sorted({row["context"] for row in rows}, reverse=True)
+    figure = Figure(figsize=(5.5 * len(batches), 6), layout="constrained")
     for axes, batch in zip(
         figure.subplots(1, len(batches), squeeze=False)[0], batches, strict=True
     ):
@@ -43,12 +43,14 @@ def draw(result: Mapping[str, Any]) -> Figure:
         axes.axhline(1.0, color="black", lw=0.8)
         axes.set(
             xlabel="sparsity, % of clustered keys not read",
-            ylabel="times faster than full attention",
-            title=f"{batch} question{'s' if batch > 1 else ''}",
+            ylabel="times the speed of full attention",
+            xticks=sorted({row["sparsity"] for row in rows}),
+            ylim=(0, None),
+            title=f"{batch} question{'s' if batch > 1 else ''} at a time",
         )
         axes.grid(visible=True, alpha=0.3)
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, fontsize="small", loc="outside lower center", ncols=len(batches))
+    figure.legend(handles, labels, fontsize="small", loc="outside lower center", ncols=2)
     figure.suptitle(f"decode attention of a layer, lookup included ({result['about']['gpu']})")
     return figure
 

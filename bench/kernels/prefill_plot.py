@@ -14,26 +14,32 @@ from matplotlib.figure import Figure
 
 
 def draw(result: Mapping[str, Any]) -> Figure:
-    """A panel for each context; a line for each question, against the best of all baselines."""
+    """A panel a sparsity, a curve a context over the question's length."""
     mpl.use("Agg")
-    cases = {tuple(name.split(" x ")): found for name, found in result["microseconds"].items()}
-    contexts = list(dict.fromkeys(context for context, _ in cases))
-    figure = Figure(figsize=(4 * len(contexts), 4), layout="constrained")
-    for axes, context in zip(
-        figure.subplots(1, len(contexts), squeeze=False)[0], contexts, strict=True
-    ):
-        for (where, tokens), found in cases.items():
-            if where != context:
-                continue
-            sparsities = [percent for percent in found if percent != "full"]
-            times = [found[percent]["speedup"]["best"] for percent in sparsities]
-            axes.plot([int(one) for one in sparsities], times, "o-", label=f"{tokens} tokens")
+    speedups: dict[str, dict[str, dict[int, float]]] = {}  # of a sparsity, a context
+    for case, found in result["microseconds"].items():
+        context, tokens = case.split(" x ")
+        for percent in found.keys() - {"full"}:
+            curve = speedups.setdefault(percent, {}).setdefault(context, {})
+            curve[int(tokens)] = found[percent]["speedup"]["best"]
+    figure = Figure(figsize=(5.5 * len(speedups), 4.5), layout="constrained")
+    panels = figure.subplots(1, len(speedups), squeeze=False)[0]
+    for axes, (percent, curves) in zip(panels, sorted(speedups.items()), strict=True):
+        lengths = sorted({tokens for curve in curves.values() for tokens in curve})
+        for context, curve in curves.items():
+            axes.plot(*zip(*sorted(curve.items()), strict=True), "o-", label=f"{context} keys")
         axes.axhline(1.0, color="black", lw=0.8)
-        axes.set(xlabel="sparsity, %", title=f"{context} keys", ylim=(0, None))
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(lengths, [f"{tokens:,}" for tokens in lengths])
+        axes.set(
+            xlabel="tokens of the question",
+            ylabel="times the speed of the best full attention",
+            title=f"{percent} % of clustered keys not read",
+            ylim=(0, None),
+        )
         axes.grid(visible=True, alpha=0.3)
-        axes.legend()
-    figure.supylabel("times the speed of the best full attention")
-    figure.suptitle(f"prefill of a question, one layer, {result['gpu']}")
+        axes.legend(fontsize="small")
+    figure.suptitle(f"a question's prefill, one layer, lookup included ({result['gpu']})")
     return figure
 
 
