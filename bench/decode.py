@@ -1,21 +1,24 @@
 """Decoding and the first token, end to end, on one GPU: a question about a resident document.
 
     python -m bench.decode --out DIR
+    python -m bench.decode --contexts --out DIR    # the check alone
 
 Models with random weights in bf16, documents that are drawn (`bench.drawn`); all KV heads retrieval
 heads (`all`), or every other one streaming (`half`); budgets at which the retrieval heads leave out
 90 % of their clustered tokens. A token's time is from token to token as an answer takes them,
 sampling and the wait for the token included. Beside it, in a CUDA graph too, the same model over
 all keys of the same document by the faster of cuDNN and FlashAttention (for it, without the keys of
-the question); and the floor: the bytes of the weights over the bandwidth of a large copy. No figure
-is given before graphs were compared with the reference path, pass by pass.
+the question); and the floor: the bytes of the weights over the bandwidth of a large copy. A plan
+has figures only if its graphs are what the reference path gives (`bench.decode_check`); one that
+fails says so in the result, the others go on, and the exit status is 1.
 """
 
 import argparse
 import gc
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,49 +26,49 @@ import torch
 import triton
 from torch import Tensor
 
+from bench.decode_check import compare
 from bench.drawn import SHAPES, ModelShape, draw_document, draw_model
-from bench.kernels.common import LIBRARIES, copy_bandwidth, library_attention
+from bench.drawn_question import (
+    ANSWER_TOKENS,
+    QUESTION_TOKENS,
+    SPARSITY,
+    ask,
+    budget_of,
+    calibrated,
+    decoding_model,
+    is_captured,
+    opened,
+    question_ids,
+)
+from bench.kernels.common import LIBRARIES, WrongResult, copy_bandwidth, library_attention
 from bench.record import circumstances, percentiles, write
-from engine.answer import open_question
-from engine.attention import AttentionCall, forward
-from engine.curve import BudgetCurve, BudgetCurves, Thresholds
+from engine.attention import AttentionCall
 from engine.decode_step import DecodeStep
 from engine.decoders import DecodeConfig, Decoders, Decoding
 from engine.document import DocumentCache
-from engine.evidence import AttentionMass
-from engine.governor import Governor
 from engine.kernels.append_keys import append_keys
-from engine.listing import Listing
 from engine.meter import Meter
 from engine.model import LoadedModel
 from engine.question import QuestionState
-from engine.reach import Everything, LookedUp, Reach
 from engine.sampling import Sampler, Sampling
 from precompute.prefill import prefill
 
 DEVICE = "cuda"
 CONTEXTS = {"4K": 4096, "32K": 32_768, "128K": 131_072, "512K": 524_288}
 PLANS = ("half", "all")
-QUESTION_TOKENS, ANSWER_TOKENS, WARM_TOKENS = 64, 68, 4
-SPARSITY = 0.9
-FEWEST_WORDS = 32_000  # of all shapes
-CURVE = (-2.0, -1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0, 2.0)  # nats around the threshold
-CHECKED, CHECKED_TOKENS = "4K", 12
-# Relative, in bf16: of logits, bytes read and evidence against the reference path (a wrong head
-# would be off by about 1), and of logits against those without a graph.
-TOLERANCE = {"logits": 0.1, "read": 0.03, "mass": 0.15, "eager": 0.01}
+CHECKED, WARM_TOKENS = "4K", 4
 REREAD, CHUNK = "128K", 16_384
 SPARE_BYTES = 24 << 30  # beside weights and document
 
 
-def main() -> None:
+def main(given: Sequence[str] | None = None) -> None:
     """Check, measure, print and write the result."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--shape", choices=list(SHAPES), default="llama3_8b")
-    parser.add_argument("--contexts", nargs="+", default=list(CONTEXTS))
+    parser.add_argument("--contexts", nargs="*", default=list(CONTEXTS))
     parser.add_argument("--plans", nargs="+", default=PLANS)
     parser.add_argument("--out", type=Path, default=None, help="folder of the result")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(given)
     shape = SHAPES[arguments.shape]
     bandwidth = copy_bandwidth()
     print(f"copy {bandwidth / 1e12:.2f} TB/s", flush=True)
@@ -84,32 +87,37 @@ def main() -> None:
         return write(f"decode_{arguments.shape}", result, *filter(None, [arguments.out]))
 
     for plan, found in plans.items():
-        model = draw_model(
-            shape,
-            max(CONTEXTS.values()) + 4096,
-            streaming=plan == "half",
-            config=DecodeConfig(compiled=True),
-            device=DEVICE,
-        )
-        for _ in measure(found, model, shape, plan, arguments.contexts, bandwidth):
-            print(f"written to {save()}", flush=True)
-        del model
+        attempt(found, measure(found, shape, plan, arguments.contexts, bandwidth), save)
         release()
+    if failed := [plan for plan, found in plans.items() if "failed" in found]:
+        raise SystemExit(f"No figures, or not all: {', '.join(failed)}")
+
+
+def attempt(found: dict[str, Any], measuring: Iterator[None], save: Callable[[], Path]) -> None:
+    """Measure a plan, on file after each step; of one that fails the file says why."""
+    try:
+        for _ in measuring:
+            print(f"written to {save()}", flush=True)
+    except (Exception, SystemExit) as error:
+        traceback.print_exc()
+        found["failed"] = f"{type(error).__name__}: {error}"[:500]
+        print(f"failed, written to {save()}", flush=True)
 
 
 def measure(
-    found: dict[str, Any],
-    model: LoadedModel,
-    shape: ModelShape,
-    plan: str,
-    contexts: list[str],
-    bandwidth: float,
+    found: dict[str, Any], shape: ModelShape, plan: str, contexts: list[str], bandwidth: float
 ) -> Iterator[None]:
-    """All documents of one model; the shortest is checked first. Yields when more was found."""
-    checked = calibrated(model, draw_document(model, CONTEXTS[CHECKED]))
-    found["correctness"] = check(model, checked)
+    """All documents of one plan; the shortest is checked first. Yields when more was found."""
+    model = draw_model(
+        shape,
+        max(CONTEXTS.values()) + 4096,
+        streaming=plan == "half",
+        config=DecodeConfig(compiled=True),
+        device=DEVICE,
+    )
+    check(found, model)
     print(plan, found, flush=True)
-    del checked
+    yield
     weight_bytes = sum(weight.nbytes for weight in model.model.parameters())
     found["weight_bytes"] = weight_bytes
     found["weights_ms"] = weight_bytes / bandwidth * 1e3
@@ -122,7 +130,21 @@ def measure(
         release()
         found["ratios"] = ratios(found)
         yield
-    print(plan, found["ratios"], flush=True)
+    print(plan, found.get("ratios", "checked alone"), flush=True)
+
+
+def check(found: dict[str, Any], model: LoadedModel) -> None:
+    """Compare graphs with the reference path.
+
+    Raises: WrongResult if they differ by more than the limits, or if nothing was captured.
+    """
+    document = calibrated(model, draw_document(model, CONTEXTS[CHECKED]))
+    comparison = compare(model, document)
+    found["correctness"] = comparison.as_dict()
+    if not is_captured(model.decoders, document):
+        raise WrongResult("Nothing was captured: no figure is given.")
+    if comparison.failed:
+        raise WrongResult(f"Too far from the reference, {comparison}: no figure is given.")
 
 
 def ratios(found: dict[str, Any]) -> dict[str, float]:
@@ -169,84 +191,7 @@ def measure_document(model: LoadedModel, shape: ModelShape, num_tokens: int) -> 
     return found
 
 
-# -- a document's budget -------------------------------------------------------------------------
-
-
-def calibrated(model: LoadedModel, document: DocumentCache) -> DocumentCache:
-    """The document with curves around the thresholds that leave out `SPARSITY` of its tokens."""
-    aim = aimed_share(document)
-
-    def prefill_share(threshold: float) -> float:
-        reach = Listing(Thresholds(threshold, threshold), document.lookup)
-        state = QuestionState(document, reach, Everything())
-        ask(model, state)
-        return state.meter.share(0, 1)
-
-    state = QuestionState(document, Everything(), Everything())
-    ask(model, state)
-    step = DecodeStep(model.spec, document, 256)
-    step.warm_up(model.model)
-
-    def decode_share(threshold: float) -> float:
-        meter = Meter()
-        step.begin(state)
-        for token in question_ids(model)[:4].unbind():
-            step.run(token[None], Thresholds(threshold, threshold), meter)
-        return meter.share()
-
-    curves = BudgetCurves(curve(prefill_share, aim), curve(decode_share, aim))
-    return replace(document, curves=curves)
-
-
-def curve(share: Callable[[float], float], aim: float) -> BudgetCurve:
-    """Points around the threshold that loads `aim`."""
-    low, high = -40.0, 0.0  # all and nothing
-    for _ in range(16):
-        middle = (low + high) / 2
-        low, high = (middle, high) if share(middle) > aim else (low, middle)
-    points: dict[float, float] = {}
-    for threshold in sorted((low + apart for apart in CURVE), reverse=True):
-        loaded = share(threshold)
-        if not points or loaded > max(points) * 1.001:
-            points[loaded] = threshold
-    pairs = points.values()
-    return BudgetCurve(tuple(points), tuple(Thresholds(one, one) for one in pairs))
-
-
-def aimed_share(document: DocumentCache) -> float:
-    """The budget that leaves that share of the clustered tokens for retrieval heads."""
-    read = full = 0.0
-    for layer in document.layers:
-        clustered = layer.num_retrieval * (layer.num_tokens - layer.num_anchors)
-        centroids = layer.level2.centroids.shape[0] * layer.level2.centroids.shape[1]
-        read += layer.constant_vectors + centroids + 2 * clustered * (1 - SPARSITY)
-        full += layer.full_vectors
-    return read / full
-
-
-def budget_of(document: DocumentCache) -> float:
-    """The budget to ask with."""
-    return max(aimed_share(document), document.curves.floor)
-
-
-# -- one question --------------------------------------------------------------------------------
-
-
-def question_ids(model: LoadedModel) -> Tensor:
-    """Some tokens."""
-    generator = torch.Generator().manual_seed(1)
-    return torch.randint(0, FEWEST_WORDS, (QUESTION_TOKENS,), generator=generator).to(model.device)
-
-
-def ask(model: LoadedModel, state: QuestionState) -> Tensor:
-    """The question's prefill; logits (vocabulary,)."""
-    return forward(model.model, question_ids(model), state.position, state)[-1]
-
-
-def opened(model: LoadedModel, document: DocumentCache) -> QuestionState:
-    """A question at the document's budget, with evidence."""
-    mass = AttentionMass(document.num_tokens, document.num_sinks, model.device)
-    return open_question(document, budget_of(document), mass)
+# -- one question ----------------------------------------------------------------------------------
 
 
 def first_token_ms(model: LoadedModel, document: DocumentCache) -> float:
@@ -275,12 +220,6 @@ def token_ms(
             token = sampler.next_token(ids, decoding.logits(fresh))
             times.append((time.perf_counter() - started) * 1e3)
     return times[WARM_TOKENS:], state, times[0]
-
-
-def is_captured(decoders: Decoders, document: DocumentCache) -> bool:
-    """Whether tokens were replays of a graph."""
-    with decoders.borrow(document, QUESTION_TOKENS + ANSWER_TOKENS) as step:
-        return step is not None and step.pool is not None
 
 
 # -- full attention, and reading again -----------------------------------------------------------
@@ -341,11 +280,6 @@ def full_token_ms(
             yield (time.perf_counter() - started) * 1e3
 
 
-def decoding_model(model: LoadedModel) -> torch.nn.Module:
-    """The model that decode steps run."""
-    return model.decoders.twin or model.model
-
-
 def time_reading(model: LoadedModel, num_tokens: int) -> float:
     """Milliseconds to read a document of so many tokens again, its clustering left out."""
     ids = torch.zeros(num_tokens, dtype=torch.int64)
@@ -355,87 +289,6 @@ def time_reading(model: LoadedModel, num_tokens: int) -> float:
     prefill(model, ids, CHUNK, lambda _: None)
     torch.cuda.synchronize()
     return (time.perf_counter() - started) * 1e3
-
-
-# -- correctness ---------------------------------------------------------------------------------
-
-
-def check(model: LoadedModel, document: DocumentCache) -> dict[str, float]:
-    """Compare graphs with the reference path, and with passes without a graph.
-
-    Raises: SystemExit if they differ by more than the tolerance, or if nothing was captured.
-    """
-    wanted, expected = passes(model, reference_question(model, document), None)
-    logits, state = passes(model, opened(model, document), model.decoders)
-    if not is_captured(model.decoders, document):
-        raise SystemExit("Nothing was captured: no figure is given.")
-    uncompiled = Decoders(model.model, model.spec, DecodeConfig(compiled=False))
-    others, _ = passes(model, opened(model, document), uncompiled)
-    errors = {
-        "logits": relative(logits, wanted),
-        "uncompiled": relative(others, wanted),
-        "read": abs(state.meter.share(1) / expected.meter.share(1) - 1),
-        "mass": relative(mass_of(state), mass_of(expected)),
-        "eager": relative(logits, without_graph(model, document)),
-    }
-    limits = {**TOLERANCE, "uncompiled": TOLERANCE["logits"]}
-    if not all(errors[name] <= limit for name, limit in limits.items()):
-        raise SystemExit(f"Too far from the reference, {errors}: no figure is given.")
-    return errors
-
-
-def passes(
-    model: LoadedModel, state: QuestionState, decoders: Decoders | None
-) -> tuple[Tensor, QuestionState]:
-    """Logits of a few passes over given tokens (passes, vocabulary); None: the reference path."""
-    ask(model, state)
-    off = Decoders(model.model, model.spec, DecodeConfig(captured=False))
-    with Decoding(decoders or off, model.model, state, QUESTION_TOKENS + ANSWER_TOKENS) as decoding:
-        tokens = question_ids(model)[:CHECKED_TOKENS].unbind()
-        found = [decoding.logits(token[None]).clone() for token in tokens]
-    return torch.stack(found), state
-
-
-def reference_question(model: LoadedModel, document: DocumentCache) -> QuestionState:
-    """A question at the document's budget in plain torch."""
-    meter, budget = Meter(), budget_of(document)
-
-    def reach(thresholds: Thresholds | None) -> Reach:
-        return LookedUp(thresholds, document.lookup) if thresholds else Everything()
-
-    prefill_reach = reach(document.curves.prefill.at(budget))
-    governor = Governor(document.curves.decode, budget, reach, meter)
-    mass = AttentionMass(document.num_tokens, document.num_sinks, model.device)
-    return QuestionState(document, prefill_reach, governor, mass, meter)
-
-
-def without_graph(model: LoadedModel, document: DocumentCache) -> Tensor:
-    """Logits of the same passes in a step that is not captured."""
-    state = opened(model, document)
-    ask(model, state)
-    step = DecodeStep(model.spec, document, 256)
-    step.warm_up(decoding_model(model))
-    step.begin(state)
-    if not isinstance(state.decode, Governor):
-        raise SystemExit("The budget takes everything: nothing is looked up.")
-    tokens = question_ids(model)[:CHECKED_TOKENS].unbind()
-    found = [
-        step.run(token[None], state.decode.next_thresholds(), state.meter).clone()
-        for token in tokens
-    ]
-    return torch.stack(found)
-
-
-def mass_of(state: QuestionState) -> Tensor:
-    """Where a question looked."""
-    if state.mass is None:
-        raise SystemExit("A question without evidence cannot be compared.")
-    return state.mass.on_tokens()
-
-
-def relative(found: Tensor, wanted: Tensor) -> float:
-    """Norm of the difference over the norm."""
-    return float((found.double() - wanted.double()).norm() / wanted.double().norm())
 
 
 def release() -> None:

@@ -32,6 +32,15 @@ from torch.profiler import ProfilerActivity, profile
 
 import bench.decode as decoding
 from bench.drawn import SHAPES, draw_document, draw_model
+from bench.drawn_question import (
+    ANSWER_TOKENS,
+    QUESTION_TOKENS,
+    ask,
+    budget_of,
+    calibrated,
+    opened,
+    question_ids,
+)
 from bench.record import RESULTS, circumstances, percentiles, write
 from engine.aside import Aside
 from engine.compiled import compile_layers
@@ -139,7 +148,7 @@ def main(given: Sequence[str] | None = None) -> None:
         config=DecodeConfig(),
         device=decoding.DEVICE,
     )
-    document = decoding.calibrated(model, draw_document(model, num_tokens))
+    document = calibrated(model, draw_document(model, num_tokens))
     for name in options.only:
         if name == "first":
             parts.section(name, partial(first_parts, model, document))
@@ -171,7 +180,7 @@ def token_parts(
     times, state, _ = decoding.token_ms(model, document, decoders)
     found |= {"token_ms": percentiles(times), "loaded": state.meter.share(1)}
     tell_clock(found["token_ms"])
-    capacity = decoding.QUESTION_TOKENS + decoding.ANSWER_TOKENS
+    capacity = QUESTION_TOKENS + ANSWER_TOKENS
     with decoders.borrow(document, capacity) as step:
         if step is None or step.pool is None:
             raise RuntimeError("Nothing was captured.")
@@ -188,15 +197,15 @@ def token_parts(
 
 def decoding_question(model: LoadedModel, document: DocumentCache) -> QuestionState:
     """A question after its prefill."""
-    state = decoding.opened(model, document)
-    decoding.ask(model, state)
+    state = opened(model, document)
+    ask(model, state)
     return state
 
 
 def one_pass(step: DecodeStep, model: LoadedModel, document: DocumentCache) -> Callable[[], object]:
     """A pass at the document's budget that nobody waits for."""
-    token, meter = decoding.question_ids(model)[:1], Meter()
-    thresholds = document.curves.decode.at(decoding.budget_of(document))
+    token, meter = question_ids(model)[:1], Meter()
+    thresholds = document.curves.decode.at(budget_of(document))
     return lambda: step.run(token, thresholds, meter)
 
 

@@ -23,7 +23,7 @@ CURVES = (
 def draw(result: Mapping[str, Any]) -> Figure:
     """Curves of each head plan that was measured, of full attention, and the floor."""
     mpl.use("Agg")
-    plans = result["plans"]
+    plans = {name: plan for name, plan in result["plans"].items() if "weights_ms" in plan}
     contexts = [name for name in next(iter(plans.values())) if name[0].isdigit()]
     figure = Figure(figsize=(6, 4.5), layout="constrained")
     axes = figure.subplots()

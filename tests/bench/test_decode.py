@@ -1,11 +1,19 @@
-"""Drawn documents, and the thresholds that are found for them."""
+"""Drawn documents, the thresholds that are found for them, and plans that fail."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from bench.decode import aimed_share, calibrated, curve, passes, reference_question
+import bench.decode as decoding
+from bench.decode_check import Comparison, passes, reference_question
 from bench.decode_plot import draw
 from bench.drawn import ModelShape, draw_document, draw_model
+from bench.drawn_question import aimed_share, calibrated, curve
+from bench.kernels.common import WrongResult
 from engine.decoders import DecodeConfig
 from engine.document import DocumentCache
 from engine.model import LoadedModel
@@ -67,7 +75,69 @@ def test_the_plot_shows_what_was_measured() -> None:
         {
             "model": "tiny",
             "about": {"gpu": "none"},
-            "plans": {"half": {"weights_ms": 4.0, "4K": times, "128K": times, "512K": {}}},
+            "plans": {
+                "all": {"failed": "too far"},
+                "half": {"weights_ms": 4.0, "4K": times, "128K": times, "512K": {}},
+            },
         }
     )
     assert [len(line.get_xdata()) for line in found.axes[0].lines] == [2, 2]
+
+
+# -- plans that fail -----------------------------------------------------------------------------
+
+WRONG = Comparison({"heads": 1.0}, {"logits": 0.1}, {"heads": 0.1})
+
+
+def test_a_plan_that_is_wrong_has_no_figures_and_the_next_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[bool] = []
+
+    def draw_none(*_: object, streaming: bool, **__: object) -> LoadedModel:
+        drawn.append(streaming)
+        return draw_model(SHAPE, 64, streaming=streaming, config=DecodeConfig(), device="cpu")
+
+    comparisons = iter((WRONG, Comparison({"heads": 0.01}, {"logits": 0.1}, {"heads": 0.1})))
+    monkeypatch.setattr(decoding, "draw_model", draw_none)
+    monkeypatch.setattr(decoding, "draw_document", lambda *_: None)
+    monkeypatch.setattr(decoding, "calibrated", lambda *_: None)
+    monkeypatch.setattr(decoding, "compare", lambda *_: next(comparisons))
+    monkeypatch.setattr(decoding, "is_captured", lambda *_: True)
+    monkeypatch.setattr(decoding, "measure_document", lambda *_: {"token_ms": {"p50": 5.0}})
+    monkeypatch.setattr(decoding, "copy_bandwidth", lambda: 4e12)
+    monkeypatch.setattr(decoding, "circumstances", lambda _: {})
+    monkeypatch.setattr(decoding, "release", lambda: None)
+    given = ["--contexts", "4K", "--plans", "all", "half", "--out", str(tmp_path)]
+    with pytest.raises(SystemExit, match="No figures, or not all: all"):
+        decoding.main(given)
+    plans = json.loads((tmp_path / "decode_llama3_8b.json").read_text())["plans"]
+    assert drawn == [False, True]
+    assert set(plans["all"]) == {"correctness", "failed"}
+    assert plans["all"]["failed"].startswith("WrongResult: Too far from the reference")
+    assert plans["all"]["correctness"]["failed"] == ["heads"]
+    assert plans["half"]["4K"]["token_ms"] == {"p50": 5.0}
+    assert "failed" not in plans["half"]
+
+
+def test_what_a_plan_found_before_it_failed_is_kept(tmp_path: Path) -> None:
+    def measuring(found: dict[str, Any]) -> Iterator[None]:
+        found["4K"] = 1.0
+        yield
+        raise torch.OutOfMemoryError("no room")
+
+    found: dict[str, Any] = {}
+    decoding.attempt(found, measuring(found), lambda: tmp_path)
+    assert found == {"4K": 1.0, "failed": "OutOfMemoryError: no room"}
+
+
+def test_nothing_is_measured_where_no_graph_was_captured(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = Comparison({}, {}, {})
+    monkeypatch.setattr(decoding, "draw_document", lambda *_: None)
+    monkeypatch.setattr(decoding, "calibrated", lambda *_: None)
+    monkeypatch.setattr(decoding, "compare", lambda *_: right)
+    monkeypatch.setattr(decoding, "is_captured", lambda *_: False)
+    with pytest.raises(WrongResult, match="Nothing was captured"):
+        decoding.check({}, model)
