@@ -16,6 +16,7 @@ from tests.engine.kernels.launched import DEVICE, DTYPES, TOLERANCE, beside, gua
 from tests.engine.naive import normal
 
 kernel = pytest.importorskip("engine.kernels.attend_tokens.kernel")
+UNITS = pytest.importorskip("engine.kernels.attend_tokens.tiles").UNITS
 SMALL = kernel.Tiles(rows=16, tokens=16, ranges=5, warps=4, stages=2)
 NUM_KEYS = 150
 
@@ -78,7 +79,7 @@ WAYS = [
 def test_the_kernel_attends_as_the_definition_does(
     case: Case, dtype: torch.dtype, tiles: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernel, "PACKERS", 3)
+    monkeypatch.setattr("engine.kernels.attend_tokens.pack.PROGRAMS", 3)
     inputs = case.inputs(dtype)
     expected = attend_tokens_reference(*inputs, scale=0.2, softcap=case.softcap)
     with guarded_buffers(monkeypatch):
@@ -106,7 +107,7 @@ def test_without_memory_to_pack_keys_are_read_where_they_lie(
 
     case = Case(counts=(20, 3))
     inputs = case.inputs(DTYPES[0])
-    monkeypatch.setattr(kernel, "pack", fail)
+    monkeypatch.setattr("engine.kernels.attend_tokens.parts.pack", fail)
     monkeypatch.setattr(kernel, "fitting_tiles", lambda *_, **options: SMALL)
     packed = replace(SMALL, packed=True)
     found = kernel.attend_tokens_triton(*inputs, scale=0.2, softcap=None, tiles=packed)
@@ -138,8 +139,8 @@ def test_tiles_of_wide_keys_hold_no_more_bytes(rows: int, vector_bytes: int) -> 
 @pytest.mark.parametrize("tokens", [512, 544, 1024, 1088, 4096])
 def test_programs_of_a_packed_question_fill_their_turns(tokens: int) -> None:
     programs = tokens // 32 * kernel.fitting_tiles(4 * tokens, packed=True).ranges
-    turns = -(-programs // kernel.UNITS)
-    assert programs > 0.95 * kernel.UNITS * turns
+    turns = -(-programs // UNITS)
+    assert programs > 0.95 * UNITS * turns
 
 
 def test_large_scores_do_not_overflow() -> None:

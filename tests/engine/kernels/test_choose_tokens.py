@@ -16,6 +16,7 @@ from tests.engine.kernels.launched import DEVICE, DTYPES, beside, guarded_buffer
 from tests.engine.naive import normal
 
 kernel = pytest.importorskip("engine.kernels.choose_tokens.kernel")
+even_splits = pytest.importorskip("engine.kernels.choose_tokens.mass").even_splits
 SMALL = {  # so that even few clusters fill several tiles, splits and programs
     "mass_tiles": kernel.Tiles(rows=16, clusters=16, programs=12, warps=4, stages=2),
     "vote_tiles": kernel.Tiles(rows=32, clusters=16, programs=3, warps=4, stages=2),
@@ -155,12 +156,12 @@ def test_far_scores_neither_overflow_nor_vanish(how: str, tiles: dict[str, Any])
     [(1, 205, 33), (2, 205, 16), (32, 205, 1), (128, 205, 1), (1, 52, 33), (32, 52, 1)],
 )
 def test_splits_of_lengths_that_were_measured(row_tiles: int, tiles: int, splits: int) -> None:
-    assert kernel.even_splits(8 * row_tiles, tiles, 264) == splits
+    assert even_splits(8 * row_tiles, tiles, 264) == splits
 
 
 def test_no_question_leaves_half_of_the_programs_without_a_split() -> None:
     for row_tiles in range(1, 129):
-        splits = kernel.even_splits(8 * row_tiles, 205, 264)
+        splits = even_splits(8 * row_tiles, 205, 264)
         turns = -(-8 * row_tiles * splits // 264)
         assert 8 * row_tiles * splits > 0.7 * 264 * turns, row_tiles
 
