@@ -170,7 +170,8 @@ def scan_case(scan: Scan, name: str, drawn: Sequence[tuple[Shape, Layer]], batch
     best = {of: kind.steps[0].tuning() for of, kind in kinds.items()}
     if scan.dry:
         best = {of: of_few(one) for of, one in best.items()}
-    tell(scan, f"{name} now", best, kinds)
+    else:
+        tell(scan, f"{name} now", best, kinds)
     for stage, what in STAGES.items():
         best[what.kind] = _pick(scan, name, stage, best[what.kind], kinds[what.kind])
     tell(scan, name, best, kinds)
