@@ -8,9 +8,10 @@ UNITS = 132  # multiprocessors of an H200
 MOST_CHUNKS = 128  # of a head's clusters: each adds up what all before it publish
 MOST_SELECTING = 512  # programs of the selection
 MOST_CHUNK_SCORES = 4096
-MOST_NEAR = 2 * UNITS  # programs with near keys, and keys of one
-MOST_NEAR_KEYS = 512
-MOST_PROGRAMS = 8192  # of a survey whose parts are one tile
+MOST_NEAR = 2 * UNITS  # programs with near keys
+MOST_NEAR_KEYS = 512  # of one
+MOST_SURVEYING = 2 * UNITS  # programs of the survey; of one whose parts are one tile:
+MOST_PROGRAMS = 8192
 ONE_TILE = 128  # centroids a program of the survey, where a head has at most `FEW_CLUSTERS`
 FEW_CLUSTERS = 16_384
 LEAST_ROWS = 8  # of a tile of queries in survey and descent: a product wants so many
@@ -28,7 +29,7 @@ class Tuning:
         score_block, score_stages: tiles of the survey; a part of one tile has no loop.
         descend_block, descend_stages: tiles of the descent.
         upper: level-1 clusters a program descends from; descend_registers: of a thread of it, at
-            most, where a tile has 16 rows: so many that all programs fit a GPU at once.
+            most, where a tile has at most `FEW_ROWS`: so many that all programs fit a GPU at once.
         chunk_scores: scores a program of the selection takes; select_warps: its warps.
         piece: longest piece of a run, a power of two of at most 16.
         block, stages, warps, programs: of the attention over runs.
@@ -37,7 +38,7 @@ class Tuning:
 
     near_keys: int = 64
     part_clusters: int = 64
-    score_programs: int = 264
+    score_programs: int = MOST_SURVEYING
     score_block: int = 64
     score_stages: int = 3
     descend_block: int = 64
@@ -70,7 +71,7 @@ def fitting(sizes: Sizes, element_size: int) -> Tuning:
     return Tuning(
         near_keys=_near_keys(sizes),
         part_clusters=score_block if short else 64,
-        score_programs=MOST_PROGRAMS if short else 264,
+        score_programs=MOST_PROGRAMS if short else MOST_SURVEYING,
         score_block=score_block,
         score_stages=1 if short else 3,
         descend_block=max(16, 64 // by),
