@@ -1,16 +1,14 @@
 """Where the time of a token and of a first token goes, on one GPU.
 
     python -m bench.decode_parts --out DIR
-    python -m bench.decode_parts --only compiled compiled_inline --context 128K --out DIR
+    python -m bench.decode_parts --only compiled compiled_library --context 128K --out DIR
 
-For each way to decode (`compiled` layers or not, with products of our own or the library's, with
-evidence noted `inline` instead of beside the step, and with kernels that need not wait for each
-other compiled as one, `combo`): a token by the host's clock, as
-`bench.decode` measures it; the device's share of it, by events around passes that are asked for
-back to back; what the host takes to ask for one; and the kernels of a pass by the profiler. `first`
-tells the same of a question's prefill, with what the host spends its time on. Models and documents
-are those of `bench.decode`. Sections that fail are named, and the others go on; the file is written
-after each.
+For each way to decode (`compiled` layers or not, with products of our own or the library's): a
+token by the host's clock, as `bench.decode` measures it; the device's share of it, by events around
+passes that are asked for back to back; what the host takes to ask for one; and the kernels of a
+pass by the profiler. `first` tells the same of a question's prefill, with what the host spends its
+time on. Models and documents are those of `bench.decode`. Sections that fail are named, and the
+others go on; the file is written after each.
 """
 
 import argparse
@@ -24,7 +22,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
-from unittest import mock
 
 import torch
 import triton
@@ -42,8 +39,6 @@ from bench.drawn_question import (
     question_ids,
 )
 from bench.record import RESULTS, circumstances, percentiles, write
-from engine.aside import Aside
-from engine.compiled import compile_layers
 from engine.decode_step import DecodeStep
 from engine.decoders import DecodeConfig, Decoders
 from engine.document import DocumentCache
@@ -54,8 +49,6 @@ from engine.question import QuestionState
 COMPILED = DecodeConfig(compiled=True)
 WAYS = {
     "compiled": COMPILED,
-    "compiled_inline": COMPILED,
-    "compiled_combo": COMPILED,
     "compiled_library": replace(COMPILED, own_products=False),
     "uncompiled": DecodeConfig(),
     "uncompiled_library": DecodeConfig(own_products=False),
@@ -153,22 +146,9 @@ def main(given: Sequence[str] | None = None) -> None:
         if name == "first":
             parts.section(name, partial(first_parts, model, document))
         else:
-            measure = partial(token_parts, model, document, WAYS[name])
-            combo = {"combo_kernels": True} if "combo" in name else None
-            with (
-                mock.patch("engine.decode_step.Aside", inline if "inline" in name else Aside),
-                mock.patch(
-                    "engine.decoders.compile_layers", partial(compile_layers, options=combo)
-                ),
-            ):
-                parts.section(name, measure)
+            parts.section(name, partial(token_parts, model, document, WAYS[name]))
     if parts.failed:
         raise SystemExit(f"Failed: {', '.join(parts.failed)}")
-
-
-def inline(_: torch.device) -> Aside:
-    """Nothing beside the main stream."""
-    return Aside(torch.device("cpu"))
 
 
 def token_parts(

@@ -9,12 +9,7 @@ from engine.attention import NAME, lectern_attention
 from engine.twin import twin_of
 
 
-def compile_layers(
-    model: nn.Module,
-    num_layers: int,
-    backend: str = "inductor",
-    options: dict[str, bool] | None = None,
-) -> nn.Module:
+def compile_layers(model: nn.Module, num_layers: int, backend: str = "inductor") -> nn.Module:
     """The model with its decoder layers compiled one by one, which all take the same code.
 
     What a layer does around attention, norms, RoPE, activations and residuals, becomes a few
@@ -23,7 +18,7 @@ def compile_layers(
     only its weights and buffers are shared, so passes of many tokens are not compiled.
 
     Args:
-        backend, options: of `torch.compile`.
+        backend: of `torch.compile`.
     Raises: UnsupportedModel if it has no one list of `num_layers` layers.
     """
     aside = torch.compiler.disable(lectern_attention)  # type: ignore[no-untyped-call]
@@ -45,5 +40,5 @@ def compile_layers(
         if module is not layers and not isinstance(module, nn.Embedding)
     ]  # fmt: skip
     for module in (*layers, *around):
-        module.compile(dynamic=False, backend=backend, options=options)
+        module.compile(dynamic=False, backend=backend)
     return twin
