@@ -4,8 +4,6 @@ Only this module brings the packages together, and only `serve`, `worker` and `d
 torch takes seconds that the client commands need not wait.
 """
 
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,12 +88,3 @@ def make_secrets(stack: Stack) -> Secrets:
     storage = stack.storage
     key = None if storage.keys.any() else storage.keys.create_default("first start")
     return Secrets(key, ensure_password(stack.settings.data_dir))
-
-
-def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """LECTERN_ variables that no setting reads: most likely misspelt."""
-    known = {*Settings.model_fields, "url", "api_key"}
-    ours = (name for name in environment if name.startswith("LECTERN_"))
-    return sorted(
-        name for name in ours if name.removeprefix("LECTERN_").split("__")[0].lower() not in known
-    )

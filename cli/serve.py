@@ -5,14 +5,7 @@ import socket
 from rich.console import Console
 
 from cli.address import url_of
-from cli.compose import (
-    Secrets,
-    make_secrets,
-    model_path,
-    open_stack,
-    open_worker,
-    unknown_variables,
-)
+from cli.compose import Secrets, make_secrets, model_path, open_stack, open_worker
 from cli.serving import serve, work
 from cli.show import say
 from common.logging import configure
@@ -27,7 +20,6 @@ def run(console: Console, settings: Settings, listener: socket.socket) -> None:
     Raises: UnsupportedModel.
     """
     configure(settings.log_level, as_json=settings.log_json)
-    _warn(console)
     say(console, f"Loading {model_path(settings)} ...")
     stack = open_stack(settings)
     url = url_of(listener)
@@ -39,7 +31,6 @@ def run(console: Console, settings: Settings, listener: socket.socket) -> None:
 def run_worker(console: Console, settings: Settings) -> None:
     """Read waiting documents until SIGINT or SIGTERM."""
     configure(settings.log_level, as_json=settings.log_json)
-    _warn(console)
     say(console, f"Loading {model_path(settings)} ...")
     worker, storage = open_worker(settings)
     say(console, "Waiting for documents. Ctrl-C stops the worker.")
@@ -55,8 +46,3 @@ def show_secrets(console: Console, secrets: Secrets) -> None:
         say(console, f"API key, shown only now:            {secrets.api_key}")
     if secrets.admin_password is not None:
         say(console, f"Dashboard password, shown only now: {secrets.admin_password}")
-
-
-def _warn(console: Console) -> None:
-    for name in unknown_variables():
-        say(console, f"Warning: no setting is called {name}; it is ignored.")
