@@ -27,6 +27,7 @@ _ALONE_SHARE = 0.15  # of the sequences: paragraphs without a haystack
 _WHOLE_SHARE = 0.2  # of the sequences of 2,048 tokens and more: whole articles in them
 _LONGEST_NATURAL = 32_768  # longer sequences are dear: they are for what is far apart
 _MOST_OF_ARTICLES = 16_384  # tokens of whole articles and their questions in one document
+_STRETCHED_SHARE = 0.25  # of them: stretches of a haystack are asked about
 _CLOZE_SHARE = 0.1  # of the stretches that are asked about: by gaps and quotations
 _NATURAL_SHARE = 0.5  # of the other sequences: paragraphs in a haystack
 
@@ -153,7 +154,7 @@ class Composer:
             share = rng.uniform(0.3, 0.95) if length <= 2048 else rng.uniform(0.1, 0.4)
             plants.append(self._reading.paragraphs(share * budget, rng))
             budget -= _size(plants[-1])
-        if length >= 1024 and rng.random() < 0.5:
+        if length >= 1024 and rng.random() < _STRETCHED_SHARE:
             for _ in range(rng.randint(1, 1 + length // 4096)):
                 plants.append(self._cloze(rng.randint(120, max(200, min(900, length // 5))), rng))
                 budget -= _size(plants[-1])
