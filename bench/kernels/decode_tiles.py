@@ -7,15 +7,17 @@ Stages are scanned in order, those of one kind of step each with the best of tho
 one-level lookup, with half of the heads streaming, and of hierarchical lookup. Every context and
 kind begins with the defaults for its sizes, and a context has its share of the time. For each
 variant the whole step is compared with its definition, at 90 % sparsity, and repeated; time is that
-of the whole step in a CUDA graph over several layers, but for `descend`: the whole lookup. Before a
-case and after it, the stages of what is there and of what was picked are timed alone. Compiled
-kernels stay in Triton's cache: a second run gets further in its time.
+of the whole step in a CUDA graph over several layers, but for `descend`: the whole lookup. Stages
+named `overlap` compare launches that overlap with launches one after the other. Before a case and
+after it, the stages of what is there and of what was picked are timed alone. Compiled kernels stay
+in Triton's cache: a second run gets further in its time.
 """
 
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -41,14 +43,15 @@ FEW = 5  # programs
 
 @dataclass(frozen=True)
 class Stage:
-    """Variants of some fields of a tuning, for one kind of step."""
+    """Variants of some fields of a tuning, for one kind of step; `part` of it is timed."""
 
     kind: str
     fields: tuple[str, ...]
     values: tuple[tuple[int, ...], ...]
+    part: str = "whole"
 
     @property
-    def options(self) -> list[dict[str, int]]:
+    def options(self) -> list[dict[str, Any]]:
         """What it may change."""
         return [dict(zip(self.fields, one, strict=True)) for one in self.values]
 
@@ -58,6 +61,7 @@ DESCENT = ("upper", "descend_block", "descend_stages", "descend_registers")
 ATTENTION = ("piece", "block", "stages", "programs")
 SELECTION = ("chunk_scores", "select_warps")
 MERGE = ("merge_parts", "merge_warps")
+OVERLAP = ("overlap", "early_merge")
 SURVEYED = ((264, 64, 3, 64), (396, 64, 3, 64), (528, 64, 3, 64), (8192, 128, 1, 128))
 DESCENDED = ((32, 64, 2, 96), (32, 64, 3, 96), (32, 32, 3, 96))
 ATTENDED = (
@@ -65,16 +69,20 @@ ATTENDED = (
 )  # fmt: skip
 SELECTED = ((1024, 4), (2048, 8), (4096, 8), (4096, 4))
 MERGED = ((64, 4), (128, 4), (128, 8), (256, 8))
+OVERLAPPED = ((False, True), (True, False))
 STAGES = {
     "survey": Stage("flat", SURVEY, SURVEYED),
     "half_survey": Stage("half", SURVEY, SURVEYED),
-    "descend": Stage("descend", DESCENT, DESCENDED),
+    "descend": Stage("descend", DESCENT, DESCENDED, part="lookup"),
     "half_attend": Stage("half", ATTENTION, ATTENDED),
     "half_select": Stage("half", SELECTION, SELECTED),
     "half_merge": Stage("half", MERGE, MERGED),
     "attend": Stage("flat", ATTENTION, ATTENDED),
     "select": Stage("flat", SELECTION, SELECTED),
     "merge": Stage("flat", MERGE, MERGED),
+    "overlap": Stage("flat", OVERLAP, OVERLAPPED),
+    "half_overlap": Stage("half", OVERLAP, OVERLAPPED),
+    "descend_overlap": Stage("descend", OVERLAP, OVERLAPPED),
 }
 
 
@@ -212,9 +220,7 @@ def _pick(scan: Scan, name: str, stage: str, base: Tuning, kind: Kind) -> Tuning
         "decoding.tuning.fitting" + (" with half streaming" if what.kind == "half" else ""),
         variants,
         partial(check, kind.steps[0], kind.expected),
-        lambda tuning: launches(
-            "lookup" if what.kind == "descend" else "whole", kind.steps, tuning
-        ),
+        lambda tuning: launches(what.part, kind.steps, tuning),
     )
 
 

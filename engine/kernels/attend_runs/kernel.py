@@ -6,6 +6,8 @@ from torch import Tensor
 
 from engine.kernels.decoding import ResidentLayer, Scoring, Workspace
 from engine.kernels.decoding.sizes import power_of_two
+from engine.kernels.overlap import launch_options
+from engine.kernels.overlap.kernel import release, settle
 from engine.kernels.tiles.kernel import capped, divided, load_rows, log_mass
 
 
@@ -63,11 +65,15 @@ def attend_runs_kernel(
     BLOCK: tl.constexpr,
     STAGES: tl.constexpr,
     NOTED: tl.constexpr,
+    OVERLAP: tl.constexpr,
+    EARLY: tl.constexpr,
 ):
     """One program is a share: p writes its part of head h to place p + h."""
     program = tl.program_id(0)
     heads, row, cols = tl.arange(0, HEADS_PAD), tl.arange(0, ROWS), tl.arange(0, D)
     STEP: tl.constexpr = BLOCK // PIECE
+    settle(OVERLAP)
+    release(OVERLAP and EARLY)
     count = load_totals(totals, retrieval, HEADS_PAD)
     ends, share = share_of(count, tl.num_programs(0), STEP)
     low = program * share
@@ -156,4 +162,6 @@ def attend_runs_triton(
         STAGES=t.stages,
         NOTED=work.token_scores.shape[2] > 0,
         num_warps=t.warps,
+        EARLY=t.early_merge,
+        **launch_options(t.overlap),
     )

@@ -34,6 +34,8 @@ class Tuning:
         piece: longest piece of a run, a power of two of at most 16.
         block, stages, warps, programs: of the attention over runs.
         merge_parts, merge_warps: states that a program of the merge joins at once; its warps.
+        overlap: whether launches start before the last has ended, where a device can
+            (`engine.kernels.overlap`); early_merge: the merge while the attention still runs.
     """
 
     near_keys: int = 64
@@ -54,6 +56,8 @@ class Tuning:
     programs: int = 396
     merge_parts: int = 256
     merge_warps: int = 4
+    overlap: bool = True
+    early_merge: bool = True
 
 
 def fitting(sizes: Sizes, element_size: int) -> Tuning:

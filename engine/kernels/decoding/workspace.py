@@ -1,12 +1,13 @@
 """Buffers of a decode step, allocated once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from engine.kernels.decoding.sizes import Sizes, ceil_div
 from engine.kernels.decoding.tuning import Tuning, fitting
+from engine.kernels.overlap import can_overlap
 
 PART_STEP = 16  # parts of centroids are multiples of it
 
@@ -101,6 +102,7 @@ def allocate(
         noting: keep scores of tokens, another 64 MB there with four query heads a KV head.
     """
     s, t = sizes, tuning or fitting(sizes, dtype.itemsize)
+    t = replace(t, overlap=t.overlap and can_overlap(device))
 
     def floats(*shape: int) -> Tensor:
         return torch.empty(shape, dtype=torch.float32, device=device)

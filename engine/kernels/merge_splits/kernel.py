@@ -6,6 +6,8 @@ import triton.language as tl
 from engine.kernels.attend_runs.kernel import load_totals, share_of
 from engine.kernels.decoding import Workspace
 from engine.kernels.decoding.sizes import power_of_two
+from engine.kernels.overlap import launch_options
+from engine.kernels.overlap.kernel import release, settle
 from engine.kernels.tiles.kernel import log_mass
 
 COLS = 32  # of a row that a program joins: many short programs, as one waits for memory only
@@ -55,8 +57,12 @@ def merge_splits_kernel(
     HEADS_PAD: tl.constexpr,
     STEP: tl.constexpr,
     BLOCK: tl.constexpr,
+    BEHIND_RUNS: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):
     """One program is some columns of a row: joins its parts, near and over runs, in order."""
+    if not BEHIND_RUNS:  # but the survey, which leaves the near parts
+        settle(OVERLAP)
     at, column = tl.program_id(0), tl.program_id(1) * COLS
     question, head = at // NUM_HEADS, at % NUM_HEADS
     kv_head, member = head // GROUP, head % GROUP
@@ -75,6 +81,9 @@ def merge_splits_kernel(
         D,
         NEAR_PAD,
     )
+    if BEHIND_RUNS:
+        settle(OVERLAP)
+    release(OVERLAP)
     if kv_head < retrieval:
         ends, share = share_of(count, programs, STEP)
         end = tl.sum(tl.where(heads == kv_head, ends, 0), 0)
@@ -104,13 +113,14 @@ def merge_splits_triton(work: Workspace) -> None:
     """See `merge_splits`."""
     s, t = work.sizes, work.tuning
     cols = min(COLS, s.head_dim)
+    behind_runs = s.retrieval > 0 and s.num_clusters > 0
     merge_splits_kernel[(s.batch * s.num_heads, s.head_dim // cols)](
         work.near_out,
         work.near_lse,
         work.part_out,
         work.part_lse,
         work.totals,
-        s.retrieval if s.num_clusters else 0,
+        s.retrieval if behind_runs else 0,
         t.programs,
         work.out,
         work.lse,
@@ -126,5 +136,7 @@ def merge_splits_triton(work: Workspace) -> None:
         HEADS_PAD=power_of_two(s.kv_heads),
         STEP=t.block // t.piece,
         BLOCK=t.merge_parts,
+        BEHIND_RUNS=behind_runs,
         num_warps=t.merge_warps,
+        **launch_options(t.overlap),
     )

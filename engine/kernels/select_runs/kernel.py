@@ -6,6 +6,8 @@ from torch import Tensor
 
 from engine.kernels.decoding import ResidentLayer, Scoring, Workspace
 from engine.kernels.decoding.sizes import power_of_two
+from engine.kernels.overlap import launch_options
+from engine.kernels.overlap.kernel import release, settle
 from engine.kernels.tiles.kernel import log_mass
 
 
@@ -149,6 +151,7 @@ def select_runs_kernel(
     CHUNK: tl.constexpr,
     PIECE: tl.constexpr,
     BY_MAXIMUM: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):
     """One program is a chunk of one head's clusters; those before it are done or under way."""
     chunk, head = tl.program_id(0) % num_chunks, tl.program_id(0) // num_chunks
@@ -159,6 +162,8 @@ def select_runs_kernel(
     begin = tl.load(offsets + head * (num_clusters + 1) + cluster, mask=real, other=0)
     size = tl.load(offsets + head * (num_clusters + 1) + cluster + 1, mask=real, other=0) - begin
     wanted = limits(thresholds, BATCH, BATCH_PAD)
+    settle(OVERLAP)
+    release(OVERLAP)
     far, near = load_parts(
         parts,
         near_lse,
@@ -237,4 +242,5 @@ def select_runs_triton(
         PIECE=work.tuning.piece,
         BY_MAXIMUM=scoring.by_maximum,
         num_warps=work.tuning.select_warps,
+        **launch_options(work.tuning.overlap),
     )

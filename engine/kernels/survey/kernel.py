@@ -7,6 +7,8 @@ from torch import Tensor
 from engine.kernels.decoding import QuestionKeys, ResidentLayer, Scoring, StreamingKeys, Workspace
 from engine.kernels.decoding.sizes import power_of_two
 from engine.kernels.decoding.tuning import LEAST_ROWS, MOST_CHUNKS
+from engine.kernels.overlap import launch_options
+from engine.kernels.overlap.kernel import release, settle
 from engine.kernels.tiles.kernel import absorb, capped, divided, load_rows, log_mass, log_size
 
 NEAR_BLOCK, NEAR_STAGES = 64, 2  # a tile of near keys is as large as all stages of centroids
@@ -58,6 +60,17 @@ def _log_sizes(offsets, cluster, stop):
 
 
 @triton.jit
+def _load_centroids(centroids, at, stop, D: tl.constexpr):
+    """Centroids [BLOCK, D]; zeros from `stop` on."""
+    return tl.load(
+        centroids + at[:, None] * D + tl.arange(0, D)[None, :],
+        mask=(at < stop)[:, None],
+        other=0.0,
+        eviction_policy="evict_first",
+    )
+
+
+@triton.jit
 def _score(
     query,
     head,
@@ -79,10 +92,15 @@ def _score(
     BLOCK: tl.constexpr,
     STAGES: tl.constexpr,
     SOFTCAP: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):
     """Score centroids start to stop of a head; all pointers but the query's at that head's."""
-    lane, row, cols = tl.arange(0, BLOCK), tl.arange(0, ROWS), tl.arange(0, D)
+    lane, row = tl.arange(0, BLOCK), tl.arange(0, ROWS)
     size = _log_sizes(offsets, start + lane, stop)  # asked for before the query is waited for
+    if ONE_TILE:
+        c = _load_centroids(centroids, start + lane, stop, D)
+    settle(OVERLAP)
+    release(OVERLAP)
     q = load_rows(query, head, NUM_HEADS, GROUP, GROUP_PAD, BATCH, ROWS, D)
     top = tl.full([BLOCK, ROWS], float("-inf"), tl.float32)
     mass = tl.zeros([BLOCK, ROWS], tl.float32)
@@ -90,12 +108,8 @@ def _score(
     for tile in tl.range(0, tiles, num_stages=STAGES):
         at = start + tile * BLOCK + lane
         real = at < stop
-        c = tl.load(
-            centroids + at[:, None] * D + cols[None, :],
-            mask=real[:, None],
-            other=0.0,
-            eviction_policy="evict_first",
-        )
+        if not ONE_TILE:
+            c = _load_centroids(centroids, at, stop, D)
         raw = capped(tl.dot(c, tl.trans(q), input_precision="ieee") * scale, SOFTCAP)
         tl.store(
             scores + at[:, None] * SCORE_ROWS + row[None, :],
@@ -167,11 +181,14 @@ def survey_kernel(
     NEAR_BLOCK: tl.constexpr,
     NEAR_STAGES: tl.constexpr,
     STAGES: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):
     """One program is a part: of a head's near keys for one question, or of its centroids."""
     program = tl.program_id(0)
     near_programs: tl.constexpr = BATCH * KV_HEADS * NEAR_PARTS
     if program < near_programs:
+        settle(OVERLAP)
+        release(OVERLAP)
         part, pair = program % NEAR_PARTS, program // NEAR_PARTS
         question, head = pair // KV_HEADS, pair % KV_HEADS
         start = part * NEAR_KEYS
@@ -212,13 +229,6 @@ def survey_kernel(
     else:
         scored = program - near_programs
         part, head = scored % num_parts, scored // num_parts
-        if part == 0:  # the chunks' counts, which the selection will publish
-            chunk = tl.arange(0, COUNTS_PAD)
-            tl.store(
-                counts + head * num_counts + chunk,
-                tl.zeros([COUNTS_PAD], tl.int32),
-                mask=chunk < num_counts,
-            )
         start = part * part_clusters
         _score(
             query,
@@ -241,7 +251,15 @@ def survey_kernel(
             BLOCK,
             STAGES,
             SOFTCAP,
+            OVERLAP,
         )
+        if part == 0:  # the chunks' counts, which the selection will publish
+            chunk = tl.arange(0, COUNTS_PAD)
+            tl.store(
+                counts + head * num_counts + chunk,
+                tl.zeros([COUNTS_PAD], tl.int32),
+                mask=chunk < num_counts,
+            )
 
 
 def survey_triton(
@@ -300,4 +318,5 @@ def survey_triton(
         NEAR_STAGES=NEAR_STAGES,
         STAGES=t.score_stages,
         num_warps=4,
+        **launch_options(t.overlap),
     )

@@ -1,0 +1,38 @@
+"""Launches that begin while the one before them ends: programmatic dependent launch.
+
+Such a launch may start its programs as soon as every program of the launch before has released
+it (`release`) or ended. What only the host's order of launches kept apart is then kept apart by
+waiting (`settle`), which returns when the launch before has ended and its writes are seen.
+
+Rules, which every kernel that takes `OVERLAP` follows:
+
+1. Every program settles, on every path and once, before it writes anything and before it reads
+   what the launch before it may write. A buffer that the launch before still reads is not
+   overwritten either. It settles outside of loops: a loop's loads are asked for ahead of it.
+2. A program releases the next launch only after it has settled itself, or not at all, which
+   releases it at the end.
+
+So the end of a launch means the end of all before it: an ordinary launch starts after them, and a
+program of any other has waited for the one before. By the second rule more holds: when a program
+starts, all launches but the one right before it have ended, as that one's programs have waited for
+them. At most two launches are under way, and before it settles a program may read whatever the
+launch right before it does not write:
+
+- `survey` a document's centroids and offsets. Right before it come a copy of the query or
+  `append_keys`, and for whoever reads the list beside the layer `note_weights`; a document is
+  written when it is made resident, before the pass, which begins with ordinary launches.
+- `select_runs` offsets and thresholds, behind `survey` or `descend`.
+- `merge_splits` states over near keys and totals, where `attend_runs` comes right before it.
+- `matvec` weights. They are there before a pass begins.
+
+A launch starts when all programs of the one before have started, so those that it puts on the GPU
+take no place that the one before still needs. `select_runs`, whose programs wait for each other,
+can therefore not be kept from ending by programs of `attend_runs` that wait for it; nor by those of
+the launch before it, all of which are under way, and wait for nobody.
+
+Source: CUDA programming guide, programmatic dependent launch; PTX, griddepcontrol.
+"""
+
+from engine.kernels.overlap.device import can_overlap, launch_options
+
+__all__ = ["can_overlap", "launch_options"]

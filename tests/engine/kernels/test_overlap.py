@@ -1,0 +1,74 @@
+"""Launches that start while the last one ends: the same bits as one after the other."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine.kernels.decoding import allocate, fitting, sizes_of
+from engine.kernels.overlap import can_overlap, launch_options
+from tests.engine.kernels.decode_case import Case, Inputs
+from tests.engine.kernels.launched import DEVICE
+from tests.engine.kernels.test_decode_attention import run_kernels
+
+OVERLAPPED = torch.device(DEVICE)
+LARGE = Case(
+    retrieval=8, streaming=0, head_dim=128, anchors=144, tokens=40_000, clusters=2000,
+    lengths=(96,), level2=-8.0,
+)  # fmt: skip
+CASES = [
+    LARGE,
+    replace(LARGE, retrieval=4, streaming=4, streaming_keys=321),
+    replace(LARGE, upper=200, level1=-7.0),
+    replace(LARGE, clusters=20_000, lengths=(96, 40)),
+    replace(LARGE, tokens=0, clusters=0),  # the merge comes right behind the survey
+]
+
+
+def test_nothing_overlaps_without_a_gpu() -> None:
+    assert not can_overlap(torch.device("cpu"))
+    assert launch_options(False) == {"OVERLAP": False}
+    assert not Case().inputs(torch.float32).workspace().tuning.overlap or DEVICE == "cuda"
+
+
+@pytest.mark.skipif(not can_overlap(OVERLAPPED), reason="launches do not overlap")
+@pytest.mark.parametrize("early_merge", [True, False])
+@pytest.mark.parametrize("case", CASES)
+def test_steps_that_overlap_give_the_same_bits(case: Case, early_merge: bool) -> None:
+    inputs = case.inputs(torch.bfloat16)
+    alone = replay_steps(inputs, overlap=False, early_merge=early_merge)
+    for found, expected in zip(
+        replay_steps(inputs, overlap=True, early_merge=early_merge), alone, strict=True
+    ):
+        assert torch.equal(found, expected)
+
+
+def replay_steps(inputs: Inputs, *, overlap: bool, early_merge: bool) -> list[Tensor]:
+    """Outputs of steps that share buffers, some right behind the last, in a graph replayed twice.
+
+    Returns: output and log-sum-exp after every second step, and the tally of all.
+    """
+    sizes = sizes_of(inputs.layer, inputs.question, inputs.query.shape[1])
+    tuning = replace(fitting(sizes, 2), overlap=overlap, early_merge=early_merge)
+    work = allocate(sizes, inputs.query.dtype, inputs.query.device, tuning)
+    assert work.tuning.overlap == overlap
+    turned = [replace(inputs, query=inputs.query.roll(turn, 1).contiguous()) for turn in range(6)]
+    found: list[Tensor] = []
+
+    def take() -> None:
+        found.clear()
+        for turn, one in enumerate(turned):
+            run_kernels(one, work)
+            if turn % 2:
+                found.extend((work.out.clone(), work.lse.clone()))
+
+    take()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        take()
+    work.tally.zero_()
+    graph.replay()
+    graph.replay()
+    torch.cuda.synchronize()
+    return [*found, work.tally]
