@@ -6,11 +6,11 @@ import torch
 
 from common.errors import UnsupportedModel
 from engine.document import LayerCache, LookupConfig, StreamingCache
-from engine.kernels.decoding import ResidentLayer, StreamingKeys, UpperLevel
+from engine.kernels.decoding import ResidentLayer, StreamingKeys, upper_level
 
 
 def resident_layer(cache: LayerCache, lookup: LookupConfig) -> ResidentLayer:
-    """The layer's own tensors, none of them copied.
+    """The layer's own tensors, none of them copied, and the parents of its level-2 clusters.
 
     Raises: UnsupportedModel for a layer with a sliding window or linear biases: what its heads see
         depends on the question's length.
@@ -21,8 +21,7 @@ def resident_layer(cache: LayerCache, lookup: LookupConfig) -> ResidentLayer:
         )
     upper = None
     if lookup.levels == 2 and cache.has_clusters:
-        token_offsets = cache.level2.offsets.gather(1, cache.level1.offsets.long())
-        upper = UpperLevel(cache.level1.centroids, cache.level1.offsets, token_offsets)
+        upper = upper_level(cache.level1.centroids, cache.level1.offsets, cache.level2.offsets)
     return ResidentLayer(
         keys=cache.keys,
         values=cache.values,

@@ -75,11 +75,6 @@ class Layer:
     upper_centroids: Tensor
     upper_offsets: Tensor
 
-    @property
-    def upper_tokens(self) -> Tensor:
-        """Level-1 offsets in clustered tokens."""
-        return torch.gather(self.offsets, 1, self.upper_offsets.long())
-
 
 def draw_layer(shape: Shape, seed: int, device: str = "cuda") -> Layer:
     """Draw one layer's document cache in bf16, with `shape.num_keys` clustered keys a head."""

@@ -16,11 +16,11 @@ from engine.kernels.decoding import (
     Sizes,
     StreamingKeys,
     Tuning,
-    UpperLevel,
     Workspace,
     allocate,
     fitting,
     sizes_of,
+    upper_level,
 )
 from engine.kernels.descend import descend
 from engine.kernels.score_clusters import aggregate, log_cluster_scores
@@ -115,10 +115,10 @@ def draw_step(
             drawn.num_anchors,
             of_kept(drawn.centroids),
             of_kept(drawn.offsets),
-            UpperLevel(
+            upper_level(
                 of_kept(drawn.upper_centroids),
                 of_kept(drawn.upper_offsets),
-                of_kept(drawn.upper_tokens),
+                of_kept(drawn.offsets),
             )
             if levels == 2
             else None,

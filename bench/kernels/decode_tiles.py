@@ -57,13 +57,16 @@ class Stage:
 
 
 SURVEY = ("score_programs", "score_block", "score_stages", "part_clusters")
-DESCENT = ("upper", "descend_block", "descend_stages", "descend_registers")
+DESCENT = ("descend_span", "descend_block", "descend_stages", "descend_warps")
 ATTENTION = ("piece", "block", "stages", "programs")
 SELECTION = ("chunk_scores", "select_warps")
 MERGE = ("merge_parts", "merge_warps")
 OVERLAP = ("overlap", "early_merge")
 SURVEYED = ((264, 64, 3, 64), (396, 64, 3, 64), (528, 64, 3, 64), (8192, 128, 1, 128))
-DESCENDED = ((32, 64, 2, 96), (32, 64, 3, 96), (32, 32, 3, 96))
+DESCENDED = (
+    (256, 64, 2, 2), (256, 64, 2, 4), (128, 32, 2, 1), (256, 32, 3, 2), (512, 64, 2, 4),
+    (256, 64, 1, 2), (512, 128, 2, 4), (128, 64, 2, 2), (512, 64, 2, 2), (256, 32, 3, 1),
+)  # fmt: skip
 ATTENDED = (
     (16, 64, 3, 264), (16, 64, 4, 264), (16, 64, 3, 528), (8, 64, 3, 396), (16, 32, 4, 528),
 )  # fmt: skip

@@ -118,6 +118,12 @@ def _check_layout(
     if layer.upper is not None:
         upper = layer.upper
         levels += [(upper.centroids, upper.offsets), (upper.centroids, upper.token_offsets)]
+        dense.append(upper.parents)
+        if upper.parents.shape != layer.centroids.shape[:2] or upper.parents.dtype != torch.int32:
+            raise ShapeError(
+                f"{tuple(upper.parents.shape)} parents of {upper.parents.dtype} for "
+                f"{layer.centroids.shape[1]} clusters."
+            )
     dense += [tensor for level in levels for tensor in level]
     if any(k.stride() != v.stride() or k.shape != v.shape for k, v in pairs):
         raise ShapeError("Keys lie unlike their values.")

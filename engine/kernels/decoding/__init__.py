@@ -6,6 +6,7 @@ from engine.kernels.decoding.inputs import (
     Scoring,
     StreamingKeys,
     UpperLevel,
+    upper_level,
 )
 from engine.kernels.decoding.sizes import Sizes, sizes_of
 from engine.kernels.decoding.tuning import Tuning, fitting
@@ -23,4 +24,5 @@ __all__ = [
     "allocate",
     "fitting",
     "sizes_of",
+    "upper_level",
 ]

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 
@@ -13,11 +14,26 @@ class UpperLevel:
         centroids: (retrieval heads, level-1 clusters, head_dim), contiguous.
         offsets: (retrieval heads, level-1 clusters + 1) int32, in level-2 clusters.
         token_offsets: the same runs, in clustered tokens.
+        parents: (retrieval heads, level-2 clusters) int32, the cluster that each is in; -1 where
+            that has no tokens, as nobody keeps it.
     """
 
     centroids: Tensor
     offsets: Tensor
     token_offsets: Tensor
+    parents: Tensor
+
+
+def upper_level(centroids: Tensor, offsets: Tensor, lower_offsets: Tensor) -> UpperLevel:
+    """Level 1 above level-2 clusters with offsets `lower_offsets`; offsets as `UpperLevel`'s."""
+    token_offsets = lower_offsets.gather(1, offsets.long())
+    cluster = torch.arange(centroids.shape[1], dtype=torch.int32, device=offsets.device)
+    named = torch.where(token_offsets.diff() > 0, cluster, -1)  # (retrieval heads, clusters)
+    heads, clusters = len(offsets), lower_offsets.shape[1] - 1
+    parents = named.flatten().repeat_interleave(
+        offsets.diff().flatten(), output_size=heads * clusters
+    )
+    return UpperLevel(centroids, offsets, token_offsets, parents.view(heads, clusters))
 
 
 @dataclass(frozen=True)

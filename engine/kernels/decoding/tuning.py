@@ -15,6 +15,8 @@ MOST_PROGRAMS = 8192
 ONE_TILE = 128  # centroids a program of the survey, where a head has at most `FEW_CLUSTERS`
 FEW_CLUSTERS = 16_384
 LEAST_ROWS = 8  # of a tile of queries in survey and descent: a product wants so many
+LEAST_SPAN = 64  # level-2 clusters a program of the descent
+DESCENDED_SCORES = 512  # of level 1 that a warp of the descent compares: 16 a thread
 FEW_ROWS = 16  # of a tile: what was measured; more are the questions of a batch
 
 
@@ -27,9 +29,8 @@ class Tuning:
         part_clusters, score_programs: a program scores that many centroids at least, of one-level
             lookup or of level 1, and there are at most so many programs.
         score_block, score_stages: tiles of the survey; a part of one tile has no loop.
-        descend_block, descend_stages: tiles of the descent.
-        upper: level-1 clusters a program descends from; descend_registers: of a thread of it, at
-            most, where a tile has at most `FEW_ROWS`: so many that all programs fit a GPU at once.
+        descend_span: level-2 clusters a program of the descent takes, of which it lists those to be
+            scored; descend_block, descend_stages: tiles of that list; descend_warps: its warps.
         chunk_scores: scores a program of the selection takes; select_warps: its warps.
         piece: longest piece of a run, a power of two of at most 16.
         block, stages, warps, programs: of the attention over runs.
@@ -43,10 +44,10 @@ class Tuning:
     score_programs: int = MOST_SURVEYING
     score_block: int = 64
     score_stages: int = 3
+    descend_span: int = 256
     descend_block: int = 64
     descend_stages: int = 2
-    descend_registers: int = 96
-    upper: int = 32
+    descend_warps: int = 2
     chunk_scores: int = 2048
     select_warps: int = 4
     piece: int = 16
@@ -71,15 +72,16 @@ def fitting(sizes: Sizes, element_size: int) -> Tuning:
     few = sizes.rows <= FEW_ROWS
     short = few and not sizes.num_upper and sizes.num_clusters <= FEW_CLUSTERS
     score_block = max(16, (ONE_TILE if short else 64) // by)
-    descending = ceil_div(sizes.num_upper, Tuning.upper) * sizes.retrieval  # programs
+    span = _descend_span(sizes)
     return Tuning(
         near_keys=_near_keys(sizes),
         part_clusters=score_block if short else 64,
         score_programs=MOST_PROGRAMS if short else MOST_SURVEYING,
         score_block=score_block,
         score_stages=1 if short else 3,
-        descend_block=max(16, 64 // by),
-        descend_registers=128 if descending <= 4 * UNITS else 96,
+        descend_span=span,
+        descend_block=max(16, Tuning.descend_block // by),
+        descend_warps=min(8, max(1, span * sizes.rows // DESCENDED_SCORES)),
         chunk_scores=_chunk_scores(sizes) if few else MOST_CHUNK_SCORES,
         select_warps=4 if few else 8,
         block=max(16, 64 // by),
@@ -98,6 +100,16 @@ def _near_keys(sizes: Sizes) -> int:
             break
         keys *= 2
     return keys
+
+
+def _descend_span(sizes: Sizes) -> int:
+    """Level-2 clusters a program of the descent: fewer where a GPU would have few programs."""
+    span = Tuning.descend_span
+    while span > LEAST_SPAN:
+        if ceil_div(sizes.num_clusters, span) * sizes.retrieval > 2 * UNITS:
+            break
+        span //= 2
+    return span
 
 
 def _chunk_scores(sizes: Sizes) -> int:

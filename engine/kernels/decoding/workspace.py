@@ -22,6 +22,7 @@ class Workspace:
         scores: (retrieval, clusters, rows) fp32, raw scores of level-2 centroids.
         parts: (retrieval, parts, rows) fp32, parts of the log of a lookup's denominator.
         upper_scores, upper_parts: the same of level 1.
+        descended: (retrieval, clusters) int32, the descent's own: what each program has to score.
         runs, askers: (retrieval, capacity) int32: pieces of the kept runs, start x 32 + length in
             clustered tokens, and bit b where question b keeps them; askers is empty for a batch
             of 1.
@@ -45,6 +46,7 @@ class Workspace:
     parts: Tensor
     upper_scores: Tensor
     upper_parts: Tensor
+    descended: Tensor
     runs: Tensor
     askers: Tensor
     counts: Tensor
@@ -115,7 +117,7 @@ def allocate(
     scored = ceil_div(s.num_upper or s.num_clusters, part_clusters(s, t))
     parts = scored
     if s.num_upper:
-        parts = 2 * ceil_div(s.num_upper, t.upper)
+        parts = ceil_div(s.num_clusters, t.descend_span)
     chunks = ceil_div(s.num_clusters, max(1, t.chunk_scores // s.rows))
     capacity = s.num_keys // t.piece + s.num_clusters  # each cluster adds at most one short piece
     return Workspace(
@@ -127,6 +129,7 @@ def allocate(
         parts=floats(s.retrieval, parts, s.rows),
         upper_scores=floats(s.retrieval, s.num_upper, s.rows),
         upper_parts=floats(s.retrieval, scored if s.num_upper else 0, s.rows),
+        descended=ints(s.retrieval, s.num_clusters if s.num_upper else 0),
         runs=ints(s.retrieval, capacity),
         askers=ints(s.retrieval, capacity if s.batch > 1 else 0),
         counts=ints(s.retrieval, chunks),

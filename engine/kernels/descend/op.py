@@ -11,15 +11,16 @@ def descend(
 ) -> None:
     """Score the level-2 centroids below the level-1 clusters that a question keeps.
 
-    The children of a level-1 cluster are a contiguous run: those that some question keeps are found
-    by adding up lengths, and what no question keeps is not read. Pruned clusters keep their place
-    in the denominator through their level-1 centroids.
+    A program takes a stretch of level 2 and lists those whose parent some question keeps; what no
+    question keeps is not read. It keeps its place in the denominator with its parent's score: the
+    tokens of a cluster's children are the cluster's own.
 
     Args:
         query: (batch, num_heads, head_dim); `layer` has a level 1.
         thresholds: (2, batch) fp32; of level 1 is the first row.
         work: as `survey` leaves it.
-    Fills: of `work` scores, -inf below what a question prunes, and parts; tally[1] counts up.
+    Fills: of `work` scores, -inf below what a question prunes, parts, and descended, its own list;
+        tally[1] counts up.
     Source: Squeezed Attention, section 4.3.
     """
     if query.is_cuda:

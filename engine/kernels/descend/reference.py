@@ -25,10 +25,8 @@ def descend_reference(
         work.tally[1, head] += (kept * children).sum(1)
         rows = torch.zeros(s.num_upper, s.rows, dtype=torch.bool, device=query.device)
         rows.view(s.num_upper, -1, s.group_pad)[:, : s.batch] = kept.T[..., None]
-        sizes1 = upper.token_offsets[head].diff().log()[:, None]
-        pruned = (found + sizes1).masked_fill(rows, -torch.inf).logsumexp(0)
         below = rows.repeat_interleave(children, 0)  # (level-2 clusters, rows)
         work.scores[head] = raw[head].masked_fill(~below, -torch.inf)
-        sizes2 = layer.offsets[head].diff().log()[:, None]
-        work.parts[head, 0] = (work.scores[head] + sizes2).logsumexp(0)
-        work.parts[head, 1] = pruned
+        counted = torch.where(below, raw[head], found.repeat_interleave(children, 0))
+        sizes = layer.offsets[head].diff().log()[:, None]
+        work.parts[head, 0] = (counted + sizes).logsumexp(0)

@@ -1,7 +1,7 @@
 """One layer's decode step of an awkward shape, for the tests of its kernels."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from engine.kernels.decoding import (
     Workspace,
     allocate,
     sizes_of,
+    upper_level,
 )
 from tests.engine.kernels.launched import DEVICE, beside
 from tests.engine.naive import normal
@@ -26,8 +27,8 @@ SMALL = Tuning(
     part_clusters=32,
     score_block=16,
     score_stages=2,
+    descend_span=32,
     descend_block=16,
-    upper=4,
     chunk_scores=64,
     select_warps=4,
     piece=8,
@@ -105,7 +106,8 @@ class Case:
     def _upper(self, offsets: Tensor, dtype: torch.dtype) -> UpperLevel:
         over = runs(self.retrieval, self.upper, self.clusters, seed=6)
         centroids = self._normal(self.retrieval, self.upper, dtype=dtype, seed=7)
-        return UpperLevel(beside(centroids), beside(over), beside(offsets.gather(1, over.long())))
+        level = upper_level(centroids, over, offsets)
+        return UpperLevel(*(beside(getattr(level, field.name)) for field in fields(level)))
 
     def _streaming(self, dtype: torch.dtype) -> StreamingKeys:
         shape = (self.streaming, self.streaming_keys)

@@ -24,6 +24,8 @@ from tests.engine.kernels.launched import DEVICE, DTYPES, TOLERANCE, guarded_buf
 
 pytest.importorskip("triton")
 
+MOST_WARPS = 20  # an SM, of the descent: as its registers allow
+
 CASES = [
     Case(),
     Case(upper=6),
@@ -226,7 +228,8 @@ def test_the_operation_fills_the_workspace() -> None:
         {"part_clusters": 16, "score_programs": 1000},  # one tile a part
         {"near_keys": 128},  # two tiles
         {"score_block": 64, "descend_block": 64},
-        {"near_keys": 64, "descend_block": 32, "descend_stages": 3},
+        {"near_keys": 64, "descend_block": 32, "descend_stages": 3, "descend_warps": 4},
+        {"descend_span": 256, "descend_warps": 1},
         {"merge_parts": 2, "merge_warps": 8},  # joined in several steps
     ],
 )
@@ -281,7 +284,7 @@ def test_programs_of_the_default_tuning_all_fit_a_gpu_at_once(
     if batch == 1:
         assert work.counts.shape[1] <= min(128, 512 // max(1, retrieval))
         descending = work.parts.shape[1] // 2 * retrieval if sizes.num_upper else 0
-        assert descending * 128 * work.tuning.descend_registers <= 132 * 65536
+        assert descending * work.tuning.descend_warps <= 132 * MOST_WARPS
 
 
 def test_widths_that_are_no_power_of_two_have_no_kernel() -> None:
