@@ -178,7 +178,12 @@ class DecodeStep:
         """Write the token's key and value to their place, and attend to document and question."""
         layer = self.layers[call.layer]
         append_keys(
-            layer.question.keys[0], layer.question.values[0], call.key, call.value, self.slot
+            layer.question.keys[0],
+            layer.question.values[0],
+            call.key,
+            call.value,
+            self.slot,
+            overlap=layer.work.tuning.overlap,
         )
         query = call.query.transpose(0, 1).contiguous()  # (1, heads, head_dim)
         self._noting.join()  # as layers share workspaces

@@ -43,7 +43,8 @@ def decode_attention(
     Args:
         query: (batch, num_heads, head_dim), contiguous, after RoPE; head h belongs to KV head
             h // group. All questions are about this document.
-        layer: the document's keys of this layer.
+        layer: the document's keys of this layer; the launch right before does not write centroids
+            and offsets (`engine.kernels.overlap`).
         question: the questions' own keys, the token's included.
         thresholds: (2, batch) fp32 in nats, contiguous, of level 1 and level 2: a cluster is kept
             if the log of its share of attention, as the group votes, reaches it.

@@ -8,7 +8,7 @@ def merge_splits(work: Workspace) -> None:
     """Join the states of near keys and of runs, in an order that is always the same.
 
     Args:
-        work: as `survey`, and where there are clusters `attend_runs`, leaves it.
+        work: as `survey`, and where there are clusters `attend_runs`, right before, leaves it.
     Fills: of `work` out and lse; zeros and -inf where no key was seen.
     Source: online softmax, https://arxiv.org/abs/1805.02867
     """

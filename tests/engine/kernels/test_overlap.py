@@ -1,16 +1,19 @@
 """Launches that start while the last one ends: the same bits as one after the other."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 
+from engine.kernels.append_keys import append_keys
 from engine.kernels.decoding import allocate, fitting, sizes_of
 from engine.kernels.overlap import can_overlap, launch_options
 from tests.engine.kernels.decode_case import Case, Inputs
 from tests.engine.kernels.launched import DEVICE
 from tests.engine.kernels.test_decode_attention import run_kernels
+from tests.engine.naive import normal
 
 OVERLAPPED = torch.device(DEVICE)
 LARGE = Case(
@@ -44,6 +47,37 @@ def test_steps_that_overlap_give_the_same_bits(case: Case, early_merge: bool) ->
         assert torch.equal(found, expected)
 
 
+@pytest.mark.skipif(not can_overlap(OVERLAPPED), reason="launches do not overlap")
+@pytest.mark.parametrize("width", [1024, 4096, 5000])
+def test_products_right_behind_each_other_give_the_same_bits(width: int) -> None:
+    from engine.kernels.matvec.kernel import TILES, matvec_triton
+
+    weights = [normal(width, width, seed=seed).div(width**0.5) for seed in range(4)]
+    weights = [weight.to(torch.bfloat16).to(DEVICE) for weight in weights]
+    x = normal(1, width, seed=9).to(torch.bfloat16).to(DEVICE)
+
+    def multiply(tiles: object) -> Tensor:
+        found = x
+        for _ in range(5):
+            for weight in weights:
+                found = matvec_triton(found, [weight], [], tiles=tiles)  # type: ignore[arg-type]
+        return found
+
+    assert torch.equal(replayed(lambda: multiply(TILES)), multiply(replace(TILES, overlap=False)))
+
+
+def replayed(take: Callable[[], Tensor]) -> Tensor:
+    """What a call leaves when a graph of it has been replayed twice."""
+    take()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = take()
+    graph.replay()
+    graph.replay()
+    torch.cuda.synchronize()
+    return found
+
+
 def replay_steps(inputs: Inputs, *, overlap: bool, early_merge: bool) -> list[Tensor]:
     """Outputs of steps that share buffers, some right behind the last, in a graph replayed twice.
 
@@ -54,21 +88,20 @@ def replay_steps(inputs: Inputs, *, overlap: bool, early_merge: bool) -> list[Te
     work = allocate(sizes, inputs.query.dtype, inputs.query.device, tuning)
     assert work.tuning.overlap == overlap
     turned = [replace(inputs, query=inputs.query.roll(turn, 1).contiguous()) for turn in range(6)]
+    keys, values = (part.clone() for part in (inputs.question.keys[0], inputs.question.values[0]))
+    slot = torch.zeros(1, dtype=torch.int64, device=DEVICE)
     found: list[Tensor] = []
 
-    def take() -> None:
+    def take() -> Tensor:
+        work.tally.zero_()
         found.clear()
         for turn, one in enumerate(turned):
+            own = one.question
+            key, value = keys[:, turn + 9 : turn + 10], values[:, turn + 9 : turn + 10]
+            append_keys(own.keys[0], own.values[0], key, value, slot, overlap=overlap)
             run_kernels(one, work)
             if turn % 2:
                 found.extend((work.out.clone(), work.lse.clone()))
+        return work.tally
 
-    take()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        take()
-    work.tally.zero_()
-    graph.replay()
-    graph.replay()
-    torch.cuda.synchronize()
-    return [*found, work.tally]
+    return [replayed(take), *found]
