@@ -7,8 +7,15 @@ from torch import Tensor
 from engine.kernels.decoding import ResidentLayer, Scoring, Workspace
 from engine.kernels.decoding.sizes import ceil_div, power_of_two
 from engine.kernels.decoding.tuning import LEAST_ROWS
-from engine.kernels.select_runs.kernel import askers_of, count_for, limits, load_parts, row_lse
-from engine.kernels.tiles.kernel import capped, load_rows, log_mass
+from engine.kernels.select_runs.kernel import (
+    askers_of,
+    count_for,
+    denominator,
+    limits,
+    load_parts,
+    padded,
+)
+from engine.kernels.tiles.kernel import LOG2_E, capped, load_rows, log_mass
 
 
 @triton.jit
@@ -41,7 +48,7 @@ def descend_kernel(
     GROUP_PAD: tl.constexpr,
     BATCH: tl.constexpr,
     BATCH_PAD: tl.constexpr,
-    UPPER_PARTS_PAD: tl.constexpr,
+    PARTS_PAD: tl.constexpr,
     NEAR_PARTS: tl.constexpr,
     NEAR_PAD: tl.constexpr,
     ROWS: tl.constexpr,
@@ -69,6 +76,7 @@ def descend_kernel(
     size = -tl.load(offsets + cluster, mask=real, other=0)
     size += tl.load(offsets + cluster + 1, mask=real, other=0)
     wanted = limits(thresholds, BATCH, BATCH_PAD)
+    q = load_rows(query, head, NUM_HEADS, GROUP, GROUP_PAD, BATCH, ROWS, D)
     far, near = load_parts(
         upper_parts,
         near_lse,
@@ -79,18 +87,19 @@ def descend_kernel(
         GROUP_PAD,
         BATCH,
         SCORE_ROWS,
-        UPPER_PARTS_PAD,
+        PARTS_PAD,
         NEAR_PARTS,
         NEAR_PAD,
     )
-    q = load_rows(query, head, NUM_HEADS, GROUP, GROUP_PAD, BATCH, ROWS, D)
     found = tl.load(
         upper_scores + (head * num_upper + parent)[:, None] * SCORE_ROWS + line[None, :],
         mask=(parent >= 0)[:, None],
         other=float("-inf"),
     )
-    lse = row_lse(far, near)
-    bits = askers_of(found, lse, wanted, GROUP, GROUP_PAD, BATCH, BATCH_PAD, SPAN, BY_MAXIMUM)
+    top, inverse = denominator(far, near)
+    bits = askers_of(
+        found, top, inverse, wanted, GROUP, GROUP_PAD, BATCH, BATCH_PAD, SPAN, BY_MAXIMUM
+    )
     kept = (bits != 0).to(tl.int32)
     num_kept = tl.sum(kept, 0)
     # An entry is a lane and the questions' bits, in the program's own stretch of the list.
@@ -128,7 +137,8 @@ def descend_kernel(
     raw = tl.where(_asks(bits, line // GROUP_PAD), raw, found)
     raw = tl.where((size > 0)[:, None], raw, float("-inf"))
     top = tl.max(raw, 0)
-    gained = tl.exp(raw - tl.where(top == float("-inf"), 0.0, top)[None, :])
+    level = tl.where(top == float("-inf"), 0.0, top)
+    gained = tl.exp2((raw - level[None, :]) * LOG2_E)
     mass = tl.sum(gained * size.to(tl.float32)[:, None], 0)
     place = (head * tl.num_programs(0) + block) * SCORE_ROWS
     tl.store(parts + place + line, log_mass(top, mass))
@@ -167,9 +177,7 @@ def descend_triton(
         GROUP_PAD=s.group_pad,
         BATCH=s.batch,
         BATCH_PAD=power_of_two(s.batch),
-        UPPER_PARTS_PAD=power_of_two(work.upper_parts.shape[1]),
         NEAR_PARTS=work.near_parts,
-        NEAR_PAD=power_of_two(work.near_parts),
         ROWS=max(LEAST_ROWS, s.rows),
         D=s.head_dim,
         SPAN=t.descend_span,
@@ -177,5 +185,6 @@ def descend_triton(
         STAGES=t.descend_stages,
         SOFTCAP=scoring.softcap,
         BY_MAXIMUM=scoring.by_maximum,
+        **padded(work, work.upper_parts),
         num_warps=t.descend_warps,
     )

@@ -6,9 +6,10 @@ from torch import Tensor
 
 from engine.kernels.decoding import ResidentLayer, Scoring, Workspace
 from engine.kernels.decoding.sizes import power_of_two
+from engine.kernels.decoding.tuning import FEW_ROWS
 from engine.kernels.overlap import launch_options
 from engine.kernels.overlap.kernel import release, settle
-from engine.kernels.tiles.kernel import log_mass
+from engine.kernels.tiles.kernel import LOG2_E
 
 
 @triton.jit
@@ -47,12 +48,23 @@ def load_parts(
 
 
 @triton.jit
-def row_lse(far, near):
-    """Log of the denominator per row [ROWS], of what `load_parts` gave."""
-    top = tl.maximum(tl.max(far, 0), tl.max(near, 0))
-    finite = tl.where(top == float("-inf"), 0.0, top)
-    mass = tl.sum(tl.exp(far - finite[None, :]), 0) + tl.sum(tl.exp(near - finite[None, :]), 0)
-    return log_mass(top, mass)
+def denominator(far, near):
+    """exp(top) / inverse per row [ROWS], top finite, of what `load_parts` gave.
+
+    Logarithms are not taken: one has the instructions of a dozen exponentials.
+    """
+    if far.shape[0] == near.shape[0]:  # one exchange between lanes for both
+        top = tl.max(tl.maximum(far, near), 0)
+    else:
+        top = tl.maximum(tl.max(far, 0), tl.max(near, 0))
+    top = tl.where(top == float("-inf"), 0.0, top)
+    far = tl.exp2((far - top[None, :]) * LOG2_E)
+    near = tl.exp2((near - top[None, :]) * LOG2_E)
+    if far.shape[0] == near.shape[0]:
+        mass = tl.sum(far + near, 0)
+    else:
+        mass = tl.sum(far, 0) + tl.sum(near, 0)
+    return top, 1.0 / tl.where(mass > 0.0, mass, 1.0)
 
 
 @triton.jit
@@ -63,20 +75,27 @@ def limits(thresholds, BATCH: tl.constexpr, BATCH_PAD: tl.constexpr):
 
 
 @triton.jit
-def _vote(shares, GROUP: tl.constexpr, AXIS: tl.constexpr, BY_MAXIMUM: tl.constexpr):
-    """What a group votes, over the last axis, AXIS, of logs of shares."""
-    vote = tl.max(shares, AXIS)
-    if not BY_MAXIMUM:
-        top = tl.where(vote == float("-inf"), 0.0, vote)
-        gained = tl.exp(shares - tl.expand_dims(top, AXIS))
-        vote = log_mass(top, tl.sum(gained, AXIS) * (1.0 / GROUP))
-    return vote
+def _reaches(
+    logs, inverse, wanted, GROUP: tl.constexpr, AXIS: tl.constexpr, BY_MAXIMUM: tl.constexpr
+):
+    """Whether a group's vote reaches `wanted`: over the last axis, AXIS, of shares.
+
+    A share is exp(log) x inverse. Shares and what is wanted are compared over the largest exp(log),
+    so that neither is lost below the least number; what is wanted may be far above.
+    """
+    best = tl.max(logs, AXIS)
+    level = tl.where(best == float("-inf"), 0.0, best)
+    shares = tl.exp2((logs - tl.expand_dims(level, AXIS)) * LOG2_E) * inverse
+    least = tl.exp2(tl.minimum((wanted - level) * LOG2_E, 64.0))
+    vote = tl.max(shares, AXIS) if BY_MAXIMUM else tl.sum(shares, AXIS) * (1.0 / GROUP)
+    return (vote >= least) & (best > float("-inf"))
 
 
 @triton.jit
 def askers_of(
     scores,
-    lse,
+    top,
+    inverse,
     wanted,
     GROUP: tl.constexpr,
     GROUP_PAD: tl.constexpr,
@@ -85,19 +104,23 @@ def askers_of(
     COUNT: tl.constexpr,
     BY_MAXIMUM: tl.constexpr,
 ):
-    """Bit b [COUNT] int32: question b keeps the cluster; scores [COUNT, BATCH_PAD x GROUP_PAD]."""
-    finite = tl.where(lse == float("-inf"), 0.0, lse)
-    shares = scores - finite[None, :]
+    """Bit b [COUNT] int32: question b keeps the cluster; scores [COUNT, BATCH_PAD x GROUP_PAD].
+
+    top and inverse are the `denominator`; wanted [BATCH_PAD] are logs.
+    """
+    logs = scores - top[None, :]
     if GROUP < GROUP_PAD:
         member = tl.arange(0, BATCH_PAD * GROUP_PAD) % GROUP_PAD
-        shares = tl.where((member < GROUP)[None, :], shares, float("-inf"))
+        logs = tl.where((member < GROUP)[None, :], logs, float("-inf"))
     if BATCH_PAD == 1:  # rows of one question stay with the thread that loaded them
-        vote = tl.expand_dims(_vote(shares, GROUP, 1, BY_MAXIMUM), 1)
+        reached = _reaches(logs, inverse[None, :], wanted, GROUP, 1, BY_MAXIMUM)
+        reached = tl.expand_dims(reached, 1)
     else:
-        shares = tl.reshape(shares, [COUNT, BATCH_PAD, GROUP_PAD])
-        vote = _vote(shares, GROUP, 2, BY_MAXIMUM)
+        logs = tl.reshape(logs, [COUNT, BATCH_PAD, GROUP_PAD])
+        inverse = tl.reshape(inverse, [1, BATCH_PAD, GROUP_PAD])
+        reached = _reaches(logs, inverse, wanted[None, :], GROUP, 2, BY_MAXIMUM)
     question = tl.arange(0, BATCH_PAD)
-    kept = (vote >= wanted[None, :]) & (vote > float("-inf")) & (question < BATCH)[None, :]
+    kept = reached & (question < BATCH)[None, :]
     return tl.sum(tl.where(kept, 1 << question[None, :], 0), 1)
 
 
@@ -183,8 +206,10 @@ def select_runs_kernel(
         mask=real[:, None],
         other=float("-inf"),
     )
-    lse = row_lse(far, near)
-    bits = askers_of(found, lse, wanted, GROUP, GROUP_PAD, BATCH, BATCH_PAD, CHUNK, BY_MAXIMUM)
+    top, inverse = denominator(far, near)
+    bits = askers_of(
+        found, top, inverse, wanted, GROUP, GROUP_PAD, BATCH, BATCH_PAD, CHUNK, BY_MAXIMUM
+    )
     pieces = tl.where(bits != 0, (size + PIECE - 1) // PIECE, 0)
     own = tl.sum(pieces, 0)
     # Publish this chunk's count (plus 1: 0 means not yet), then wait for those before it, which
@@ -207,6 +232,14 @@ def select_runs_kernel(
         tl.store(totals + head, before + own)
     place = head * capacity + before + since
     list_runs(runs, askers, place, begin, size, pieces, bits, BATCH, PIECE)
+
+
+def padded(work: Workspace, parts: Tensor) -> dict[str, int]:
+    """As many as `load_parts` loads: the same of both, of few rows, for one exchange then does."""
+    far, near = power_of_two(parts.shape[1]), power_of_two(work.near_parts)
+    if work.sizes.rows <= FEW_ROWS:
+        far = near = max(far, near)
+    return {"PARTS_PAD": far, "NEAR_PAD": near}
 
 
 def select_runs_triton(
@@ -234,13 +267,12 @@ def select_runs_triton(
         GROUP_PAD=s.group_pad,
         BATCH=s.batch,
         BATCH_PAD=power_of_two(s.batch),
-        PARTS_PAD=power_of_two(work.parts.shape[1]),
         NEAR_PARTS=work.near_parts,
-        NEAR_PAD=power_of_two(work.near_parts),
         CHUNKS_PAD=power_of_two(num_chunks),
         CHUNK=work.chunk,
         PIECE=work.tuning.piece,
         BY_MAXIMUM=scoring.by_maximum,
+        **padded(work, work.parts),
         num_warps=work.tuning.select_warps,
         **launch_options(work.tuning.overlap),
     )
