@@ -102,9 +102,9 @@ def descend_kernel(
     )
     kept = (bits != 0).to(tl.int32)
     num_kept = tl.sum(kept, 0)
-    # An entry is a lane and the questions' bits, in the program's own stretch of the list.
+    # An entry is a lane and 16 questions' bits, in the program's own stretch of the list.
     listed += head * num_clusters + first
-    tl.store(listed + tl.cumsum(kept, 0) - 1, bits * SPAN + lane, mask=bits != 0)
+    tl.store(listed + tl.cumsum(kept, 0) - 1, (lane << 16) + bits, mask=bits != 0)
     tl.debug_barrier()
     slot = tl.arange(0, BLOCK)
     entry = tl.load(listed + slot, mask=slot < num_kept, other=0)
@@ -116,7 +116,7 @@ def descend_kernel(
     row, cols = tl.arange(0, ROWS), tl.arange(0, D)
     centroids += head.to(tl.int64) * num_clusters * D
     for start in tl.range(0, num_kept, BLOCK, num_stages=STAGES):
-        at, asked = first + entry % SPAN, entry // SPAN
+        at, asked = first + (entry >> 16), entry & 0xFFFF
         c = tl.load(
             centroids + at[:, None] * D + cols[None, :], mask=(asked != 0)[:, None], other=0.0
         )
