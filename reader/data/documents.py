@@ -12,6 +12,7 @@ from reader.data.answers import AnswerPool
 from reader.data.cloze import plant_cloze
 from reader.data.facts import Chunk, Plant, Question
 from reader.data.haystack import Haystack, Ids, Slice, draw_slice
+from reader.data.mentions import talk_around
 from reader.data.natural import Article
 from reader.data.passages import Reading
 from reader.data.plants import plant_any
@@ -29,6 +30,9 @@ _LONGEST_NATURAL = 32_768  # longer sequences are dear: they are for what is far
 _MOST_OF_ARTICLES = 16_384  # tokens of whole articles and their questions in one document
 _STRETCHED_SHARE = 0.25  # of them: stretches of a haystack are asked about
 _CLOZE_SHARE = 0.1  # of the stretches that are asked about: by gaps and quotations
+_TALKED_SHARE = 0.35  # of the other sequences: paragraphs speak of what is asked about
+_TALK = (0.1, 0.5)  # of such a sequence, from and to
+_ORDERING, _ORDERING_SHARE = ("handbook", "specification", "minutes", "letters"), 0.4
 _NATURAL_SHARE = 0.5  # of the other sequences: paragraphs in a haystack
 
 
@@ -148,7 +152,9 @@ class Composer:
 
     def _draw(self, length: int, rng: Random) -> tuple[list[Chunk], list[Question]]:
         low, high = _fill(length)
-        budget = rng.uniform(low, high) * length * _CHARACTERS_A_TOKEN
+        is_talked = length <= _LONGEST_NATURAL and rng.random() < _TALKED_SHARE
+        talk = int(rng.uniform(*_TALK) * length) if is_talked else 0
+        budget = rng.uniform(low, high) * (length - talk) * _CHARACTERS_A_TOKEN
         plants: list[Plant] = []
         if self._sources.articles and rng.random() < _NATURAL_SHARE:
             share = rng.uniform(0.3, 0.95) if length <= 2048 else rng.uniform(0.1, 0.4)
@@ -166,9 +172,16 @@ class Composer:
                 claimed |= plant.claims
                 plants.append(plant)
         return (
-            [chunk for plant in plants for chunk in plant.chunks],
+            talk_around(plants, self._talk(talk, rng), rng),
             [question for plant in plants for question in plant.questions],
         )
+
+    def _talk(self, num_tokens: int, rng: Random) -> str:
+        """Text of about so many tokens, now and then of a kind that gives orders."""
+        ordering = [one for one in self._sources.haystacks if one.name in _ORDERING]
+        if ordering and rng.random() < _ORDERING_SHARE:
+            return self._encoder.text(draw_slice(rng.choice(ordering), num_tokens, rng).ids)
+        return self._encoder.text(self._stretch(num_tokens, rng).ids)
 
     def _draw_whole(self, length: int, rng: Random) -> tuple[list[Chunk], list[Question]]:
         """Whole articles, and in long documents a haystack before and after them."""

@@ -1,0 +1,104 @@
+"""Ordinary paragraphs that speak of what a document is asked about, and tell nothing that is asked.
+
+In a manual the gear housing stands in ten sentences, and one of them names its oil. Where a thing
+is spoken of once, finding its name is finding the answer; among such paragraphs it is not.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from random import Random
+
+from reader.data.facts import Chunk, Plant
+from reader.data.template import capitalise, words_of
+from reader.data.translation import split_sentences
+
+_GLUE = words_of(
+    """the a an of in on at to by for from with and or that this these those it its he his she her
+    they their who whom whose which what when where how why is was are were be been has have had
+    does did do will would can could must may should as so not no into under over after before
+    about than then if while within without given stated told found known called listed"""
+)
+_DETERMINERS = ("the", "a", "an", "each", "every")
+_NAME = re.compile(r"(?<=[a-z,] )[A-Z][\w'\u2019-]+(?: [A-Z][\w'\u2019-]+)*")
+_HEAD = re.compile(
+    r"\b(?:the|a|an|this|his|her|their|our|my|your) [a-z]{3,}"
+    r"(?=[,;.!?]| (?:of|in|on|at|to|was|were|is|are|and|had|has|with|for|from|that|which|by|as)\b)"
+)
+_MOST_WORDS = 3  # of a name of a thing
+_EXCHANGED_SHARE = 0.6  # of the things in a sentence: names of what is asked about come instead
+_TOLD_SHARE = 0.7  # of the statements: they stand inside such a paragraph
+_SENTENCES, _THINGS = (2, 7), (1, 4)  # of a paragraph, from and to
+
+
+def talk_around(plants: Sequence[Plant], text: str, rng: Random) -> list[Chunk]:
+    """Chunks of the plants, most of their statements inside paragraphs made of `text`.
+
+    Each paragraph speaks of a few of the things that the plants' questions name.
+    """
+    names = list(dict.fromkeys(name for plant in plants for name in names_of(plant)))
+    chunks = [chunk for plant in plants for chunk in plant.chunks]
+    if not names:
+        return chunks
+    paragraphs = list(_paragraphs(text, names, rng))
+    kept = []
+    for chunk in chunks:
+        if paragraphs and not (chunk.is_block or chunk.thread) and rng.random() < _TOLD_SHARE:
+            paragraph = rng.choice(paragraphs)
+            paragraph.insert(rng.randrange(len(paragraph) + 1), chunk.text)
+        else:
+            kept.append(chunk)
+    return kept + [Chunk(" ".join(paragraph), is_block=True) for paragraph in paragraphs]
+
+
+def names_of(plant: Plant) -> list[str]:
+    """What questions and text of a plant both speak of, and no answer does."""
+    text = " ".join(chunk.text for chunk in plant.chunks).lower()
+    answers = " ".join(question.answer for question in plant.questions).lower()
+    names = (
+        next(
+            (name for name in candidates if re.search(rf"\b{re.escape(name.lower())}\b", text)), ""
+        )
+        for question in plant.questions
+        for candidates in _named(question.text)
+    )
+    return [name for name in dict.fromkeys(names) if name and _last(name) not in answers]
+
+
+def mention(sentence: str, names: Sequence[str], rng: Random) -> str:
+    """The sentence, speaking of `names` here and there where it spoke of something else."""
+    said = _HEAD.sub(
+        lambda thing: rng.choice(names) if rng.random() < _EXCHANGED_SHARE else thing.group(),
+        sentence,
+    )
+    return capitalise(said)
+
+
+def _paragraphs(text: str, names: Sequence[str], rng: Random) -> Iterator[list[str]]:
+    sentences = [sentence for sentence in split_sentences(text) if sentence]
+    while sentences:
+        size = rng.randint(*_SENTENCES)
+        things = rng.sample(names, min(len(names), rng.randint(*_THINGS)))
+        yield [mention(sentence, things, rng) for sentence in sentences[:size]]
+        sentences = sentences[size:]
+
+
+def _named(question: str) -> Iterator[list[str]]:
+    """What a question may speak of: readings of each name, the longest first."""
+    for name in _NAME.findall(question):
+        yield [name]
+    words = re.findall(r"[\w'\u2019-]+|[^\w\s]", question)
+    for place, word in enumerate(words):
+        if word.lower() in _DETERMINERS:
+            thing = list(_up_to_glue(words[place + 1 : place + 1 + _MOST_WORDS]))
+            yield [" ".join(["the", *thing[:end]]) for end in range(len(thing), 0, -1)]
+
+
+def _up_to_glue(words: Iterable[str]) -> Iterator[str]:
+    for word in words:
+        if word in _GLUE or not word.islower() or not word[0].isalpha():
+            return
+        yield word
+
+
+def _last(name: str) -> str:
+    return name.lower().rpartition(" ")[2]
