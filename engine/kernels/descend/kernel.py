@@ -7,6 +7,8 @@ from torch import Tensor
 from engine.kernels.decoding import ResidentLayer, Scoring, Workspace
 from engine.kernels.decoding.sizes import ceil_div, power_of_two
 from engine.kernels.decoding.tuning import LEAST_ROWS
+from engine.kernels.overlap import launch_options
+from engine.kernels.overlap.kernel import release, settle
 from engine.kernels.select_runs.kernel import (
     askers_of,
     count_for,
@@ -58,6 +60,7 @@ def descend_kernel(
     STAGES: tl.constexpr,
     SOFTCAP: tl.constexpr,
     BY_MAXIMUM: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):
     """One program is SPAN consecutive level-2 clusters of a head.
 
@@ -77,6 +80,8 @@ def descend_kernel(
     size += tl.load(offsets + cluster + 1, mask=real, other=0)
     wanted = limits(thresholds, BATCH, BATCH_PAD)
     q = load_rows(query, head, NUM_HEADS, GROUP, GROUP_PAD, BATCH, ROWS, D)
+    settle(OVERLAP)
+    release(OVERLAP)
     far, near = load_parts(
         upper_parts,
         near_lse,
@@ -187,4 +192,5 @@ def descend_triton(
         BY_MAXIMUM=scoring.by_maximum,
         **padded(work, work.upper_parts),
         num_warps=t.descend_warps,
+        **launch_options(t.overlap),
     )

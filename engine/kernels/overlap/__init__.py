@@ -21,6 +21,7 @@ launch right before it does not write:
 - `survey` a document's centroids and offsets. Right before it come a copy of the query or
   `append_keys`, and for whoever reads the list beside the layer `note_weights`; a document is
   written when it is made resident, before the pass, which begins with ordinary launches.
+- `descend` parents, offsets, thresholds and queries, behind `survey`.
 - `select_runs` offsets and thresholds, behind `survey` or `descend`.
 - `merge_splits` states over near keys and totals, where `attend_runs` comes right before it.
 - `matvec` weights. They are there before a pass begins.
