@@ -7,12 +7,12 @@ A stage is what one launch multiplies: query, key and value projections (`qkv`),
 `gate_up`, `down`, and the words' layer (`head`). Results are compared with the reference; time is
 that of replays of a CUDA graph over weights that together are several times the L2 cache. The last
 lines say what all products of a token take, by the library and by the best tiles, beside their
-floor. The second variant is today's without overlap: each launch starts at the end of the last.
+floor.
 """
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -114,7 +114,7 @@ def scan_stage(scan: Scan, name: str, stage: Stage, device: str) -> tuple[float,
     library = clock([partial(by_library, x, parts) for parts in weights])
     scan.tell(f"{name} library", [partial(by_library, x, parts) for parts in weights])
     scan.tell(f"{name} library joined", [partial(linear, x, one) for one in held])
-    variants = [TILES, replace(TILES, overlap=False), *(Tiles(*one) for one in VARIANTS)]
+    variants = [TILES, *(Tiles(*one) for one in VARIANTS)]
     best = scan.pick("token", name, "matvec.kernel.TILES", variants, check, steps)
     return library["p50"], clock(steps(best))["p50"]
 

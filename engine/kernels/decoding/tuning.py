@@ -44,10 +44,10 @@ class Tuning:
     score_programs: int = MOST_SURVEYING
     score_block: int = 64
     score_stages: int = 3
-    descend_span: int = 256
+    descend_span: int = 512
     descend_block: int = 64
     descend_stages: int = 2
-    descend_warps: int = 2
+    descend_warps: int = 4
     chunk_scores: int = 2048
     select_warps: int = 4
     piece: int = 16
@@ -81,7 +81,7 @@ def fitting(sizes: Sizes, element_size: int) -> Tuning:
         score_stages=1 if short else 3,
         descend_span=span,
         descend_block=max(16, Tuning.descend_block // by),
-        descend_warps=min(8, max(1, span * sizes.rows // DESCENDED_SCORES)),
+        descend_warps=min(8, max(2, span * sizes.rows // DESCENDED_SCORES)),
         chunk_scores=_chunk_scores(sizes) if few else MOST_CHUNK_SCORES,
         select_warps=4 if few else 8,
         block=max(16, 64 // by),

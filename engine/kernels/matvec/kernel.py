@@ -1,8 +1,7 @@
 """`matvec` in Triton: one program a few rows of one weight.
 
 Nothing is reused but the vectors, so only bytes in flight count: a program asks for `stages` tiles
-of `rows` x `cols` before it needs the first, without a mask. Where launches overlap, it asks for
-its first tile while the launch that makes the vectors ends.
+of `rows` x `cols` before it needs the first, without a mask.
 """
 
 from collections.abc import Sequence
@@ -14,8 +13,6 @@ import triton.language as tl
 from torch import Tensor
 
 from engine.kernels.decoding.sizes import ceil_div, power_of_two
-from engine.kernels.overlap import can_overlap, launch_options
-from engine.kernels.overlap.kernel import settle
 
 
 @dataclass(frozen=True)
@@ -27,14 +24,12 @@ class Tiles:
         cols: of a tile, a power of two; narrower weights make it narrower.
         warps: of a program.
         stages: tiles that are asked for at a time; 1 leaves the waiting to other programs.
-        overlap: whether it starts before the last launch has ended, where a device can.
     """
 
     rows: int
     cols: int
     warps: int
     stages: int
-    overlap: bool = True
 
 
 MOST_PARTS = 3  # of a launch
@@ -51,20 +46,12 @@ def _add(x, weight, cols, keep, total):
 
 
 @triton.jit
-def _load(w, cols, keep):
-    """A tile of a weight [rows, cols]; keep None takes all."""
+def _tile(x, w, cols, keep, sum0, sum1, sum2, sum3, VECTORS: tl.constexpr, K: tl.constexpr):
+    """Add a tile's products with all vectors."""
     if keep is None:
         weight = tl.load(w + cols[None, :], eviction_policy="evict_first")
     else:
         weight = tl.load(w + cols[None, :], mask=keep[None, :], other=0.0)
-    return weight
-
-
-@triton.jit
-def _multiply(
-    x, weight, cols, keep, sum0, sum1, sum2, sum3, VECTORS: tl.constexpr, K: tl.constexpr
-):
-    """Add a tile's products with all vectors."""
     sum0 = _add(x, weight, cols, keep, sum0)
     if VECTORS > 1:
         sum1 = _add(x + K, weight, cols, keep, sum1)
@@ -103,7 +90,6 @@ def matvec_kernel(
     COLS: tl.constexpr,
     STAGES: tl.constexpr,
     BIASED: tl.constexpr,
-    OVERLAP: tl.constexpr,
 ):
     """Some rows of one part; a row past the part's end is its last one again, and not stored."""
     block, weight, bias, n, first = tl.program_id(0), weight0, bias0, n0, 0
@@ -118,23 +104,14 @@ def matvec_kernel(
     w = weight + tl.minimum(row, n - 1).to(tl.int64)[:, None] * K
     sum0 = tl.zeros([ROWS, COLS], tl.float32)
     sum1, sum2, sum3 = sum0, sum0, sum0  # gone where there are no such vectors
-    AHEAD: tl.constexpr = COLS if OVERLAP and COLS <= K else 0  # columns asked for before it waits
-    if AHEAD > 0:
-        ahead = _load(w, cols, None)
-    settle(OVERLAP)
-    if AHEAD > 0:
-        sum0, sum1, sum2, sum3 = _multiply(
-            x, ahead, cols, None, sum0, sum1, sum2, sum3, VECTORS, K
-        )  # fmt: skip
-    for start in tl.range(AHEAD, K // COLS * COLS, COLS, num_stages=STAGES):
-        at = start + cols
-        sum0, sum1, sum2, sum3 = _multiply(
-            x, _load(w, at, None), at, None, sum0, sum1, sum2, sum3, VECTORS, K
+    for start in tl.range(0, K // COLS * COLS, COLS, num_stages=STAGES):
+        sum0, sum1, sum2, sum3 = _tile(
+            x, w, start + cols, None, sum0, sum1, sum2, sum3, VECTORS, K
         )  # fmt: skip
     if K % COLS:
         rest = K // COLS * COLS + cols
-        sum0, sum1, sum2, sum3 = _multiply(
-            x, _load(w, rest, rest < K), rest, rest < K, sum0, sum1, sum2, sum3, VECTORS, K
+        sum0, sum1, sum2, sum3 = _tile(
+            x, w, rest, rest < K, sum0, sum1, sum2, sum3, VECTORS, K
         )  # fmt: skip
     step = n0 + n1 + n2
     _store(out + first, bias, row, n, sum0, BIASED)
@@ -174,6 +151,5 @@ def matvec_triton(
         STAGES=tiles.stages,
         BIASED=len(biases) > 0,
         num_warps=tiles.warps,
-        **launch_options(tiles.overlap and can_overlap(x.device)),
     )
     return out

@@ -19,8 +19,7 @@ def matvec(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> Te
 
     Args:
         x: (rows, k), at most `MOST_ROWS` rows; copied if it is strided.
-        weights: at most `MOST_PARTS`, each (n, k), contiguous; none is copied. The launch right
-            before this one does not write them (`engine.kernels.overlap`).
+        weights: at most `MOST_PARTS`, each (n, k), contiguous; none is copied.
         biases: of each weight (n,), contiguous; or none at all.
     Returns: (rows, sum of n) in x's dtype; the parts side by side.
     Raises: ShapeError if the shapes or dtypes do not fit.

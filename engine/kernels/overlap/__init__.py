@@ -24,7 +24,6 @@ launch right before it does not write:
 - `descend` parents, offsets, thresholds and queries, behind `survey`.
 - `select_runs` offsets and thresholds, behind `survey` or `descend`.
 - `merge_splits` states over near keys and totals, where `attend_runs` comes right before it.
-- `matvec` weights. They are there before a pass begins.
 
 A launch starts when all programs of the one before have started, so those that it puts on the GPU
 take no place that the one before still needs. `select_runs`, whose programs wait for each other,

@@ -13,7 +13,6 @@ from engine.kernels.overlap import can_overlap, launch_options
 from tests.engine.kernels.decode_case import Case, Inputs
 from tests.engine.kernels.launched import DEVICE
 from tests.engine.kernels.test_decode_attention import run_kernels
-from tests.engine.naive import normal
 
 OVERLAPPED = torch.device(DEVICE)
 LARGE = Case(
@@ -45,25 +44,6 @@ def test_steps_that_overlap_give_the_same_bits(case: Case, early_merge: bool) ->
         replay_steps(inputs, overlap=True, early_merge=early_merge), alone, strict=True
     ):
         assert torch.equal(found, expected)
-
-
-@pytest.mark.skipif(not can_overlap(OVERLAPPED), reason="launches do not overlap")
-@pytest.mark.parametrize("width", [1024, 4096, 5000])
-def test_products_right_behind_each_other_give_the_same_bits(width: int) -> None:
-    from engine.kernels.matvec.kernel import TILES, matvec_triton
-
-    weights = [normal(width, width, seed=seed).div(width**0.5) for seed in range(4)]
-    weights = [weight.to(torch.bfloat16).to(DEVICE) for weight in weights]
-    x = normal(1, width, seed=9).to(torch.bfloat16).to(DEVICE)
-
-    def multiply(tiles: object) -> Tensor:
-        found = x
-        for _ in range(5):
-            for weight in weights:
-                found = matvec_triton(found, [weight], [], tiles=tiles)  # type: ignore[arg-type]
-        return found
-
-    assert torch.equal(replayed(lambda: multiply(TILES)), multiply(replace(TILES, overlap=False)))
 
 
 def replayed(take: Callable[[], Tensor]) -> Tensor:
