@@ -20,15 +20,14 @@ KINDS = {
 
 
 def draw(result: Mapping[str, Any]) -> Figure:
-    """A panel a batch size, a curve a context and kind."""
+    """A panel a batch size, a curve a context and kind; all panels on one logarithmic scale."""
     mpl.use("Agg")
     rows = result["rows"]
     batches = sorted({row["batch"] for row in rows})
     contexts = sorted({row["context"] for row in rows}, reverse=True)
-    figure = Figure(figsize=(5.5 * len(batches), 6), layout="constrained")
-    for axes, batch in zip(
-        figure.subplots(1, len(batches), squeeze=False)[0], batches, strict=True
-    ):
+    figure = Figure(figsize=(4.5 * len(batches), 7), layout="constrained")
+    panels = figure.subplots(1, len(batches), squeeze=False, sharey=True)[0]
+    for axes, batch in zip(panels, batches, strict=True):
         for color, context in enumerate(contexts):
             for (levels, streaming), (label, style) in KINDS.items():
                 points = sorted(
@@ -41,16 +40,17 @@ def draw(result: Mapping[str, Any]) -> Figure:
                     name = f"{context // 1024}K, {label}"
                     axes.plot(*zip(*points, strict=True), style, color=f"C{color}", label=name)
         axes.axhline(1.0, color="black", lw=0.8)
+        axes.set_yscale("log", base=2)
+        axes.yaxis.set_major_formatter("{x:g}")
         axes.set(
             xlabel="sparsity, % of clustered keys not read",
-            ylabel="times the speed of full attention",
             xticks=sorted({row["sparsity"] for row in rows}),
-            ylim=(0, None),
             title=f"{batch} question{'s' if batch > 1 else ''} at a time",
         )
         axes.grid(visible=True, alpha=0.3)
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, fontsize="small", loc="outside lower center", ncols=2)
+    panels[0].set_ylabel("times the speed of the best full attention")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(contexts))
     figure.suptitle(f"decode attention of a layer, lookup included ({result['about']['gpu']})")
     return figure
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 
 def draw(result: Mapping[str, Any]) -> Figure:
-    """A panel a sparsity, a curve a context over the question's length."""
+    """A panel a sparsity, two in a row, a curve a context over the question's length."""
     mpl.use("Agg")
     speedups: dict[str, dict[str, dict[int, float]]] = {}  # of a sparsity, a context
     for case, found in result["microseconds"].items():
@@ -22,23 +22,23 @@ def draw(result: Mapping[str, Any]) -> Figure:
         for percent in found.keys() - {"full"}:
             curve = speedups.setdefault(percent, {}).setdefault(context, {})
             curve[int(tokens)] = found[percent]["speedup"]["best"]
-    figure = Figure(figsize=(5.5 * len(speedups), 4.5), layout="constrained")
-    panels = figure.subplots(1, len(speedups), squeeze=False)[0]
-    for axes, (percent, curves) in zip(panels, sorted(speedups.items()), strict=True):
+    columns = min(2, len(speedups))
+    height = -(-len(speedups) // columns)
+    figure = Figure(figsize=(5.5 * columns, 0.5 + 3.5 * height), layout="constrained")
+    panels = figure.subplots(height, columns, squeeze=False, sharey=True)
+    for axes, (percent, curves) in zip(panels.flat, sorted(speedups.items()), strict=False):
         lengths = sorted({tokens for curve in curves.values() for tokens in curve})
         for context, curve in curves.items():
             axes.plot(*zip(*sorted(curve.items()), strict=True), "o-", label=f"{context} keys")
         axes.axhline(1.0, color="black", lw=0.8)
         axes.set_xscale("log", base=2)
         axes.set_xticks(lengths, [f"{tokens:,}" for tokens in lengths])
-        axes.set(
-            xlabel="tokens of the question",
-            ylabel="times the speed of the best full attention",
-            title=f"{percent} % of clustered keys not read",
-            ylim=(0, None),
-        )
+        axes.set_title(f"{percent} % of clustered keys not read")
         axes.grid(visible=True, alpha=0.3)
-        axes.legend(fontsize="small")
+    figure.supxlabel("tokens of the question")
+    figure.supylabel("times the speed of the best full attention")
+    panels[0, 0].set_ylim(0, None)
+    panels[0, 0].legend()
     figure.suptitle(f"a question's prefill, one layer, lookup included ({result['gpu']})")
     return figure
 
