@@ -6,6 +6,7 @@ is spoken of once, finding its name is finding the answer; among such paragraphs
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from random import Random
 
 from reader.data.facts import Chunk, Plant
@@ -27,27 +28,40 @@ _HEAD = re.compile(
 _MOST_WORDS = 3  # of a name of a thing
 _EXCHANGED_SHARE = 0.6  # of the things in a sentence: names of what is asked about come instead
 _TOLD_SHARE = 0.7  # of the statements: they stand inside such a paragraph
-_SENTENCES, _THINGS = (2, 7), (1, 4)  # of a paragraph, from and to
+_PARAGRAPHS, _SENTENCES = (1, 5), (2, 7)  # of a section and of a paragraph, from and to
+_THINGS = (1, 2)  # of the plant that a section is about, and as many of another
+
+
+@dataclass(frozen=True)
+class _Section:
+    """Paragraphs, each a list of sentences, that speak of the same things."""
+
+    things: tuple[str, ...]
+    paragraphs: tuple[list[str], ...]
 
 
 def talk_around(plants: Sequence[Plant], text: str, rng: Random) -> list[Chunk]:
-    """Chunks of the plants, most of their statements inside paragraphs made of `text`.
+    """Chunks of the plants, most of their statements inside sections made of `text`.
 
-    Each paragraph speaks of a few of the things that the plants' questions name.
+    Each section speaks of a few of the things that the plants' questions name, and a statement
+    stands in one that speaks of its own things, if there is any.
     """
-    names = list(dict.fromkeys(name for plant in plants for name in names_of(plant)))
+    named = [names for names in map(names_of, plants) if names]
     chunks = [chunk for plant in plants for chunk in plant.chunks]
-    if not names:
+    if not named:
         return chunks
-    paragraphs = list(_paragraphs(text, names, rng))
+    sections = list(_sections(text, named, rng))
     kept = []
     for chunk in chunks:
-        if paragraphs and not (chunk.is_block or chunk.thread) and rng.random() < _TOLD_SHARE:
-            paragraph = rng.choice(paragraphs)
+        if sections and not (chunk.is_block or chunk.thread) and rng.random() < _TOLD_SHARE:
+            own = [one for one in sections if _speaks_of(chunk.text, one.things)]
+            paragraph = rng.choice(rng.choice(own or sections).paragraphs)
             paragraph.insert(rng.randrange(len(paragraph) + 1), chunk.text)
         else:
             kept.append(chunk)
-    return kept + [Chunk(" ".join(paragraph), is_block=True) for paragraph in paragraphs]
+    return kept + [
+        Chunk("\n".join(map(" ".join, section.paragraphs)), is_block=True) for section in sections
+    ]
 
 
 def names_of(plant: Plant) -> list[str]:
@@ -73,13 +87,24 @@ def mention(sentence: str, names: Sequence[str], rng: Random) -> str:
     return capitalise(said)
 
 
-def _paragraphs(text: str, names: Sequence[str], rng: Random) -> Iterator[list[str]]:
+def _sections(text: str, named: Sequence[list[str]], rng: Random) -> Iterator[_Section]:
+    """Sections until the text is used up; `named` are the names of each plant."""
     sentences = [sentence for sentence in split_sentences(text) if sentence]
     while sentences:
-        size = rng.randint(*_SENTENCES)
-        things = rng.sample(names, min(len(names), rng.randint(*_THINGS)))
-        yield [mention(sentence, things, rng) for sentence in sentences[:size]]
-        sentences = sentences[size:]
+        own, others = rng.choice(named), rng.choice(named)
+        things = (*_some(own, rng), *_some(others, rng))
+        sizes = [rng.randint(*_SENTENCES) for _ in range(rng.randint(*_PARAGRAPHS))]
+        taken = [[sentences.pop(0) for _ in range(min(size, len(sentences)))] for size in sizes]
+        said = ([mention(sentence, things, rng) for sentence in part] for part in taken if part)
+        yield _Section(things, tuple(said))
+
+
+def _some(names: Sequence[str], rng: Random) -> list[str]:
+    return rng.sample(names, min(len(names), rng.randint(*_THINGS)))
+
+
+def _speaks_of(text: str, things: Iterable[str]) -> bool:
+    return any(thing.lower() in text.lower() for thing in things)
 
 
 def _named(question: str) -> Iterator[list[str]]:
