@@ -11,13 +11,11 @@ from random import Random
 
 from reader.data.facts import Chunk, Plant
 from reader.data.template import capitalise, words_of
-from reader.data.translation import split_sentences
+from reader.data.translation import GLUE, split_sentences
 
-_GLUE = words_of(
-    """the a an of in on at to by for from with and or that this these those it its he his she her
-    they their who whom whose which what when where how why is was are were be been has have had
-    does did do will would can could must may should as so not no into under over after before
-    about than then if while within without given stated told found known called listed"""
+_BEHIND = GLUE | words_of(  # a thing's name ends before them
+    """whom whose why will would can could must may should into under over after before about if
+    while within without given stated told found known called listed"""
 )
 _DETERMINERS = ("the", "a", "an", "each", "every")
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][\w'\u2019-]+(?: [A-Z][\w'\u2019-]+)*")
@@ -114,13 +112,13 @@ def _named(question: str) -> Iterator[list[str]]:
     words = re.findall(r"[\w'\u2019-]+|[^\w\s]", question)
     for place, word in enumerate(words):
         if word.lower() in _DETERMINERS:
-            thing = list(_up_to_glue(words[place + 1 : place + 1 + _MOST_WORDS]))
+            thing = list(_thing_of(words[place + 1 : place + 1 + _MOST_WORDS]))
             yield [" ".join(["the", *thing[:end]]) for end in range(len(thing), 0, -1)]
 
 
-def _up_to_glue(words: Iterable[str]) -> Iterator[str]:
+def _thing_of(words: Iterable[str]) -> Iterator[str]:
     for word in words:
-        if word in _GLUE or not word.islower() or not word[0].isalpha():
+        if word in _BEHIND or not word.islower() or not word[0].isalpha():
             return
         yield word
 

@@ -35,7 +35,7 @@ _LEFT_OUT = 0.08
 _APPOSED_SHARE = 0.3  # of the sentences with an apposition: they are asked for it
 _REWORDED = (0.0, 0.0, 0.3, 0.6)  # of a question's words that have synonyms: each as often
 _PRONOUN = re.compile(r"^(?:He|She|It|They|This)(?= [a-z])|^(?:His|Her|Its|Their)(?= [a-z])")
-_GLUE = words_of(
+GLUE = words_of(
     """the a an of in on at to by for from with and or that this these those it its he his she her
     they their him them we our us you your i my me as so not no then there here than but very more
     who which what when where how is was are were be been has have had did does do"""
@@ -68,7 +68,7 @@ def _is_torn(match: re.Match[str], sentence: str) -> bool:
     before = sentence[: match.start()].rpartition(" ")[0].rpartition(" ")[2]
     if not (match.group()[:1].isupper() and _NAME_PART.fullmatch(before)):
         return False
-    return before.lower() not in _GLUE and not _PREPOSITION.fullmatch(before.lower())
+    return before.lower() not in GLUE and not _PREPOSITION.fullmatch(before.lower())
 
 
 def plant_sentences(
@@ -127,7 +127,7 @@ def _surroundings(sentence: str, match: re.Match[str], rng: Random) -> tuple[lis
         if _is_telling((parts[0] + parts[1]).split()):
             left, right = parts
     before, after = left.strip(" \"“'").split(), right.strip(" \"”'.!?;,").split()
-    if before and before[0].lower() in _GLUE:
+    if before and before[0].lower() in GLUE:
         before[0] = before[0].lower()
     reach = rng.choice(_REACHES)
     return before[-reach:], after[:reach]
@@ -135,7 +135,7 @@ def _surroundings(sentence: str, match: re.Match[str], rng: Random) -> tuple[lis
 
 def _is_telling(words: Iterable[str]) -> bool:
     """Whether words enough are left that can be found again."""
-    kept = {word.strip(".,;:'\"").lower() for word in words} - _GLUE
+    kept = {word.strip(".,;:'\"").lower() for word in words} - GLUE
     return len({word for word in kept if len(word) > 3}) >= 3
 
 
@@ -186,7 +186,7 @@ def _in_place(wh: str, left: list[str], right: list[str], rng: Random) -> str:
 
 def _noisy(wh: str, left: list[str], right: list[str], rng: Random) -> str:
     """The question word, and the other words with some left out and some moved a little."""
-    words = [word for word in (*left, *right) if rng.random() > (0.3 if word in _GLUE else 0.12)]
+    words = [word for word in (*left, *right) if rng.random() > (0.3 if word in GLUE else 0.12)]
     places = sorted(range(len(words)), key=lambda place: place + rng.uniform(0, 2.5))
     return _finish([wh, *(words[place] for place in places)])
 
