@@ -4,8 +4,9 @@
     TRITON_INTERPRET=1 python -m bench.kernels.prefill_tiles --dry --variants 2 --out DIR
 
 Stages are scanned in order, each with the best tiles of those before it: `mass`, `vote` (with the
-list, whose tiles are the vote's), `attend`, `join`, and at last `whole`, all launches with the
-present tiles and with the best. Votes, lists and outputs are compared
+list, whose tiles are the vote's), `attend`, `join`, `whole`, all launches with the present tiles
+and with the best, and at last, for short questions, `overlap`, all launches one after the other and
+overlapping. Votes, lists and outputs are compared
 with the references, at 90 % sparsity; time is that of a stage's launches alone, in a CUDA graph
 over several layers. Compiled kernels stay in Triton's cache: a second run gets further in its time,
 and runs with `--warm`, which may be several at once, only compile.
@@ -30,7 +31,7 @@ from engine.kernels.choose_tokens.reference import choose_tokens_reference
 from engine.kernels.state import State
 
 V = TypeVar("V")
-STAGES = ("mass", "vote", "attend", "join", "whole")
+STAGES = ("mass", "vote", "attend", "join", "whole", "overlap")
 CASES = {
     (524_288, 1024): 1, (524_288, 4096): 1, (131_072, 16): 4, (524_288, 16): 2, (524_288, 64): 2,
     (131_072, 64): 4, (131_072, 1024): 2,
@@ -38,6 +39,11 @@ CASES = {
 DRY = {(600, 5): 1}  # context and tokens of a question; layers taken in turn
 SPARSITY = 90
 FEW = 5  # ranges, for the interpreter
+SHORT = 256  # rows of a question: launches of longer ones take so long that none need overlap
+OVERLAPPING = {  # the lookup's launches, those of the attention
+    "none overlap": (False, False), "all overlap": (True, True),
+    "the lookup's overlap": (True, False), "the attention's overlap": (False, True),
+}  # fmt: skip
 
 # By the most rows a head, 4 for each token: what came next to the present tiles, and what was not
 # measured yet.
@@ -77,6 +83,12 @@ class Plan:
     vote: choosing.Tiles
     attend: attending.Tiles
 
+    def overlapping(self, name: str) -> "Plan":
+        """The plan with launches that overlap as `OVERLAPPING` says."""
+        lookup, attention = OVERLAPPING[name]
+        mass, vote = (replace(tiles, overlap=lookup) for tiles in (self.mass, self.vote))
+        return Plan(name, mass, vote, replace(self.attend, overlap=attention))
+
 
 @dataclass(frozen=True)
 class Case:
@@ -107,7 +119,7 @@ class Case:
         """What follows the lookup's first launch."""
         votes, kept = choosing.vote(self.question, mass, tiles)
         num_tokens = self.asked.shape.num_keys
-        listed = choosing.list_tokens(self.question, votes, kept, num_tokens, tiles.clusters)
+        listed = choosing.list_tokens(self.question, votes, kept, num_tokens, tiles)
         return Chosen(*listed, votes)
 
     def look_up(self, mass: choosing.Tiles, vote: choosing.Tiles) -> Chosen:
@@ -240,6 +252,7 @@ def scan_case(scan: Scan, name: str, cases: Sequence[Case]) -> None:
             **dict(zip(("rows", "tokens", "ranges", "warps", "stages"), sizes, strict=True)),
             steady="steady" in ways,
             packed="packed" in ways,
+            overlap=present.overlap,
         )
         for *sizes, ways in fitting(ATTEND, rows)
     ]
@@ -278,6 +291,17 @@ def scan_case(scan: Scan, name: str, cases: Sequence[Case]) -> None:
         lambda plan: check_answer(first, plan),
         lambda plan: [partial(one.answer, plan) for one in cases],
     )
+    if rows <= SHORT:
+        present_ways = (now.vote.overlap, now.attend.overlap)
+        ways = sorted(OVERLAPPING, key=lambda name: OVERLAPPING[name] != present_ways)
+        scan.pick(
+            name,
+            "overlap",
+            "engine.kernels.overlap.device.MOST_ROWS",
+            [now.overlapping(name) for name in ways],
+            lambda plan: check_answer(first, plan),
+            lambda plan: [partial(one.answer, plan) for one in cases],
+        )
 
 
 def fitting(variants: dict[int, list[V]], rows: int) -> list[V]:

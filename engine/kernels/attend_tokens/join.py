@@ -6,6 +6,8 @@ import triton.language as tl
 from torch import Tensor
 
 from engine.kernels.attend_tokens.tiles import Tiles
+from engine.kernels.overlap import can_overlap, launch_options
+from engine.kernels.overlap.kernel import release, settle
 from engine.kernels.state import State
 from engine.kernels.tiles.kernel import LOG2_E
 
@@ -28,6 +30,7 @@ def join_kernel(
     PARTS: tl.constexpr,
     TOKENS: tl.constexpr,
     HEADS: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):
     """Join a head's partial states with the state of what is attended anyway (lse in nats).
 
@@ -50,6 +53,8 @@ def join_kernel(
         around_out + at[:, None] * D + dims, mask=here[:, None], other=0.0
     ).to(tl.float32)
     past = tl.where(begin < end, tl.cdiv(end, share), 0)  # a head without tokens has no slot
+    settle(OVERLAP)
+    release(OVERLAP)
     for base in range(begin // share, past, PARTS):
         part = base + tl.arange(0, PARTS)
         there = (part < past)[None, :] & here[:, None]  # [rows, parts]
@@ -70,7 +75,11 @@ def join_kernel(
 
 
 def join_parts(parts: State, counts: Tensor, around: State, tiles: Tiles) -> State:
-    """Join the partial states of each head, and `around`."""
+    """Join the partial states of each head, and `around`.
+
+    Neither `around` nor counts are written between `attend_parts` and this
+    (`engine.kernels.overlap`).
+    """
     heads, rows, head_dim = around.out.shape
     out, lse = torch.empty_like(around.out), torch.empty_like(around.lse)
     columns = min(head_dim, tiles.join_columns)
@@ -92,5 +101,6 @@ def join_parts(parts: State, counts: Tensor, around: State, tiles: Tiles) -> Sta
         TOKENS=tiles.tokens,
         HEADS=triton.next_power_of_2(heads),
         num_warps=max(1, min(4, tiles.join_rows * tiles.join_parts * columns // (8 * head_dim))),
+        **launch_options(tiles.overlap and can_overlap(out.device)),
     )
     return State(out, lse)

@@ -9,6 +9,8 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from engine.kernels.attend_tokens.pack import pack
 from engine.kernels.attend_tokens.softmax import fold, fold_steadily, rows_at, scores_of
 from engine.kernels.attend_tokens.tiles import Tiles
+from engine.kernels.overlap import can_overlap, launch_options
+from engine.kernels.overlap.kernel import release, settle
 from engine.kernels.state import State
 
 FITS = tl.constexpr(1e30)  # sums of weights below it are far from the end of fp32, outputs as well
@@ -37,6 +39,7 @@ def attend_kernel(
     STAGES: tl.constexpr,
     STEADY: tl.constexpr,
     PACKED: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):
     """Partial attention of a tile of rows over what one range lists of one head: a slot.
 
@@ -47,6 +50,8 @@ def attend_kernel(
     slot = tl.program_id(1)
     dims, lane = tl.arange(0, D), tl.arange(0, TOKENS)
     every = tl.arange(0, HEADS)
+    settle(OVERLAP)
+    release(OVERLAP)
     listed = tl.load(counts + every, mask=every < heads, other=0)
     tiles = tl.cdiv(listed, TOKENS)
     share = tl.cdiv(tl.sum(tiles, 0), ranges)
@@ -187,5 +192,6 @@ def attend_parts(
         STEADY=tiles.steady and query.dtype != torch.float16,
         PACKED=tiles.packed,
         num_warps=tiles.warps,
+        **launch_options(tiles.overlap and can_overlap(query.device)),
     )
     return State(out, lse)

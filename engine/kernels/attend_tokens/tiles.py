@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 
 import triton
 
+from engine.kernels.overlap import overlaps
+
 UNITS = 132  # of an H200: one program of a long question runs on each at a time
 PACKED_ROWS = 2048  # of a question, a head: longer ones win more by packing than it costs
 
@@ -23,6 +25,8 @@ class Tiles:
             is done again. Not in fp16, whose weights end at 65504.
         packed: whether listed keys and values are copied together first
             (docs/decisions/0010-attention-reads-through-the-list.md).
+        overlap: whether launches but that copy start before the last has ended, where a device can
+            (`engine.kernels.overlap`).
     """
 
     rows: int = 128
@@ -35,6 +39,7 @@ class Tiles:
     join_columns: int = 128
     steady: bool = False
     packed: bool = False
+    overlap: bool = False
 
 
 def fitting_tiles(rows: int, vector_bytes: int = 256, *, packed: bool = False) -> Tiles:
@@ -67,7 +72,8 @@ def fitting_tiles(rows: int, vector_bytes: int = 256, *, packed: bool = False) -
             join_parts=8 if few else 2,
         )
     tokens = max(16, chosen.tokens * 256 // max(256, vector_bytes))
-    return replace(chosen, tokens=tokens, steady=chosen.steady and vector_bytes <= 256)
+    steady = chosen.steady and vector_bytes <= 256
+    return replace(chosen, tokens=tokens, steady=steady, overlap=overlaps(rows))
 
 
 def full_turns(row_tiles: int) -> int:

@@ -52,5 +52,5 @@ def choose_tokens_triton(
     vote_tiles = vote_tiles or fitting_vote(query.shape[1])
     mass = partial_mass(question, mass_tiles)
     votes, tile_tokens = vote(question, mass, vote_tiles)
-    tokens, counts = list_tokens(question, votes, tile_tokens, num_tokens, vote_tiles.clusters)
+    tokens, counts = list_tokens(question, votes, tile_tokens, num_tokens, vote_tiles)
     return Chosen(tokens, counts, votes)

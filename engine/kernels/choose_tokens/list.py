@@ -6,6 +6,9 @@ import triton.language as tl
 from torch import Tensor
 
 from engine.kernels.choose_tokens.question import Question
+from engine.kernels.choose_tokens.tiles import Tiles
+from engine.kernels.overlap import can_overlap, launch_options
+from engine.kernels.overlap.kernel import release, settle
 
 
 @triton.jit
@@ -22,11 +25,14 @@ def list_kernel(
     CLUSTERS: tl.constexpr,
     TILES: tl.constexpr,
     LANES: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):
     """List the tokens of a tile's kept clusters behind the near ones and all earlier tiles'."""
     tile, head = tl.program_id(0), tl.program_id(1).to(tl.int64)
     num_tiles = tl.num_programs(0)
     earlier = tl.arange(0, TILES)
+    settle(OVERLAP)
+    release(OVERLAP)
     before = tl.load(tile_tokens + head * num_tiles + earlier, mask=earlier < tile, other=0)
     begin = num_near + tl.sum(before, 0)
     if tile == 0:
@@ -52,9 +58,9 @@ def list_kernel(
 
 
 def list_tokens(
-    question: Question, votes: Tensor, tile_tokens: Tensor, num_tokens: int, tile: int
+    question: Question, votes: Tensor, tile_tokens: Tensor, num_tokens: int, tiles: Tiles
 ) -> tuple[Tensor, Tensor]:
-    """The near and the kept clusters' tokens, and how many (kv_heads,); `tile` clusters."""
+    """The near and the kept clusters' tokens, and how many (kv_heads,); the vote's tiles."""
     heads, num_tiles = tile_tokens.shape
     num_near = question.near.shape[1]
     capacity = num_near + num_tokens
@@ -70,9 +76,10 @@ def list_tokens(
         votes.shape[1],
         num_near,
         capacity,
-        CLUSTERS=tile,
+        CLUSTERS=tiles.clusters,
         TILES=triton.next_power_of_2(num_tiles),
         LANES=16,
         num_warps=4,
+        **launch_options(tiles.overlap and can_overlap(votes.device)),
     )
     return chosen, counts

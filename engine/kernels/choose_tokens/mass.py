@@ -9,6 +9,8 @@ from engine.kernels.choose_tokens.question import Question
 from engine.kernels.choose_tokens.scores import TINY, capped_scores, sizes_of
 from engine.kernels.choose_tokens.tiles import Tiles
 from engine.kernels.decoding.sizes import ceil_div
+from engine.kernels.overlap import can_overlap, launch_options, overlaps
+from engine.kernels.overlap.kernel import release, settle
 from engine.kernels.tiles.kernel import LOG2_E
 
 FITS = tl.constexpr(1e30)  # sums of powers between it and its inverse lost nothing in fp32
@@ -49,6 +51,7 @@ def mass_kernel(
     ROWS: tl.constexpr,
     CLUSTERS: tl.constexpr,
     STEADY: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):
     """Partial log mass of a tile of rows over one split of the centroids.
 
@@ -59,6 +62,8 @@ def mass_kernel(
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     split, head = tl.program_id(1), tl.program_id(2).to(tl.int64)
     dims = tl.arange(0, D)
+    settle(OVERLAP)
+    release(OVERLAP)
     q = tl.load(
         query + (head * rows + row[:, None]) * D + dims, mask=row[:, None] < rows, other=0.0
     )
@@ -169,6 +174,7 @@ def partial_mass(question: Question, tiles: Tiles) -> Tensor:
         STEADY=tiles.steady,
         num_warps=tiles.warps,
         num_stages=tiles.stages,
+        **launch_options(tiles.overlap and can_overlap(mass.device)),
     )
     return mass
 
@@ -176,4 +182,12 @@ def partial_mass(question: Question, tiles: Tiles) -> Tensor:
 def fitting_mass(rows: int) -> Tiles:
     """Tiles of the first launch for so many rows a head, measured on one H200."""
     tile = min(128, max(16, triton.next_power_of_2(rows)))
-    return Tiles(rows=tile, clusters=128, programs=264, warps=4, stages=2, steady=rows > 64)
+    return Tiles(
+        rows=tile,
+        clusters=128,
+        programs=264,
+        warps=4,
+        stages=2,
+        steady=rows > 64,
+        overlap=overlaps(rows),
+    )

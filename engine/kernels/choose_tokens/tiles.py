@@ -14,6 +14,9 @@ class Tiles:
             rows than a tile's has one for each tile of clusters.
         steady: of the mass, whether powers are relative to the highest score of the first tile, not
             to the highest so far; where they do not fit, which is rare, they are made again.
+        overlap: whether the launch starts before the last has ended, where a device can
+            (`engine.kernels.overlap`); the list does as the vote, which for more rows than a tile's
+            does not.
     """
 
     rows: int
@@ -22,3 +25,4 @@ class Tiles:
     warps: int
     stages: int
     steady: bool = False
+    overlap: bool = False

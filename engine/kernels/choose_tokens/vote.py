@@ -9,6 +9,8 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from engine.kernels.choose_tokens.question import Question
 from engine.kernels.choose_tokens.scores import TINY, capped_scores, sizes_of
 from engine.kernels.choose_tokens.tiles import Tiles
+from engine.kernels.overlap import can_overlap, launch_options, overlaps
+from engine.kernels.overlap.kernel import release, settle
 
 AGGREGATIONS = {"max_group_mean": 0, "mean": 1, "max": 2}
 
@@ -31,7 +33,7 @@ def whole_mass(mass, row, there, head, rows, splits, SPLITS: tl.constexpr):
 
 
 @triton.jit
-def settle(
+def store_votes(
     best,
     size,
     votes,
@@ -80,6 +82,7 @@ def vote_kernel(
     TOKENS: tl.constexpr,
     CLUSTERS: tl.constexpr,
     SPLITS: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):
     """Aggregated log scores of some tiles of centroids, and how many tokens each tile keeps.
 
@@ -94,6 +97,8 @@ def vote_kernel(
     row = member * tokens + token
     seen = (member < group) & (token < tokens)
     q = tl.load(query + (head * rows + row[:, None]) * D + dims, mask=seen[:, None], other=0.0)
+    settle(OVERLAP)  # the mass is made by the launch before, the question was there before it
+    release(OVERLAP)
     log_mass = whole_mass(mass, row, seen, head, rows, splits, SPLITS)
     lane = tl.arange(0, CLUSTERS)
     following = sizes_of(offsets, head, first * CLUSTERS + lane, clusters)
@@ -115,7 +120,7 @@ def vote_kernel(
             best = tl.sum(shares, 1)
         else:
             best = tl.max(shares, 1)
-        settle(
+        store_votes(
             best, size, votes, tile_tokens, least, head, tile, clusters, rows, group, HOW, CLUSTERS
         )
 
@@ -173,11 +178,16 @@ def long_vote_kernel(
             best = best + tl.sum(shares, 1) if HOW == 1 else tl.maximum(best, tl.max(shares, 1))
     said = tl.sum(best, 1) if HOW == 1 else tl.max(best, 1)
     size, least = sizes_of(offsets, head, at, clusters), tl.load(threshold)
-    settle(said, size, votes, tile_tokens, least, head, tile, clusters, rows, group, HOW, CLUSTERS)
+    store_votes(
+        said, size, votes, tile_tokens, least, head, tile, clusters, rows, group, HOW, CLUSTERS
+    )
 
 
 def vote(question: Question, mass: Tensor, tiles: Tiles) -> tuple[Tensor, Tensor]:
-    """Votes (kv_heads, clusters) and how many tokens each tile of clusters keeps."""
+    """Votes (kv_heads, clusters) and how many tokens each tile of clusters keeps.
+
+    The question is not written between `partial_mass` and this (`engine.kernels.overlap`).
+    """
     heads, rows, _ = question.query.shape
     clusters, tokens = question.centroids.shape[1], rows // question.group
     group = triton.next_power_of_2(question.group)
@@ -200,7 +210,8 @@ def vote(question: Question, mass: Tensor, tiles: Tiles) -> tuple[Tensor, Tensor
     if tokens <= token_tile:
         per_program = triton.cdiv(num_tiles * heads, tiles.programs)
         grid = (triton.cdiv(num_tiles, per_program), heads)
-        vote_kernel[grid](question.query, *read, *sizes, per_program, **compiled_for)
+        overlap = launch_options(tiles.overlap and can_overlap(mass.device))
+        vote_kernel[grid](question.query, *read, *sizes, per_program, **compiled_for, **overlap)
     else:
         by_member = question.query.view(heads * question.group, tokens, -1)
         query = TensorDescriptor.from_tensor(by_member, [group, token_tile, by_member.shape[2]])
@@ -213,7 +224,9 @@ def fitting_vote(rows: int) -> Tiles:
     """Tiles of the second launch for so many rows a head, measured on one H200."""
     if rows > 256:
         return Tiles(rows=128, clusters=128, programs=264, warps=4, stages=2)
+    overlap = overlaps(rows)
     if rows > 128:
-        return Tiles(rows=256, clusters=64, programs=264, warps=4, stages=1)
+        return Tiles(rows=256, clusters=64, programs=264, warps=4, stages=1, overlap=overlap)
     tile = max(16, triton.next_power_of_2(rows))
-    return Tiles(rows=tile, clusters=64, programs=396, warps=4, stages=3 if rows <= 64 else 2)
+    stages = 3 if rows <= 64 else 2
+    return Tiles(rows=tile, clusters=64, programs=396, warps=4, stages=stages, overlap=overlap)

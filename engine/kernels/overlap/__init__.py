@@ -25,6 +25,16 @@ launch right before it does not write:
 - `select_runs` offsets and thresholds, behind `survey` or `descend`.
 - `merge_splits` states over near keys and totals, where `attend_runs` comes right before it.
 
+The launches of a question's prefill follow the same rules where it has at most `MOST_ROWS` rows
+(`engine.kernels.overlap.device`, the one place that turns them on). They come in a fixed order:
+`mass`, `vote`, `list`, `attend`, `join`; `long_vote` instead of `vote`, and `pack` before `attend`,
+are ordinary launches.
+
+- `mass` nothing, as any launch may come before it, also one that writes the question.
+- `vote` the question, behind `mass`.
+- `list` and `attend` nothing: what they ask for first is what `vote` and `list` leave.
+- `join` counts and the state around, behind `attend`.
+
 A launch starts when all programs of the one before have started, so those that it puts on the GPU
 take no place that the one before still needs. `select_runs`, whose programs wait for each other,
 can therefore not be kept from ending by programs of `attend_runs` that wait for it; nor by those of
@@ -33,6 +43,6 @@ the launch before it, all of which are under way, and wait for nobody.
 Source: CUDA programming guide, programmatic dependent launch; PTX, griddepcontrol.
 """
 
-from engine.kernels.overlap.device import can_overlap, launch_options
+from engine.kernels.overlap.device import can_overlap, launch_options, overlaps
 
-__all__ = ["can_overlap", "launch_options"]
+__all__ = ["can_overlap", "launch_options", "overlaps"]

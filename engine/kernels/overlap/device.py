@@ -1,8 +1,9 @@
-"""Whether launches overlap, and how a kernel is told."""
+"""Which launches overlap, and how a kernel is told."""
 
 import torch
 
 LEAST_CAPABILITY = (9, 0)  # Hopper
+MOST_ROWS = 0  # a head, of questions whose launches overlap: none before a scan says so
 
 
 def can_overlap(device: torch.device) -> bool:
@@ -13,6 +14,11 @@ def can_overlap(device: torch.device) -> bool:
 
     capable = torch.cuda.get_device_capability(device) >= LEAST_CAPABILITY
     return capable and not knobs.runtime.interpret
+
+
+def overlaps(rows: int) -> bool:
+    """Whether launches of a question's prefill, of so many rows a head, overlap where they can."""
+    return rows <= MOST_ROWS
 
 
 def launch_options(overlap: bool) -> dict[str, bool]:

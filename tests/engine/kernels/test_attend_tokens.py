@@ -68,7 +68,7 @@ CASES = [
 WAYS = [
     SMALL,
     replace(SMALL, packed=True, join_columns=16),
-    replace(SMALL, steady=True, join_rows=2, join_parts=8),
+    replace(SMALL, steady=True, join_rows=2, join_parts=8, overlap=True),
     replace(SMALL, steady=True, packed=True, ranges=2),
 ]
 

@@ -1,7 +1,7 @@
 """Launches that start while the last one ends: the same bits as one after the other."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -9,11 +9,17 @@ from torch import Tensor
 
 from engine.kernels.append_keys import append_keys
 from engine.kernels.decoding import allocate, fitting, sizes_of
-from engine.kernels.overlap import can_overlap, launch_options
+from engine.kernels.overlap import can_overlap, launch_options, overlaps
+from engine.kernels.state import State
 from tests.engine.kernels.decode_case import Case, Inputs
 from tests.engine.kernels.launched import DEVICE
+from tests.engine.kernels.test_choose_tokens import Case as Lookup
+from tests.engine.kernels.test_choose_tokens import threshold_at
 from tests.engine.kernels.test_decode_attention import run_kernels
+from tests.engine.naive import normal
 
+choosing = pytest.importorskip("engine.kernels.choose_tokens.kernel")
+attending = pytest.importorskip("engine.kernels.attend_tokens.kernel")
 OVERLAPPED = torch.device(DEVICE)
 LARGE = Case(
     retrieval=8, streaming=0, head_dim=128, anchors=144, tokens=40_000, clusters=2000,
@@ -85,3 +91,74 @@ def replay_steps(inputs: Inputs, *, overlap: bool, early_merge: bool) -> list[Te
         return work.tally
 
     return [replayed(take), *found]
+
+
+@dataclass(frozen=True)
+class Question:
+    """Questions of some tokens that are asked right one after the other."""
+
+    tokens: int
+    clusters: int = 2000
+    head_dim: int = 128
+    turns: int = 6
+
+    def replay(self, *, overlap: bool) -> list[Tensor]:
+        """Lists' lengths, votes, outputs and log-sum-exps of all, in a graph replayed twice."""
+        case = Lookup(
+            heads=8, group=4, tokens=self.tokens, head_dim=self.head_dim, clusters=self.clusters,
+            near=144,
+        )  # fmt: skip
+        inputs = case.inputs(torch.bfloat16)
+        options, rows = case.options(inputs), inputs["query"].shape[1]
+        num_keys = case.near + int(inputs["offsets"][0, -1])
+        held = normal(2, 8, num_keys, self.head_dim, dtype=torch.bfloat16, seed=5).to(DEVICE)
+        around = State(inputs["query"].roll(1, 0), inputs["extra_lse"])
+        turned = [inputs["query"].roll(turn, 1).contiguous() for turn in range(self.turns)]
+        mass, vote = (
+            replace(tiles, overlap=overlap)
+            for tiles in (choosing.fitting_mass(rows), choosing.fitting_vote(rows))
+        )
+        attend = replace(attending.fitting_tiles(rows, 2 * self.head_dim), overlap=overlap)
+        cut = {"mass_tiles": mass, "vote_tiles": vote}
+        votes = choosing.choose_tokens_triton(**inputs, **options, **cut).votes
+        inputs["threshold"] = threshold_at(votes, 0.2)
+        found: list[Tensor] = []
+
+        def take() -> Tensor:
+            found.clear()
+            for query in turned:
+                asked = inputs | {"query": query}
+                chosen = choosing.choose_tokens_triton(**asked, **options, **cut)
+                state = attending.attend_tokens_triton(
+                    query, *held, chosen.tokens, chosen.counts, around, scale=0.2, softcap=None,
+                    tiles=attend,
+                )  # fmt: skip
+                found.extend((chosen.counts, chosen.votes, *state))
+            return found[-1]
+
+        return [replayed(take), *found]
+
+
+@pytest.mark.parametrize("rows", [1, 64, 256, 4096])
+def test_all_launches_of_a_question_overlap_or_none_does(rows: int) -> None:
+    told = {choosing.fitting_mass(rows).overlap, choosing.fitting_vote(rows).overlap}
+    assert told | {attending.fitting_tiles(rows, packed=True).overlap} == {overlaps(rows)}
+
+
+@pytest.mark.skipif(not can_overlap(OVERLAPPED), reason="launches do not overlap")
+@pytest.mark.parametrize(
+    "question",
+    [
+        Question(1),
+        Question(16),
+        Question(16, clusters=8_000),
+        Question(64),
+        Question(64, clusters=8_000),
+        Question(16, head_dim=256),
+        Question(300),  # a vote in between that does not overlap
+    ],
+)
+def test_questions_that_overlap_give_the_same_bits(question: Question) -> None:
+    alone = question.replay(overlap=False)
+    for found, expected in zip(question.replay(overlap=True), alone, strict=True):
+        assert torch.equal(found, expected)
