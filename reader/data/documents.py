@@ -12,12 +12,13 @@ from reader.data.answers import AnswerPool
 from reader.data.cloze import plant_cloze
 from reader.data.facts import Chunk, Plant, Question
 from reader.data.haystack import Haystack, Ids, Slice, draw_slice
-from reader.data.mentions import talk_around
+from reader.data.mentions import names_of, talk_around
 from reader.data.natural import Article
 from reader.data.passages import Reading
 from reader.data.plants import plant_any
 from reader.data.speech import Voice
 from reader.data.translation import plant_sentences
+from reader.data.unsaid import ask_unsaid
 from reader.data.wordings import REFUSAL
 from reader.tokenizer import ANSWER_ID, DOCUMENT_ID, END_ID, QUESTION_ID, without_prefix
 
@@ -171,10 +172,12 @@ class Composer:
             if not claimed & plant.claims:  # else a question might have two answers
                 claimed |= plant.claims
                 plants.append(plant)
-        return (
-            talk_around(plants, self._talk(talk, rng), rng),
-            [question for plant in plants for question in plant.questions],
-        )
+        questions = [question for plant in plants for question in plant.questions]
+        if not is_talked:
+            return [chunk for plant in plants for chunk in plant.chunks], questions
+        named = [names_of(plant) for plant in plants]
+        chunks = talk_around(plants, named, self._talk(talk, rng), rng)
+        return chunks, questions + ask_unsaid(plants, named, rng, self._voice)
 
     def _talk(self, num_tokens: int, rng: Random) -> str:
         """Text of about so many tokens, now and then of a kind that gives orders."""

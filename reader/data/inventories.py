@@ -52,10 +52,10 @@ def plant_inventory(rng: Random, voice: Voice) -> Plant:
     for place in places.values():
         held = _draw_counts(rng.sample(goods, rng.choice((0, 1, 1, 2, 3))), rng)
         chunks += _tell(place, held, rng, voice)
-        questions += [_ask(place, good, count, rng, voice) for good, count in held.items()]
+        questions += [ask_how_many(place, good, count, rng, voice) for good, count in held.items()]
         if rng.random() < voice.refusals * 1.5:
             missing = rng.choice([good for good in goods if good not in held])
-            questions.append(_ask(place, missing, "", rng, voice))
+            questions.append(ask_how_many(place, missing, "", rng, voice))
     return Plant(tuple(chunks), tuple(questions), claim(*places))
 
 
@@ -78,7 +78,7 @@ def _tell(place: Entity, held: dict[str, str], rng: Random, voice: Voice) -> lis
     return chunks
 
 
-def _ask(place: Entity, good: str, count: str, rng: Random, voice: Voice) -> Question:
+def ask_how_many(place: Entity, good: str, count: str, rng: Random, voice: Voice) -> Question:
     """Ask for a count; without one, the document does not say."""
     text = expand(choose(_QUESTIONS, rng, voice), rng, {"E": place.name, "G": good})
     text = say_question(text, rng, voice)

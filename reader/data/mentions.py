@@ -38,14 +38,19 @@ class _Section:
     paragraphs: tuple[list[str], ...]
 
 
-def talk_around(plants: Sequence[Plant], text: str, rng: Random) -> list[Chunk]:
+def talk_around(
+    plants: Sequence[Plant], named: Sequence[list[str]], text: str, rng: Random
+) -> list[Chunk]:
     """Chunks of the plants, most of their statements inside sections made of `text`.
 
     Each section speaks of a few of the things that the plants' questions name, and a statement
     stands in one that speaks of its own things, if there is any.
+
+    Args:
+        named: the names of each plant (names_of).
     """
-    named = [names for names in map(names_of, plants) if names]
     chunks = [chunk for plant in plants for chunk in plant.chunks]
+    named = [names for names in named if names]
     if not named:
         return chunks
     sections = list(_sections(text, named, rng))

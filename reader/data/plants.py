@@ -102,7 +102,7 @@ _MIX: tuple[tuple[_Maker, float], ...] = (
     (lambda rng, voice, _: plant_scene(rng, voice), 0.18),
     (lambda rng, voice, _: plant_predicates(rng, voice), 0.25),
     (lambda rng, voice, _: plant_legend(rng, voice), 0.05),
-    (lambda rng, voice, _: plant_inventory(rng, voice), 0.06),
+    (lambda rng, voice, _: plant_inventory(rng, voice), 0.1),
     (_two_hop, 0.55),
     (lambda rng, voice, _: plant_same_as(rng, voice), 0.02),
     (_pass_phrase, 0.05),

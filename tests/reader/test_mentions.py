@@ -39,7 +39,7 @@ def test_a_sentence_speaks_of_the_name_where_it_spoke_of_something_else():
 
 def test_paragraphs_name_things_often_and_keep_every_statement_once():
     for seed in range(20):
-        chunks = talk_around([OIL], TEXT, Random(seed))
+        chunks = talk_around([OIL], [names_of(OIL)], TEXT, Random(seed))
         text = "\n".join(chunk.text for chunk in chunks)
         assert text.count(OIL.chunks[0].text) == 1
         assert text.count("a | b") == 1
@@ -48,6 +48,6 @@ def test_paragraphs_name_things_often_and_keep_every_statement_once():
 
 
 def test_without_text_or_names_chunks_stay_as_they_are():
-    assert talk_around([OIL], "", Random(1)) == list(OIL.chunks)
+    assert talk_around([OIL], [names_of(OIL)], "", Random(1)) == list(OIL.chunks)
     nameless = Plant((Chunk("x = 7"),), (Question("What is x?", "7", "single"),))
-    assert talk_around([nameless], TEXT, Random(1)) == list(nameless.chunks)
+    assert talk_around([nameless], [[]], TEXT, Random(1)) == list(nameless.chunks)
