@@ -14,8 +14,8 @@ from reader.data.synonyms import reword
 from reader.data.translation import plant_sentences, split_sentences
 from reader.data.wordings import REFUSAL
 
-_DISGUISED_SHARE = 0.85  # of the paragraphs
-_ASKED_SHARE = 0.24  # of the questions that people asked: each too often is learned by heart
+_DISGUISED_SHARE = 0.75  # of the paragraphs
+_ASKED_SHARE = 0.32  # of the questions that people asked: each too often is learned by heart
 _ABRIDGED_SHARE = 0.5  # of the paragraphs: without some sentences that hold no answer
 _LEFT_OUT = 0.3  # of these sentences
 _TRANSLATED_SHARE = 0.6  # of the paragraphs: with questions made of their sentences
@@ -112,13 +112,13 @@ class Reading:
         """A question that somebody asked, in one of many disguises."""
         text = reword(recast(text, rng), rng, rng.choice(_REWORDED))
         luck = rng.random()
-        if luck < 0.15:
+        if luck < 0.12:
             return say_question(text, rng, self.voice)
-        if luck < 0.25:
+        if luck < 0.2:
             return disturb(text, rng)
-        if luck < 0.5:
+        if luck < 0.38:
             return blur(text, rng)
-        return strip_down(text, rng) if luck < 0.65 else text
+        return strip_down(text, rng) if luck < 0.5 else text
 
     def _strangers(self, article: Article, num_questions: int, rng: Random) -> list[Question]:
         """Questions about another article: the document does not say."""
