@@ -23,6 +23,7 @@ from reader.data.rules import plant_scene
 from reader.data.several import ListShape, plant_list
 from reader.data.speech import Voice
 from reader.data.tables import plant_table
+from reader.data.timetables import plant_timetable
 from reader.data.wordings import REFUSAL
 
 _SHAPED_VALUES = ("uuid", "hash", "pin", "digits12", "url", "code", "hyphen", "email", "money")
@@ -101,6 +102,7 @@ _MIX: tuple[tuple[_Maker, float], ...] = (
     (lambda rng, voice, _: plant_near_misses(rng, voice), 0.14),
     (lambda rng, voice, _: plant_scene(rng, voice), 0.18),
     (lambda rng, voice, _: plant_predicates(rng, voice), 0.25),
+    (lambda rng, voice, _: plant_timetable(rng, voice), 0.12),
     (lambda rng, voice, _: plant_legend(rng, voice), 0.05),
     (lambda rng, voice, _: plant_inventory(rng, voice), 0.1),
     (_two_hop, 0.55),
@@ -137,5 +139,6 @@ __all__ = [
     "plant_shaped",
     "plant_single",
     "plant_table",
+    "plant_timetable",
     "plant_two_hop",
 ]

@@ -16,9 +16,11 @@ from reader.data import frames, wordings, words
 from reader.data.attributes import ATTRIBUTES
 from reader.data.lines import LINE_QUESTIONS
 from reader.data.scenes import scenes
+from reader.data.timetables import sorts
 from reader.data.wordings import REFUSAL
 
 WEIGHTS = Path(handbook.__file__).parent / "weights"
+_BAR = re.compile(r"\|(?![^\[]*\])")  # behind a clause's verb, and not between choices
 _GENERIC_WORDS = 3  # a pattern with fewer words of its own fits nearly every sentence
 
 
@@ -79,6 +81,9 @@ def training_patterns() -> list[tuple[str, re.Pattern[str]]]:
         found += [*attribute.statements, *attribute.questions]
     for scene in scenes():
         found += [*scene.statements, *(text for text, _ in scene.questions)]
+    for part in (part for sort in sorts() for part in sort.parts):
+        found += ["{S} " + _BAR.sub(" ", clause) for clause in part.clauses]
+        found += part.questions
     return [
         (pattern, as_regex(pattern))
         for pattern in sorted(set(found))
