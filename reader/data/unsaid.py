@@ -17,7 +17,7 @@ from reader.data.inventories import ask_how_many
 from reader.data.speech import Voice
 from reader.data.wordings import REFUSAL
 
-_EVERY = 10  # questions of the document: one such question comes with them
+_EVERY = 8  # questions of the document: one such question comes with them
 _TRIES = 8  # to find each of them
 _TRANSFERRED = frozenset(
     ("single", "same attribute", "same entity", "near miss", "scene", "predicate")
@@ -51,7 +51,8 @@ def ask_unsaid(
         for name in own
         if name.lower() in plant.claims
     ]
-    wanted = sum(len(plant.questions) for plant in plants) // _EVERY if names else 0
+    num_questions = sum(len(plant.questions) for plant in plants)
+    wanted = int(num_questions / _EVERY + rng.random()) if names else 0
     found: dict[str, Question] = {}
     for _ in range(wanted):
         ask = rng.choice(_MANNERS)
@@ -98,9 +99,10 @@ def _ask_as_of_another(thing: _Thing, names: _Names, rng: Random, voice: Voice) 
     """What is told of something else, if nothing of the kind is told of this one."""
     del voice
     name, plant = rng.choice(names)
-    question = rng.choice(plant.questions)
-    if plant in thing.plants or question.kind not in _TRANSFERRED or name not in question.text:
+    fitting = [q for q in plant.questions if q.kind in _TRANSFERRED and name in q.text]
+    if plant in thing.plants or not fitting:
         return None
+    question = rng.choice(fitting)
     known = {_sort(one.answer) for own in thing.plants for one in own.questions}
     if _sort(question.answer) in known:
         return None
