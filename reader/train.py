@@ -29,7 +29,7 @@ from reader.model import Reader
 from reader.prepare import read_articles
 from reader.ranks import Rank, launch
 from reader.schedule import Schedule, Stage, parse_stages
-from reader.shape import READER, TINY
+from reader.shape import SHAPES
 from reader.trainer import Trainer
 from reader.weights import load_weights, save_weights
 
@@ -177,9 +177,10 @@ def work(rank: Rank, options: argparse.Namespace) -> None:
 
 def _reader(options: argparse.Namespace) -> Reader:
     """New weights, or stored ones for the length and the rotary base of today."""
+    shape = SHAPES[options.shape]
     if not options.weights:
-        return Reader(options.shape)
-    changes: dict[str, Any] = {"context_length": options.shape.context_length}
+        return Reader(shape)
+    changes: dict[str, Any] = {"context_length": shape.context_length}
     return load_weights(options.weights, **changes, **_given(rope_theta=options.theta))
 
 
@@ -214,9 +215,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--ranks", type=int, default=max(1, num_gpus), help="processes")
     parser.add_argument("--workers", type=int, help="that make data, for each rank")
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument(
-        "--shape", type={"reader": READER, "tiny": TINY}.__getitem__, default=READER
-    )
+    parser.add_argument("--shape", choices=list(SHAPES), default="reader")
     options = parser.parse_args()
     options.workers = options.workers or max(1, (os.cpu_count() or 2) // options.ranks - 2)
     return options

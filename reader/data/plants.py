@@ -94,7 +94,7 @@ def _list(rng: Random, voice: Voice, room: int) -> Plant:
 
 
 _MIX: tuple[tuple[_Maker, float], ...] = (
-    (lambda rng, voice, _: plant_single(rng, voice), 0.17),
+    (lambda rng, voice, _: plant_single(rng, voice), 0.25),
     (_crowd, 0.05),
     (_several, 0.05),
     (_portrait, 0.2),
@@ -108,7 +108,7 @@ _MIX: tuple[tuple[_Maker, float], ...] = (
     (_two_hop, 0.55),
     (lambda rng, voice, _: plant_same_as(rng, voice), 0.02),
     (_pass_phrase, 0.05),
-    (_list, 0.27),
+    (_list, 0.3),
     (lambda rng, voice, _: plant_config(rng, voice), 0.025),
     (lambda rng, voice, _: plant_chain(rng, voice), 0.14),
     (lambda rng, voice, _: plant_table(rng, voice), 0.025),
