@@ -17,7 +17,11 @@ def can_overlap(device: torch.device) -> bool:
 
 
 def overlaps(rows: int) -> bool:
-    """Whether launches of a question's prefill, of so many rows a head, overlap where they can."""
+    """Whether launches of a question's prefill, of so many rows a head, overlap where they can.
+
+    On an H200, over 512K and 128K keys, 64 rows gain 3 and 6 % by it, 256 rows .7 and 2 %. Longer
+    questions were not timed.
+    """
     return rows <= MOST_ROWS
 
 
