@@ -290,7 +290,7 @@ def _deviation(point: dict[str, Any], phase: str) -> float:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--model", default="reader/weights")
-    parser.add_argument("--data", type=Path, required=True, help="folder of the books")
+    parser.add_argument("--data", type=Path, required=True, help="folder that holds books/")
     parser.add_argument("--tokens", type=int, default=16_384)
     parser.add_argument("--documents", type=int, default=15)
     parser.add_argument("--questions", type=int, default=20, help="a document")

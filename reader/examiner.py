@@ -9,6 +9,7 @@ from random import Random
 
 from tokenizers import Tokenizer
 
+from common.errors import InvalidInput
 from reader.cells import SEEN, Cell
 from reader.data.documents import Composer, Encoder, Sources, weave
 from reader.data.facts import Chunk, Question
@@ -117,8 +118,13 @@ def shipped(folder: Path) -> Sheet:
 
 
 def held_out_sources(data: Path, tokenizer: Tokenizer) -> Sources:
-    """The books that are kept for evaluation."""
+    """The books that are kept for evaluation.
+
+    Raises: InvalidInput if the folder holds none of them.
+    """
     books = {name: text for name, text in read_books(data).items() if name in HELD_OUT_BOOKS}
+    if not books:
+        raise InvalidInput(f"'{data / 'books'}' holds none of {', '.join(HELD_OUT_BOOKS)}.")
     table = BoundaryTable(vocabulary_of(tokenizer))
     ids = tokenize_all(tokenizer, books)
     return Sources([table.haystack(name, ids[name]) for name in books], [1.0] * len(books), [])

@@ -182,7 +182,7 @@ def _line(row: Mapping[str, Any]) -> str:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--model", type=Path, default=Path("reader/weights"))
-    parser.add_argument("--data", type=Path, required=True, help="folder of the books")
+    parser.add_argument("--data", type=Path, required=True, help="folder that holds books/")
     parser.add_argument("--duo", type=Path, required=True, help="a plan that duo wrote")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--lengths", type=int, nargs="+", default=[16_384, 4096, 32_768])

@@ -6,9 +6,12 @@ import pytest
 
 from bench.budgets import Row, dual_summary, summary
 from bench.budgets_plot import draw
+from bench.facts import draw_documents
+from common.errors import InvalidInput
 from engine.document import LookupConfig
 from engine.plan import HeadPlan
 from engine.plan_file import write_plan
+from reader.card import WEIGHTS
 
 ROW = Row("all", LookupConfig(), 1.0, right=True, loaded=1.0, prefill=1.0, decode=1.0)
 
@@ -54,3 +57,7 @@ def test_the_plot_has_a_curve_with_and_one_without_dual_caches(dual):
     result = {**summary(FULL), "questions": 10, "document_tokens": 16_384}
     labels = [line.get_label() for line in draw(result, dual).axes[0].lines]
     assert labels == ["lookup", "lookup and 30% retrieval heads (duo)", "full attention"]
+
+def test_documents_cannot_be_drawn_where_no_held_out_book_is(tmp_path):
+    with pytest.raises(InvalidInput, match="books.*holds none of frankenstein"):
+        draw_documents(tmp_path, str(WEIGHTS), num_tokens=600, count=1, questions=1)

@@ -3,7 +3,7 @@
 import torch
 
 LEAST_CAPABILITY = (9, 0)  # Hopper
-MOST_ROWS = 256  # a head, of questions whose launches overlap; longer ones take too long to need it
+MOST_ROWS = 256  # a head, of questions whose launches overlap; longer ones were not timed
 
 
 def can_overlap(device: torch.device) -> bool:
