@@ -58,6 +58,7 @@ def test_the_plot_has_a_curve_with_and_one_without_dual_caches(dual):
     labels = [line.get_label() for line in draw(result, dual).axes[0].lines]
     assert labels == ["lookup", "lookup and 30% retrieval heads (duo)", "full attention"]
 
+
 def test_documents_cannot_be_drawn_where_no_held_out_book_is(tmp_path):
-    with pytest.raises(InvalidInput, match="books.*holds none of frankenstein"):
+    with pytest.raises(InvalidInput, match=r"books.*holds none of frankenstein"):
         draw_documents(tmp_path, str(WEIGHTS), num_tokens=600, count=1, questions=1)
