@@ -1,7 +1,7 @@
 """Questions about what a document often speaks of, for what none of its statements tells.
 
-A thing that is told to have 311 jackets is asked for its cabins: a number stands beside it, and it
-is no answer.
+A mill that is told to have forty sacks is asked for its wheels: a number stands beside it, and it is
+no answer.
 """
 
 import re
