@@ -1,0 +1,192 @@
+"""Stored caches that rot: nothing is answered from them, and their documents are read again."""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+import torch
+from starlette.testclient import TestClient
+from structlog.testing import capture_logs
+
+from app.services import Services
+from common.errors import CorruptArtifact
+from engine.artifact import unpack
+from engine.document import DocumentCache
+from engine.model import LoadedModel
+from precompute.read import read_document
+from precompute.settings import ReadSettings
+from storage import Storage
+from storage.draft import MANIFEST
+from storage.records import ArtifactRecord
+from tests.app.library import TEXT, Library
+
+NUM_DAMAGES, NUM_ASKED = 1000, 60
+PAGE = 4096
+OTHER_TEXT = TEXT.replace("18:40", "07:15").replace("chairs", "tables")
+QUESTION = {"question": "When does the gate close?", "max_tokens": 2}
+
+
+# -- damage ------------------------------------------------------------------------------------
+
+
+def start_of_data(path: Path) -> int:
+    """Where a file's own header ends: damage after it is what the format cannot notice."""
+    if path.name == MANIFEST:
+        return 0
+    with path.open("rb") as file:
+        return 8 + int.from_bytes(file.read(8), "little")
+
+
+def flip(dice: random.Random, path: Path, _: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[dice.randrange(start_of_data(path), len(data))] ^= 1 << dice.randrange(8)
+    path.write_bytes(data)
+
+
+def zero_a_page(dice: random.Random, path: Path, _: Path) -> None:
+    data = bytearray(path.read_bytes())
+    starts = range(start_of_data(path), len(data), PAGE)
+    start = dice.choice([start for start in starts if any(data[start : start + PAGE])])
+    end = min(start + PAGE, len(data))
+    data[start:end] = bytes(end - start)
+    path.write_bytes(data)
+
+
+def truncate(dice: random.Random, path: Path, _: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[: dice.randrange(1, len(data))])
+
+
+def empty(_: random.Random, path: Path, __: Path) -> None:
+    path.write_bytes(b"")
+
+
+def remove(_: random.Random, path: Path, __: Path) -> None:
+    path.unlink()
+
+
+def swap(_: random.Random, path: Path, others: Path) -> None:
+    path.write_bytes(others.read_bytes())
+
+
+DAMAGES: dict[str, Callable[[random.Random, Path, Path], None]] = {
+    damage.__name__: damage for damage in (flip, zero_a_page, truncate, empty, remove, swap)
+}
+
+
+# -- documents ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def other_cache(model: LoadedModel) -> DocumentCache:
+    """A document of as many tokens as that of `cache`."""
+    settings = ReadSettings(num_tail=16, num_probes=8, level2_ratio=0.1, level1_ratio=0.02)
+    pages = [(1, 0, len(OTHER_TEXT))]
+    return read_document(model, OTHER_TEXT, pages, settings, lambda *_: None)
+
+
+@pytest.fixture
+def other_library(library: Library, other_cache: DocumentCache) -> Library:
+    """The same storage, filled with the other document."""
+    return Library(library.storage, other_cache, library.tenants, library.keys)
+
+
+@pytest.fixture
+def root(services: Services) -> Path:
+    """Where artifacts lie."""
+    return services.settings.data_dir / "artifacts"
+
+
+def current(storage: Storage, document_id: str) -> ArtifactRecord:
+    artifact = storage.artifacts.current(UUID(document_id))
+    assert artifact is not None
+    return artifact
+
+
+def load(storage: Storage, artifact: ArtifactRecord) -> DocumentCache:
+    stored = storage.artifacts.load(artifact)
+    return unpack(
+        stored.manifest, stored.files, device=torch.device("cpu"), dtype=torch.float32
+    )  # fmt: skip
+
+
+def is_same(one: DocumentCache, other: DocumentCache) -> bool:
+    keys = zip(one.layers, other.layers, strict=True)
+    return one.text == other.text and all(torch.equal(a.keys, b.keys) for a, b in keys)
+
+
+# -- tests -------------------------------------------------------------------------------------
+
+
+def test_no_cache_is_loaded_from_a_rotten_file(
+    client: TestClient, library: Library, other_library: Library, root: Path
+) -> None:
+    storage = library.storage
+    one = current(storage, library.ready(client))
+    other = current(storage, other_library.ready(client, OTHER_TEXT))
+    sound = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    names = sorted({path.name for path in sound})
+    assert len(sound) == 2 * len(names)
+
+    dice, met = random.Random(1000), Counter[str]()
+    with capture_logs() as logs:
+        for _ in range(NUM_DAMAGES):
+            mine, others = dice.sample([one, other], 2)
+            name, damage = dice.choice(names), dice.choice(list(DAMAGES))
+            path = root / mine.folder / name
+            DAMAGES[damage](dice, path, root / others.folder / name)
+            with pytest.raises(CorruptArtifact):
+                load(storage, mine)
+            path.write_bytes(sound[path])
+            met[damage] += 1
+            met[name] += 1
+
+    assert [line["event"] for line in logs] == ["damaged artifact"] * NUM_DAMAGES
+    assert set(met) == {*DAMAGES, *names}
+    assert min(met.values()) > NUM_DAMAGES // 20
+    assert is_same(load(storage, one), library.cache), "undamaged, it loads"
+    assert is_same(load(storage, other), other_library.cache)
+
+
+def test_no_question_is_answered_from_a_rotten_file(
+    client: TestClient,
+    services: Services,
+    library: Library,
+    other_library: Library,
+    root: Path,
+) -> None:
+    libraries = {
+        library.ready(client): library,
+        other_library.ready(client, OTHER_TEXT): other_library,
+    }
+    answers = {one: ask(client, one).json()["answer"] for one in libraries}
+    dice = random.Random(60)
+    for _ in range(NUM_ASKED):
+        services.resident.clear()
+        mine, others = dice.sample(list(libraries), 2)
+        theirs = root / current(library.storage, others).folder
+        path = root / current(library.storage, mine).folder / dice.choice(files_of(theirs))
+        DAMAGES[dice.choice(list(DAMAGES))](dice, path, theirs / path.name)
+
+        for _ in range(2):
+            refused = ask(client, mine)
+            assert refused.status_code == 409
+            assert refused.json()["error"]["code"] == "cache_rebuilding"
+        assert client.get(f"/documents/{mine}").json()["status"] == "rebuilding"
+        assert ask(client, others).json()["answer"] == answers[others]
+        libraries[mine].publish()  # its job was queued
+        again = ask(client, mine).json()
+        assert (again["answer"], again["cache_hit"]) == (answers[mine], False)
+    assert client.get("/readyz").status_code == 200
+
+
+def ask(client: TestClient, document_id: str) -> Any:
+    return client.post(f"/documents/{document_id}/ask", json=QUESTION)
+
+
+def files_of(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
