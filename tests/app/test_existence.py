@@ -1,0 +1,153 @@
+"""What a tenant's upload costs must not tell whether another tenant has the same file.
+
+Work is counted, not timed: SQL statements and file operations of the real stack, in their order.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, event
+from starlette.testclient import TestClient
+
+from app.services import Services
+from tests.app.library import TEXT, Library
+
+FILE_EVENTS = frozenset({"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"})
+BY_CHANCE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|upload-\w+|req_\w+")
+QUESTION = {"question": "When does the gate close?", "max_tokens": 2}
+Headers = dict[str, str]
+
+
+class FileLog:
+    """Names of the file operations below a folder, while one is being watched."""
+
+    def __init__(self) -> None:
+        self.folder: Path | None = None
+        self.work: list[str] = []
+        sys.addaudithook(self._hear)  # for good: hooks cannot be taken off
+
+    def _hear(self, name: str, arguments: tuple[Any, ...]) -> None:
+        if self.folder is None or name not in FILE_EVENTS:
+            return
+        paths = [str(path) for path in arguments if str(path).startswith(str(self.folder))]
+        if paths:
+            self.work.append(BY_CHANCE.sub("*", " ".join((name, *paths))))
+
+
+FILES = FileLog()
+
+
+@contextmanager
+def counted(services: Services) -> Iterator[list[str]]:
+    """Fill a list with the SQL statements and file operations of the block."""
+
+    def hear(_: Any, __: Any, statement: str, *___: Any) -> None:
+        FILES.work.append(BY_CHANCE.sub("*", statement))
+
+    FILES.folder, FILES.work = services.settings.data_dir, []
+    event.listen(Engine, "before_cursor_execute", hear)
+    try:
+        yield FILES.work
+    finally:
+        event.remove(Engine, "before_cursor_execute", hear)
+        FILES.folder = None
+
+
+def send(client: TestClient, text: str, headers: Headers | None = None) -> Any:
+    return client.post("/documents", files={"file": ("a.txt", text.encode())}, headers=headers)
+
+
+def seen(response: Any) -> tuple[int, dict[str, str], dict[str, Any]]:
+    """A response without what chance and the clock put into it."""
+    headers = {name: BY_CHANCE.sub("*", value) for name, value in response.headers.items()}
+    body = {name: BY_CHANCE.sub("*", str(value)) for name, value in response.json().items()}
+    return response.status_code, headers, {**body, "created_at": None}
+
+
+# -- what the other tenant may have done with the file -----------------------------------------
+
+
+def nothing(_: TestClient, __: Library, ___: Headers) -> None:
+    """It is queued."""
+
+
+def read(_: TestClient, library: Library, __: Headers) -> None:
+    library.publish()
+
+
+def ask(client: TestClient, library: Library, headers: Headers) -> None:
+    library.publish()
+    [document] = client.get("/documents", headers=headers).json()["data"]
+    path = f"/documents/{document['id']}/ask"
+    assert client.post(path, json=QUESTION, headers=headers).status_code == 200
+
+
+def see_it_fail(_: TestClient, library: Library, __: Headers) -> None:
+    library.fail("document_too_long", "It has 9 tokens, the model holds 8.")
+
+
+def delete(client: TestClient, _: Library, headers: Headers) -> None:
+    [document] = client.get("/documents", headers=headers).json()["data"]
+    assert client.delete(f"/documents/{document['id']}", headers=headers).status_code == 204
+
+
+@pytest.mark.parametrize("did", [nothing, read, ask, see_it_fail, delete])
+def test_an_upload_is_the_same_work_whether_another_tenant_has_the_file_or_nobody(
+    client: TestClient,
+    services: Services,
+    library: Library,
+    stranger: Headers,
+    did: Callable[[TestClient, Library, Headers], None],
+) -> None:
+    theirs, nobodys = TEXT, TEXT[::-1]
+    assert send(client, theirs, stranger).status_code == 202
+    did(client, library, stranger)
+    send(client, "The first upload opens connections.")
+
+    with counted(services) as for_theirs:
+        having = send(client, theirs)
+    with counted(services) as for_nobodys:
+        lacking = send(client, nobodys)
+
+    assert for_theirs == for_nobodys
+    assert seen(having) == seen(lacking)
+    assert having.json()["status"] == "queued"
+    with counted(services) as for_own:
+        send(client, theirs)
+    assert for_own != for_nobodys, "the count tells what is known from what is not"
+    assert sum("INSERT INTO jobs" in step for step in for_nobodys) == 1
+    assert sum("blobs/*" in step for step in for_nobodys) >= 2, "files are counted, too"
+
+
+def test_a_question_is_the_same_work_whether_another_tenant_has_asked_or_nobody(
+    client: TestClient, services: Services, library: Library, stranger: Headers
+) -> None:
+    assert send(client, TEXT, stranger).status_code == 202
+    ask(client, library, stranger)
+    mine = library.ready(client)
+    other = library.ready(client, TEXT[::-1])
+    work, answers = [], []
+    for document_id in (mine, other):
+        with counted(services) as steps:
+            answers.append(client.post(f"/documents/{document_id}/ask", json=QUESTION).json())
+        work.append([step for step in steps if "artifacts" in step])
+    assert [answer["cache_hit"] for answer in answers] == [False, False]
+    assert work[0] == work[1]
+    assert any("open" in step for step in work[0]), "it is loaded from the disk"
+
+
+def test_deleting_leaves_another_tenants_file(
+    client: TestClient, library: Library, stranger: Headers
+) -> None:
+    send(client, TEXT, stranger)
+    ask(client, library, stranger)
+    mine = library.ready(client)
+    assert client.delete(f"/documents/{mine}").status_code == 204
+    [document] = client.get("/documents", headers=stranger).json()["data"]
+    path = f"/documents/{document['id']}/ask"
+    assert client.post(path, json=QUESTION, headers=stranger).json()["cache_hit"] is True
