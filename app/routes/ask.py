@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from app.answering import AskedQuestion, answering
-from app.auth import TenantDep
+from app.auth import KeyFirst, TenantDep
 from app.library import check_ready
 from app.routes.documents import parse_id
 from app.schema import AnswerJson
@@ -21,7 +21,7 @@ from common.settings import ServerSettings
 from engine.budget import parse_budget
 from engine.sampling import Sampling
 
-router = APIRouter(tags=["questions"])
+router = APIRouter(tags=["questions"], route_class=KeyFirst)
 DEFAULT_TOKENS = 128
 COLDEST = 1e-3
 FIRST_WAIT_S = 10.0

@@ -1,5 +1,7 @@
 """Probes for supervisors; the only routes that ask for no key."""
 
+from typing import Any
+
 from fastapi import APIRouter
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
@@ -8,6 +10,9 @@ from app.services import Services, ServicesDep
 from common.errors import LecternError
 
 router = APIRouter(tags=["health"])
+UNAVAILABLE: dict[int | str, dict[str, Any]] = {
+    503: {"description": "Not at the moment.", "content": {"application/json": {}}}
+}
 
 
 @router.get("/healthz")
@@ -16,7 +21,7 @@ async def healthz() -> dict[str, str]:
     return {"status": "ok"}
 
 
-@router.get("/readyz")
+@router.get("/readyz", responses=UNAVAILABLE)
 async def readyz(services: ServicesDep) -> JSONResponse:
     """Tell whether questions can be answered: database, question threads, not stopping."""
     checks = {
