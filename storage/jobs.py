@@ -12,6 +12,7 @@ from common.errors import Cancelled, DocumentNotFound
 from storage import queueing
 from storage.database import Database
 from storage.fencing import CANCELLED_MESSAGE, IDLE, fenced, mark_ready
+from storage.leaps import Leaps
 from storage.queueing import NOT_FOUND
 from storage.records import JobRecord, record
 from storage.tables import Artifact, Document, Job
@@ -28,12 +29,14 @@ SWEPT_AT_ONCE = 100
 class Jobs:
     """The queue. Times are the database server's, so that workers' clocks need not agree.
 
-    A wall clock may still be set back: a heartbeat or a delay that lies in the future counts as
-    over, so that no job hangs on it. Attempts fence whatever such a jump confuses.
+    A wall clock may still be set. Leases are not looked at until their owners have renewed them;
+    a heartbeat or a delay that lies in the future counts as over, so that no job hangs on it.
+    Attempts fence whatever such a jump confuses.
     """
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        self._leaps = Leaps()
 
     # -- for everybody -------------------------------------------------------------------------
 
@@ -62,9 +65,10 @@ class Jobs:
         return found
 
     def latest(self, document_id: UUID) -> JobRecord | None:
-        """Return the newest job of a document."""
+        """Return the active job of a document, or else its newest."""
         wanted = select(Job).where(Job.document_id == document_id)
-        newest = wanted.order_by(Job.created_at.desc(), Job.id).limit(1)
+        active = Job.status.in_(queueing.ACTIVE)  # however the clock was set since an older one
+        newest = wanted.order_by(active.desc(), Job.created_at.desc(), Job.id).limit(1)
         with self._db.reading() as session:
             row = session.scalar(newest)
             return None if row is None else record(JobRecord, row)
@@ -172,7 +176,9 @@ class Jobs:
         """
         with self._db.session() as session:
             now = self._db.now(session)
-            lost = or_(_expired(now), Job.lease_owner.in_(dead))
+            lost: ColumnElement[bool] = Job.lease_owner.in_(dead)
+            if self._leaps.settled(now):
+                lost = or_(lost, _expired(now))
             expired = select(Job).where(Job.status == "running", lost)
             expired = expired.limit(SWEPT_AT_ONCE).with_for_update(skip_locked=True)
             jobs = list(session.scalars(expired))
@@ -193,7 +199,8 @@ def _take_away(session: Session, job: Job, now: datetime, max_attempts: int) -> 
     job.lease_owner = job.lease_expires_at = job.heartbeat_at = None
     job.crashes += 1
     published = select(Artifact.id).where(
-        Artifact.document_id == job.document_id, Artifact.created_at >= job.created_at
+        Artifact.document_id == job.document_id,
+        Artifact.created_at.between(job.created_at, now),  # not from before the clock was set back
     )
     if session.scalar(published) is not None:
         job.status, job.finished_at = "done", now
