@@ -20,9 +20,9 @@ from engine.model import LoadedModel, load_model
 from engine.sampling import Sampling
 from precompute.read import read_document
 from precompute.settings import ReadSettings
-from reader.evaluate import FOLDER, shipped_folders
 from reader.examiner import Sheet, shipped
 from reader.scoring import is_exact
+from reader.tasks import FOLDER, shipped_folders
 
 BUDGETS = ("balanced", "exact")
 

@@ -12,8 +12,8 @@ from rich.table import Table
 from cli.show import make_console, number, say
 
 if TYPE_CHECKING:  # torch takes seconds that `--help` need not wait
-    from reader.evaluate import Plan
     from reader.report import Row
+    from reader.tasks import Plan
 
 app = typer.Typer(name="bench", help="Measure accuracy again.", no_args_is_help=True)
 
@@ -63,7 +63,8 @@ def reader(
     Answers are decoded greedily and freely. The result is written after each cell. The whole table
     wants a GPU; on a CPU, name a cell and a length.
     """
-    from reader.evaluate import FOLDER, Plan, choose_device, default_workers
+    from reader.evaluate import choose_device, default_workers
+    from reader.tasks import FOLDER, Plan
 
     chosen = choose_device(device)
     plan = Plan(

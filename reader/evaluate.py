@@ -10,117 +10,30 @@ articles too. The documents that are shipped with the reader come last. DIR hold
 
 import argparse
 import json
-import multiprocessing as mp
 import os
 import platform
 import subprocess
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import numpy as np
 import tokenizers
 import torch
-from tokenizers import Tokenizer
 
 from common.errors import InvalidInput
-from reader.cells import ARTICLE, OWN, PARAGRAPH, cells
+from reader.board import examine
 from reader.data.split import HELD_OUT_BOOKS
 from reader.data.wordings import REFUSAL
-from reader.examiner import (
-    MAX_TOKENS,
-    QUESTIONS_A_DOCUMENT,
-    QUESTIONS_A_PARAGRAPH,
-    Examiner,
-    Natural,
-    Sheet,
-    held_out_sources,
-    shipped,
-)
+from reader.examiner import MAX_TOKENS, QUESTIONS_A_DOCUMENT
 from reader.report import false_refusals, has_every_cell, length_name, rows_of
-from reader.scoring import Mark, row_of
-from reader.weights import load_weights
+from reader.scoring import row_of
+from reader.tasks import FOLDER, Plan, Task, check_data
 
-FOLDER = Path(__file__).parent
 _WORKERS_A_GPU = 4
-
-
-@dataclass(frozen=True, order=True)
-class Task:
-    """One document to be examined: the how-manieth of a cell at a length."""
-
-    length: int
-    cell: str
-    number: int
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is to be measured.
-
-    Attributes:
-        cells: names, or none for all.
-        lengths: in tokens, or none for all.
-        questions: at least, in each cell.
-        theta: rotary base, if not the weights' own.
-        workers: processes, spread over the GPUs.
-        goes_on: keep the rows that an earlier run with the same settings has written.
-    """
-
-    weights: Path
-    data: Path
-    device: str
-    cells: tuple[str, ...] = ()
-    lengths: tuple[int, ...] = ()
-    questions: int = 200
-    seed: int = 1
-    theta: float | None = None
-    workers: int = 1
-    goes_on: bool = False
-
-    def tasks(self) -> list[Task]:
-        """All documents, the longest first.
-
-        Raises: InvalidInput if there are none, or a cell or length is none of the table's.
-        """
-        planted = [(cell.name, length, QUESTIONS_A_DOCUMENT) for cell in cells()
-                   for length in cell.lengths]  # fmt: skip
-        natural = [(PARAGRAPH, OWN, QUESTIONS_A_PARAGRAPH), (ARTICLE, OWN, QUESTIONS_A_DOCUMENT)]
-        own = [(folder.name, OWN, self.questions) for folder in shipped_folders()]
-        known = (*planted, *natural, *own)
-        _check("cell", self.cells, [name for name, _, _ in known])
-        _check("length", self.lengths, [length for _, length, _ in known])
-        tasks = [
-            Task(length, name, number)
-            for name, length, most in known
-            if name in (self.cells or (name,)) and length in (self.lengths or (length,))
-            for number in range(-(-self.questions // most))
-        ]
-        if not tasks:
-            raise InvalidInput("None of these cells is examined at any of these lengths.")
-        return sorted(tasks, key=lambda task: (-task.length, task.cell, task.number))
-
-
-def check_data(folder: Path) -> None:
-    """Make sure that the held-out books and SQuAD are there.
-
-    Raises: InvalidInput that names what is missing.
-    """
-    wanted = ["squad/train-v1.1.json.gz", *(f"books/{name}.txt.gz" for name in HELD_OUT_BOOKS)]
-    missing = [name for name in wanted if not (folder / name).is_file()]
-    if missing:
-        raise InvalidInput(
-            f"'{folder}' lacks {', '.join(missing)}; the model card says where they are from."
-        )
-
-
-def shipped_folders() -> list[Path]:
-    """Folders of the documents with questions that are shipped with the reader."""
-    return sorted(file.parent for file in FOLDER.glob("*/questions.json"))
 
 
 @dataclass(frozen=True)
@@ -179,93 +92,6 @@ def earlier_rows(file: Path, about: dict[str, Any]) -> dict[str, Any]:
         raise InvalidInput(f"'{file}' is of a run with another {', '.join(changed)}: delete it.")
     rows: dict[str, Any] = result["cells"]
     return rows
-
-
-def examine(plan: Plan, tasks: Sequence[Task]) -> Iterator[tuple[Task, list[Mark]]]:
-    """Examine documents, in parallel processes if the plan has several workers."""
-    if plan.workers == 1:
-        board = Board(plan, plan.device)
-        for task in tasks:
-            yield task, board.examine(task)
-        return
-    context = mp.get_context("spawn")
-    waiting: mp.Queue[Task | None] = context.Queue()
-    found: mp.Queue[tuple[Task, list[Mark]]] = context.Queue()
-    for item in (*tasks, *[None] * plan.workers):
-        waiting.put(item)
-    processes = [
-        context.Process(target=_work, args=(plan, _device(plan, place), waiting, found))
-        for place in range(plan.workers)
-    ]
-    for process in processes:
-        process.start()
-    try:
-        for _ in tasks:
-            yield _next(found, processes)
-    finally:
-        for process in processes:
-            process.terminate()
-
-
-class Board:
-    """Everything that a process needs to examine documents."""
-
-    def __init__(self, plan: Plan, device: str) -> None:
-        changes = {"rope_theta": plan.theta} if plan.theta else {}
-        reader = load_weights(plan.weights, **changes).to(device)
-        reader = reader.bfloat16() if device.startswith("cuda") else reader
-        tokenizer = Tokenizer.from_file(str(plan.weights / "tokenizer.json"))
-        self._examiner = Examiner(reader, tokenizer, held_out_sources(plan.data, tokenizer))
-        self._natural = Natural(plan.data / "squad" / "train-v1.1.json.gz")
-        self._cells = {cell.name: cell for cell in cells()}
-        self._seed = plan.seed
-
-    def examine(self, task: Task) -> list[Mark]:
-        """Make a document with its questions, and mark the answers."""
-        rng = Random(f"{task.cell} {task.length} {task.number} {self._seed}")
-        return self._examiner.mark(self._sheet(task, rng))
-
-    def _sheet(self, task: Task, rng: Random) -> Sheet:
-        if task.cell in self._cells:
-            return self._examiner.planted(self._cells[task.cell], task.length, rng)
-        if task.cell == PARAGRAPH:
-            return self._natural.paragraph(rng)
-        return self._natural.article(rng) if task.cell == ARTICLE else shipped(FOLDER / task.cell)
-
-
-def _check(noun: str, given: Sequence[Any], known: Sequence[Any]) -> None:
-    """Raises: InvalidInput for what is not among what is known."""
-    for one in given:
-        if one not in known:
-            listed = ", ".join(str(other) for other in dict.fromkeys(known))
-            raise InvalidInput(f"The table has no {noun} '{one}'; it has: {listed}.")
-
-
-def _work(
-    plan: Plan,
-    device: str,
-    waiting: "mp.Queue[Task | None]",
-    found: "mp.Queue[tuple[Task, list[Mark]]]",
-) -> None:
-    torch.set_num_threads(1)
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    board = Board(plan, device)
-    while (task := waiting.get()) is not None:
-        found.put((task, board.examine(task)))
-
-
-def _next(
-    found: "mp.Queue[tuple[Task, list[Mark]]]", processes: Sequence[mp.process.BaseProcess]
-) -> tuple[Task, list[Mark]]:
-    while found.empty():
-        if any(process.exitcode for process in processes):
-            raise RuntimeError("a process of the examination failed; see its message above")
-        time.sleep(0.02)
-    return found.get()
-
-
-def _device(plan: Plan, place: int) -> str:
-    return plan.device if plan.device == "cpu" else f"cuda:{place % torch.cuda.device_count()}"
 
 
 def write_result(result: dict[str, Any], file: Path) -> None:

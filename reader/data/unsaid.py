@@ -1,7 +1,7 @@
 """Questions about what a document often speaks of, for what none of its statements tells.
 
-A mill that is told to have forty sacks is asked for its wheels: a number stands beside it, and it is
-no answer.
+A mill that is told to have forty sacks is asked for its wheels: a number stands beside it, and that
+is no answer.
 """
 
 import re

@@ -13,12 +13,13 @@ from reader.data.facts import Question
 from reader.data.feed import vocabulary_of
 from reader.data.haystack import BoundaryTable
 from reader.data.natural import load_squad
-from reader.evaluate import Plan, choose_device, evaluate, shipped_folders
+from reader.evaluate import choose_device, evaluate
 from reader.examiner import Examiner, Natural, shipped
 from reader.model import Reader
 from reader.prepare import tokenize_all
 from reader.scoring import mark, names_all, normalise, overlap, row_of, wilson
 from reader.shape import TINY
+from reader.tasks import Plan, shipped_folders
 from tests.reader.material import TEXT, TOKENIZER, write_data, write_weights
 
 

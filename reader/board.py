@@ -1,0 +1,95 @@
+"""Examining documents: one after another, or in parallel processes, on all GPUs."""
+
+import multiprocessing as mp
+import os
+import time
+from collections.abc import Iterator, Sequence
+from random import Random
+
+import torch
+from tokenizers import Tokenizer
+
+from reader.cells import ARTICLE, PARAGRAPH, cells
+from reader.examiner import Examiner, Natural, Sheet, held_out_sources, shipped
+from reader.scoring import Mark
+from reader.tasks import FOLDER, Plan, Task
+from reader.weights import load_weights
+
+
+def examine(plan: Plan, tasks: Sequence[Task]) -> Iterator[tuple[Task, list[Mark]]]:
+    """Examine documents, in parallel processes if the plan has several workers."""
+    if plan.workers == 1:
+        board = Board(plan, plan.device)
+        for task in tasks:
+            yield task, board.examine(task)
+        return
+    context = mp.get_context("spawn")
+    waiting: mp.Queue[Task | None] = context.Queue()
+    found: mp.Queue[tuple[Task, list[Mark]]] = context.Queue()
+    for item in (*tasks, *[None] * plan.workers):
+        waiting.put(item)
+    processes = [
+        context.Process(target=_work, args=(plan, _device(plan, place), waiting, found))
+        for place in range(plan.workers)
+    ]
+    for process in processes:
+        process.start()
+    try:
+        for _ in tasks:
+            yield _next(found, processes)
+    finally:
+        for process in processes:
+            process.terminate()
+
+
+class Board:
+    """Everything that a process needs to examine documents."""
+
+    def __init__(self, plan: Plan, device: str) -> None:
+        changes = {"rope_theta": plan.theta} if plan.theta else {}
+        reader = load_weights(plan.weights, **changes).to(device)
+        reader = reader.bfloat16() if device.startswith("cuda") else reader
+        tokenizer = Tokenizer.from_file(str(plan.weights / "tokenizer.json"))
+        self._examiner = Examiner(reader, tokenizer, held_out_sources(plan.data, tokenizer))
+        self._natural = Natural(plan.data / "squad" / "train-v1.1.json.gz")
+        self._cells = {cell.name: cell for cell in cells()}
+        self._seed = plan.seed
+
+    def examine(self, task: Task) -> list[Mark]:
+        """Make a document with its questions, and mark the answers."""
+        rng = Random(f"{task.cell} {task.length} {task.number} {self._seed}")
+        return self._examiner.mark(self._sheet(task, rng))
+
+    def _sheet(self, task: Task, rng: Random) -> Sheet:
+        if task.cell in self._cells:
+            return self._examiner.planted(self._cells[task.cell], task.length, rng)
+        if task.cell == PARAGRAPH:
+            return self._natural.paragraph(rng)
+        return self._natural.article(rng) if task.cell == ARTICLE else shipped(FOLDER / task.cell)
+
+
+def _work(
+    plan: Plan,
+    device: str,
+    waiting: "mp.Queue[Task | None]",
+    found: "mp.Queue[tuple[Task, list[Mark]]]",
+) -> None:
+    torch.set_num_threads(1)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    board = Board(plan, device)
+    while (task := waiting.get()) is not None:
+        found.put((task, board.examine(task)))
+
+
+def _next(
+    found: "mp.Queue[tuple[Task, list[Mark]]]", processes: Sequence[mp.process.BaseProcess]
+) -> tuple[Task, list[Mark]]:
+    while found.empty():
+        if any(process.exitcode for process in processes):
+            raise RuntimeError("a process of the examination failed; see its message above")
+        time.sleep(0.02)
+    return found.get()
+
+
+def _device(plan: Plan, place: int) -> str:
+    return plan.device if plan.device == "cpu" else f"cuda:{place % torch.cuda.device_count()}"
