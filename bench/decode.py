@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import triton
 from torch import Tensor
 
 from bench.decode_check import compare
@@ -77,7 +76,7 @@ def main(given: Sequence[str] | None = None) -> None:
     def save() -> Path:
         result = {
             "benchmark": "decode",
-            "about": {**circumstances(DEVICE), "triton": triton.__version__},
+            "about": circumstances(DEVICE),
             "model": f"{arguments.shape}, random weights, bf16",
             "question_tokens": QUESTION_TOKENS,
             "sparsity": SPARSITY,

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-import triton
 from torch.profiler import ProfilerActivity, profile
 
 import bench.decode as decoding
@@ -128,7 +127,7 @@ def main(given: Sequence[str] | None = None) -> None:
     options = parser.parse_args(given)
     about = {
         "benchmark": "decode_parts",
-        "about": {**circumstances(decoding.DEVICE), "triton": triton.__version__},
+        "about": circumstances(decoding.DEVICE),
         "model": f"{options.shape}, random weights, bf16, half of the heads streaming",
         "context": options.context,
     }

@@ -25,15 +25,29 @@ def percentiles(samples: Sequence[float]) -> dict[str, float]:
 
 def circumstances(device: str) -> dict[str, Any]:
     """Where and with what a figure was produced."""
-    gpu = torch.cuda.get_device_name(0) if device == "cuda" else None
+    versions, gpu = {name: version(name) for name in PACKAGES}, None
+    if device == "cuda":
+        versions, gpu = versions | gpu_versions(), torch.cuda.get_device_name(0)
     return {
         "device": device,
         "gpu": gpu,
         "processor": _processor(),
         "cores": torch.get_num_threads(),
         "python": platform.python_version(),
-        "versions": {name: version(name) for name in PACKAGES},
+        "versions": versions,
         "commit": commit(),
+    }
+
+
+def gpu_versions() -> dict[str, str]:
+    """What compiles the kernels, and whose attention they are held against."""
+    import triton
+
+    cudnn = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
+    return {
+        "triton": triton.__version__,
+        "cuda": str(torch.version.cuda),
+        "cudnn": str(cudnn),
     }
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-import triton
 
 from bench.kernels.common import WrongResult, time_graph
 from bench.record import RESULTS, circumstances, percentiles, write
@@ -40,7 +39,6 @@ class Scan:
         self._failed: list[str] = []
         self._winners: dict[str, dict[str, float]] = {}
         self._about = {"benchmark": name, **circumstances("cpu" if options.dry else "cuda")}
-        self._about["triton"] = triton.__version__
         self._save()
 
     def allow(self, share: float) -> None:
