@@ -3,14 +3,13 @@
 python -m bench.decode_plot bench/results/decode_llama3_8b.json decode.png
 """
 
-import argparse
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+
+from bench.picture import draw_result
 
 CURVES = (
     ("half", "token_ms", "half of the heads streaming", "o-"),
@@ -45,14 +44,5 @@ def draw(result: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def main() -> None:
-    """Parse the command line and draw."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("result", type=Path)
-    parser.add_argument("out", type=Path)
-    options = parser.parse_args()
-    draw(json.loads(options.result.read_text())).savefig(options.out, dpi=110)
-
-
 if __name__ == "__main__":
-    main()
+    draw_result(draw, __doc__)

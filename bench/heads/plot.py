@@ -3,15 +3,14 @@
 python -m bench.heads.plot bench/results/heads.json bench/results/heads.png
 """
 
-import argparse
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from bench.picture import draw_result
 
 Row = Mapping[str, Any]
 METHODS = ("duo", "razor", "zigzag")
@@ -70,14 +69,5 @@ def _draw_alone(axes: Axes, alone: Mapping[str, Any]) -> None:
     )
 
 
-def main() -> None:
-    """Parse the command line and draw."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("result", type=Path)
-    parser.add_argument("out", type=Path)
-    options = parser.parse_args()
-    draw(json.loads(options.result.read_text())).savefig(options.out, dpi=110)
-
-
 if __name__ == "__main__":
-    main()
+    draw_result(draw, __doc__)
