@@ -47,6 +47,24 @@ def weighted_means(points: Tensor, weights: Tensor, labels: Tensor, num_clusters
     return member_means(points.contiguous(), weights, labels, num_clusters)
 
 
+class HeadByHead:
+    """A library's K-means, which takes heads one by one on the host.
+
+    Args:
+        of_head: from points (points, head_dim) and weights (points,), both fp32 on the CPU, and the
+            number of clusters to labels (points,) int64.
+    """
+
+    def __init__(self, of_head: Callable[[Tensor, Tensor, int], Tensor]) -> None:
+        self._of_head = of_head
+
+    def labels(self, points: Tensor, weights: Tensor, num_clusters: int) -> Tensor:
+        """See `KMeans.labels`."""
+        pairs = zip(points.float().cpu(), weights.float().cpu(), strict=True)
+        found = [self._of_head(*pair, num_clusters) for pair in pairs]
+        return torch.stack(found).to(points.device)
+
+
 class Lloyd:
     """Lloyd's algorithm from evenly spaced points; large clusters are split to fill empty ones.
 

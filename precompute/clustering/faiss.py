@@ -1,44 +1,36 @@
 """K-means by FAISS, head by head; on GPUs where its build has them."""
 
+from functools import partial
 from typing import Any
 
 import faiss
 import torch
 from torch import Tensor
 
-from precompute.clustering.base import KMeansConfig, first_members
+from precompute.clustering.base import HeadByHead, KMeansConfig, first_members
 
 
-def build(config: KMeansConfig) -> "FaissKMeans":
+def build(config: KMeansConfig) -> HeadByHead:
     """Build the back end."""
-    return FaissKMeans(config)
+    return HeadByHead(partial(faiss_labels, config))
 
 
-class FaissKMeans:
+def faiss_labels(
+    config: KMeansConfig, points: Tensor, weights: Tensor, num_clusters: int
+) -> Tensor:
     """Lloyd's algorithm in Euclidean distance; FAISS splits large clusters to fill empty ones."""
-
-    def __init__(self, config: KMeansConfig) -> None:
-        self._config = config
-
-    def labels(self, points: Tensor, weights: Tensor, num_clusters: int) -> Tensor:
-        """See `KMeans.labels`."""
-        pairs = zip(points.float().cpu(), weights.float().cpu(), strict=True)
-        found = [self._of_head(*pair, num_clusters) for pair in pairs]
-        return torch.stack(found).to(points.device)
-
-    def _of_head(self, points: Tensor, weights: Tensor, num_clusters: int) -> Tensor:
-        num_points, head_dim = points.shape
-        kmeans: Any = faiss.Kmeans(
-            head_dim,
-            num_clusters,
-            niter=self._config.iterations,
-            seed=self._config.seed,
-            min_points_per_centroid=1,
-            max_points_per_centroid=num_points,  # every point counts, none is sampled away
-            gpu=faiss.get_num_gpus() > 0,
-        )
-        rows = points.contiguous().numpy()
-        first = rows[first_members(num_points, num_clusters, points.device).numpy()]
-        kmeans.train(rows, weights=weights.numpy(), init_centroids=first)
-        _, nearest = kmeans.index.search(rows, 1)
-        return torch.from_numpy(nearest[:, 0])
+    num_points, head_dim = points.shape
+    kmeans: Any = faiss.Kmeans(
+        head_dim,
+        num_clusters,
+        niter=config.iterations,
+        seed=config.seed,
+        min_points_per_centroid=1,
+        max_points_per_centroid=num_points,  # every point counts, none is sampled away
+        gpu=faiss.get_num_gpus() > 0,
+    )
+    rows = points.contiguous().numpy()
+    first = rows[first_members(num_points, num_clusters, points.device).numpy()]
+    kmeans.train(rows, weights=weights.numpy(), init_centroids=first)
+    _, nearest = kmeans.index.search(rows, 1)
+    return torch.from_numpy(nearest[:, 0])
