@@ -13,7 +13,7 @@ from pathlib import Path
 from common.errors import HeadPlanRejected
 from engine.model import LoadedModel
 from engine.plan import HeadPlan
-from precompute.heads.base import Heads, Measure, Progress, Scores, Streaming, top_heads
+from precompute.heads.base import Heads, Measure, Progress, Scores, top_heads
 
 GATES, CONFIG = "full_attention_heads.tsv", "config.json"
 GATED = frozenset({"duo", "file"})  # methods whose scores are gates already
@@ -105,11 +105,6 @@ def write_pattern(plan: HeadPlan, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / GATES).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (folder / CONFIG).write_text(json.dumps(config) + "\n", encoding="utf-8")
-
-
-def streaming_of(measure: Measure) -> Streaming:
-    """What the pattern's streaming heads keep."""
-    return Streaming(measure.settings["num_sinks"], measure.settings["window"])
 
 
 def _gate(text: str) -> float:

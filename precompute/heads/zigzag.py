@@ -5,7 +5,6 @@ of layers. The cost (its eq. 5) is a sum over layers of one amount for each kind
 best combination is the layers that gain most from being retrieval layers: no enumeration is needed.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -98,18 +97,6 @@ def layer_gains(gates: Scores, ratio: float, omega: float) -> list[float]:
         kept = sum(gate for gate, is_kept in zip(layer, heads, strict=True) if is_kept)
         gains.append(kept + omega * (sum(layer) - kept))
     return gains
-
-
-def transport_cost(gates: Scores, ratio: float, omega: float, layers: Sequence[int]) -> float:
-    """The paper's objective for a set of retrieval layers: what choosing minimises (eq. 5)."""
-    cost, retrieval = 0.0, set(layers)
-    for at, (layer, heads) in enumerate(zip(gates, top_heads(gates, ratio), strict=True)):
-        for gate, is_kept in zip(layer, heads, strict=True):
-            if is_kept and at not in retrieval:
-                cost += gate
-            elif not is_kept and at in retrieval:
-                cost -= omega * gate
-    return cost
 
 
 def _layer_gates(heads: Heads) -> Tensor:

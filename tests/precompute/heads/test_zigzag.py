@@ -1,14 +1,15 @@
 """Layers of one kind of head."""
 
+from collections.abc import Sequence
 from itertools import combinations
 from random import Random
 
 import pytest
 
 from engine.model import LoadedModel
-from precompute.heads.base import Measure, Scores, num_chosen
+from precompute.heads.base import Measure, Scores, num_chosen, top_heads
 from precompute.heads.duo import DuoConfig
-from precompute.heads.zigzag import Zigzag, ZigzagConfig, transport_cost
+from precompute.heads.zigzag import Zigzag, ZigzagConfig
 from tests.models import FAMILIES, loaded, unheard
 
 
@@ -23,6 +24,18 @@ def chosen_layers(method: Zigzag, gates: Scores, ratio: float) -> list[int]:
     heads = method.choose(Measure(gates), ratio)
     assert all(len(set(layer)) == 1 for layer in heads)
     return [at for at, layer in enumerate(heads) if layer[0]]
+
+
+def transport_cost(gates: Scores, ratio: float, omega: float, layers: Sequence[int]) -> float:
+    """The paper's objective for a set of retrieval layers: what choosing minimises (eq. 5)."""
+    cost, retrieval = 0.0, set(layers)
+    for at, (layer, heads) in enumerate(zip(gates, top_heads(gates, ratio), strict=True)):
+        for gate, is_kept in zip(layer, heads, strict=True):
+            if is_kept and at not in retrieval:
+                cost += gate
+            elif not is_kept and at in retrieval:
+                cost -= omega * gate
+    return cost
 
 
 @pytest.mark.parametrize("omega", [0.0, 0.1, 1.0])
