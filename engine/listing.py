@@ -10,13 +10,12 @@ from engine.curve import Thresholds
 from engine.document import DocumentCache, LayerCache, LookupConfig
 from engine.kernels.attend_tokens import attend_tokens
 from engine.kernels.choose_tokens import choose_tokens
+from engine.kernels.limits import HEAD_DIMS, MAX_ELEMENTS
 from engine.kernels.note_weights import Listed
 from engine.kernels.state import empty_state
 from engine.reach import Everything, LookedUp, Reach, Reached
 from engine.selection import ListedTokens, Lookup
 
-HEAD_DIMS = (16, 32, 64, 128, 256)  # a tile's sides are powers of two
-MAX_ELEMENTS = 1 << 31  # of one head's keys: within it kernels count in 32 bits
 log = logging.getLogger("lectern.decoding")
 
 

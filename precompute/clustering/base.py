@@ -1,4 +1,4 @@
-"""What a K-means back end does, and what those of our own share."""
+"""What a K-means back end does, and what back ends share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -5,9 +5,8 @@ from torch import Tensor
 from common.errors import ShapeError
 from engine.kernels.attend_near.near import NearKeys
 from engine.kernels.attend_near.reference import attend_near_reference
+from engine.kernels.limits import HEAD_DIMS
 from engine.kernels.state import State
-
-HEAD_DIMS = (16, 32, 64, 128, 256)  # of the kernel: a tile's sides are powers of two
 
 
 def attend_near(

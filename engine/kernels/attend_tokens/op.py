@@ -4,9 +4,8 @@ from torch import Tensor
 
 from common.errors import ShapeError
 from engine.kernels.attend_tokens.reference import attend_tokens_reference
+from engine.kernels.limits import MAX_ELEMENTS
 from engine.kernels.state import State
-
-MAX_ELEMENTS = 1 << 31  # of one head: within it kernels count in 32 bits
 
 
 def attend_tokens(

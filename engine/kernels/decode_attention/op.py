@@ -15,13 +15,12 @@ from engine.kernels.decoding import (
     sizes_of,
 )
 from engine.kernels.descend import descend
+from engine.kernels.limits import HEAD_DIMS, MAX_ELEMENTS
 from engine.kernels.merge_splits import merge_splits
 from engine.kernels.select_runs import select_runs
 from engine.kernels.survey import survey
 
 MAX_BATCH = 16  # questions of a step; more are asked in several
-MAX_ELEMENTS = 1 << 31  # of one head's keys: within it kernels count in 32 bits
-HEAD_DIMS = (16, 32, 64, 128, 256)  # of kernels: a tile's sides are powers of two
 
 
 def decode_attention(
