@@ -3,6 +3,7 @@
 from torch import Tensor
 
 from common.errors import ShapeError
+from engine.kernels.append_keys.reference import append_keys_reference
 
 
 def append_keys(
@@ -31,5 +32,4 @@ def append_keys(
 
         append_keys_triton(keys, values, key, value, slot, overlap=overlap)
     else:
-        keys.index_copy_(1, slot, key)
-        values.index_copy_(1, slot, value)
+        append_keys_reference(keys, values, key, value, slot)

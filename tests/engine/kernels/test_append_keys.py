@@ -6,18 +6,20 @@ from torch.testing import assert_close
 
 from common.errors import ShapeError
 from engine.kernels.append_keys import append_keys
-from tests.engine.kernels.launched import DEVICE, beside
+from engine.kernels.append_keys.reference import append_keys_reference
+from tests.engine.kernels.launched import DEVICE, DTYPES, beside
 from tests.engine.naive import normal
 
 kernel = pytest.importorskip("engine.kernels.append_keys.kernel")
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("head_dim", [16, 24, 128])
-@pytest.mark.parametrize("append", [append_keys, kernel.append_keys_triton])
-def test_a_token_takes_its_slot_alone(append: object, head_dim: int) -> None:
-    keys, values = normal(2, 3, 10, head_dim, dtype=torch.float16).to(DEVICE)
+@pytest.mark.parametrize("append", [append_keys, append_keys_reference, kernel.append_keys_triton])
+def test_a_token_takes_its_slot_alone(append: object, head_dim: int, dtype: torch.dtype) -> None:
+    keys, values = normal(2, 3, 10, head_dim, dtype=dtype).to(DEVICE)
     before = keys.clone(), values.clone()
-    token = beside(normal(1, 6, head_dim, dtype=torch.float16, seed=1).to(DEVICE))
+    token = beside(normal(1, 6, head_dim, dtype=dtype, seed=1).to(DEVICE))
     key, value = (part.transpose(0, 1) for part in token.split(3, dim=1))
     append(keys, values, key, value, torch.tensor([7], device=DEVICE))  # type: ignore[operator]
     for found, old, new in zip((keys, values), before, (key, value), strict=True):
