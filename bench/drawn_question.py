@@ -71,8 +71,7 @@ def aimed_share(document: DocumentCache) -> float:
     read = full = 0.0
     for layer in document.layers:
         clustered = layer.num_retrieval * (layer.num_tokens - layer.num_anchors)
-        centroids = layer.level2.centroids.shape[0] * layer.level2.centroids.shape[1]
-        read += layer.constant_vectors + centroids + 2 * clustered * (1 - SPARSITY)
+        read += layer.fixed_vectors(levels=1) + 2 * clustered * (1 - SPARSITY)
         full += layer.full_vectors
     return read / full
 

@@ -10,7 +10,7 @@ from common.errors import UnsupportedModel
 from engine.aside import Aside
 from engine.attention import AttentionCall, forward
 from engine.curve import Thresholds
-from engine.document import DocumentCache, LayerCache
+from engine.document import DocumentCache
 from engine.kernels.append_keys import append_keys
 from engine.kernels.decode_attention import decode_attention, supports
 from engine.kernels.decoding import (
@@ -77,7 +77,8 @@ class DecodeStep:
         self._mass = torch.zeros(document.num_tokens, device=device)
         self.layers = self._place(spec, document)
         self._vector = _vector_bytes(document)
-        vectors = sum(_fixed_vectors(layer, document) for layer in document.layers)
+        levels = document.lookup.levels
+        vectors = sum(layer.fixed_vectors(levels) for layer in document.layers)
         self._fixed = vectors * self._vector
         each = torch.tensor((2, 1), device=device)  # vectors of a token, and of a centroid
         self._counted_bytes = (each * self._vector)[:, None, None]
@@ -272,10 +273,3 @@ def _vector_bytes(document: DocumentCache) -> int:
     if len(found) > 1:
         raise UnsupportedModel("Layers differ in the width of their heads.")
     return found.pop()
-
-
-def _fixed_vectors(layer: LayerCache, document: DocumentCache) -> int:
-    """Vectors that every pass reads of a layer: what it keeps for all, and the first centroids."""
-    level = layer.level1 if document.lookup.levels == 2 else layer.level2
-    centroids = level.centroids.shape[0] * level.centroids.shape[1] if layer.has_clusters else 0
-    return layer.constant_vectors + centroids

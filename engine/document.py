@@ -27,6 +27,11 @@ class Clusters:
         """Members per cluster (kv_heads, clusters); 0 for an empty one."""
         return self.offsets.diff(dim=1)
 
+    @property
+    def num_centroids(self) -> int:
+        """Centroids of all heads."""
+        return self.centroids.shape[0] * self.centroids.shape[1]
+
 
 @dataclass(frozen=True)
 class StreamingCache:
@@ -125,6 +130,11 @@ class LayerCache:
         """Keys and values that every question reads: anchors, and the constant caches."""
         others = sum(cache.keys.shape[0] * cache.keys.shape[1] for cache in self.constant_caches)
         return 2 * (self.num_retrieval * self.num_anchors + others)
+
+    def fixed_vectors(self, levels: int) -> int:
+        """Keys, values and centroids that every question reads with so many levels of lookup."""
+        first = self.level1 if levels == 2 else self.level2
+        return self.constant_vectors + first.num_centroids
 
     def level1_token_sizes(self) -> Tensor:
         """Tokens per level-1 cluster (kv_heads, level-1 clusters)."""

@@ -61,8 +61,8 @@ class Listing:
             scale=lookup.scale,
             softcap=lookup.softcap,
         )
-        num_centroids = layer.level2.centroids.shape[0] * layer.level2.centroids.shape[1]
-        return Reached(state, ListedTokens(Listed(chosen.tokens, chosen.counts), num_centroids))
+        listed = Listed(chosen.tokens, chosen.counts)
+        return Reached(state, ListedTokens(listed, layer.level2.num_centroids))
 
 
 def looking_up(

@@ -112,10 +112,7 @@ class ScoreHistogram:
     def _vectors(self, document: DocumentCache) -> tuple[int, int]:
         """Vectors that full attention reads in a pass, and those that every lookup reads."""
         full = sum(layer.full_vectors for layer in document.layers)
-        fixed = sum(layer.constant_vectors for layer in document.layers)
-        for layer in document.layers:
-            level = layer.level1 if self._config.levels == 2 else layer.level2
-            fixed += level.centroids.shape[0] * level.centroids.shape[1]
+        fixed = sum(layer.fixed_vectors(self._config.levels) for layer in document.layers)
         return full, fixed
 
 
