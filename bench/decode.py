@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from bench.decode_check import compare
-from bench.drawn import SHAPES, ModelShape, draw_document, draw_model
+from bench.drawn import draw_document, draw_model
 from bench.drawn_question import (
     ANSWER_TOKENS,
     QUESTION_TOKENS,
@@ -40,6 +40,7 @@ from bench.drawn_question import (
     question_ids,
 )
 from bench.kernels.common import LIBRARIES, WrongResult, copy_bandwidth, library_attention
+from bench.random_llama import SHAPES, ModelShape
 from bench.record import circumstances, percentiles, write
 from engine.attention import AttentionCall
 from engine.decode_step import DecodeStep

@@ -27,7 +27,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 import bench.decode as decoding
-from bench.drawn import SHAPES, draw_document, draw_model
+from bench.drawn import draw_document, draw_model
 from bench.drawn_question import (
     ANSWER_TOKENS,
     QUESTION_TOKENS,
@@ -37,6 +37,7 @@ from bench.drawn_question import (
     opened,
     question_ids,
 )
+from bench.random_llama import SHAPES
 from bench.record import RESULTS, circumstances, percentiles, write
 from engine.decode_step import DecodeStep
 from engine.decoders import DecodeConfig, Decoders

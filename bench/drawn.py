@@ -5,14 +5,12 @@ keys are of `bench.kernels.common`, whose clusters, sizes and uneven heads are d
 model's query projections are drawn so that its heads are as sharp as those.
 """
 
-from dataclasses import dataclass
-from typing import Any
-
 import torch
 from torch import Tensor
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from transformers import AutoTokenizer
 
 from bench.kernels.common import GROUP_LIKENESS, KEY_NOISE, SHARPNESS, Shape, draw_layer
+from bench.random_llama import ModelShape, random_llama
 from engine.curve import EVERYTHING
 from engine.decoders import DecodeConfig
 from engine.document import Clusters, DocumentCache, LayerCache, LookupConfig, Page, StreamingCache
@@ -21,70 +19,22 @@ from engine.plan import HeadPlan
 
 TOKENIZER = "reader/weights"  # any will do: only ids are asked
 NUM_ANCHORS, STREAMING_SINKS, STREAMING_WINDOW = 144, 64, 256
-SPREAD = 0.02  # standard deviation of weights
-
-
-@dataclass(frozen=True)
-class ModelShape:
-    """A Llama's sizes."""
-
-    vocab_size: int
-    hidden_size: int
-    intermediate_size: int
-    num_layers: int
-    num_heads: int
-    kv_heads: int
-
-    @property
-    def head_dim(self) -> int:
-        """Of every head."""
-        return self.hidden_size // self.num_heads
-
-    def document_bytes(self, num_tokens: int, retrieval: float) -> int:
-        """Keys and values of a document in bf16, a share of whose heads keep all of it."""
-        heads = self.num_layers * self.kv_heads * retrieval
-        return int(4 * self.head_dim * heads * num_tokens)
-
-
-SHAPES = {
-    "llama3_8b": ModelShape(128_256, 4096, 14_336, 32, 32, 8),
-    "llama2_7b": ModelShape(32_000, 4096, 11_008, 32, 32, 32),
-}
 
 
 def draw_model(
     shape: ModelShape, context_length: int, *, streaming: bool, config: DecodeConfig, device: str
 ) -> LoadedModel:
     """Random weights in bf16; with `streaming` every other KV head streams."""
-    s = shape
-    llama = LlamaConfig(
-        vocab_size=s.vocab_size,
-        hidden_size=s.hidden_size,
-        intermediate_size=s.intermediate_size,
-        num_hidden_layers=s.num_layers,
-        num_attention_heads=s.num_heads,
-        num_key_value_heads=s.kv_heads,
-        max_position_embeddings=context_length,
-        initializer_range=SPREAD,
-        rope_parameters={"rope_type": "default", "rope_theta": 5e5},
-        dtype="bfloat16",
-    )
-    torch.manual_seed(0)
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.bfloat16)
-    with torch.device(device):
-        model: Any = LlamaForCausalLM(llama)  # type: ignore[no-untyped-call]
-    torch.set_default_dtype(before)
-    model.eval().requires_grad_(False)
+    model = random_llama(shape, context_length, device)
     for layer in model.model.layers:
-        _sharpen(layer.self_attn.q_proj.weight, s)
-    heads = tuple(not streaming or head % 2 == 0 for head in range(s.kv_heads))
+        _sharpen(layer.self_attn.q_proj.weight, shape)
+    heads = tuple(not streaming or head % 2 == 0 for head in range(shape.kv_heads))
     return assemble(
         model,
         AutoTokenizer.from_pretrained(TOKENIZER),
         name="drawn",
         fingerprint="drawn",
-        plan=HeadPlan("file", (heads,) * s.num_layers, STREAMING_SINKS, STREAMING_WINDOW),
+        plan=HeadPlan("file", (heads,) * shape.num_layers, STREAMING_SINKS, STREAMING_WINDOW),
         decoding=config,
     )
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from transformers import AutoTokenizer
 
+from bench.random_llama import SHAPES, ModelShape, random_llama
 from bench.record import RESULTS, circumstances, percentiles, write
 from engine.model import LoadedModel, assemble
 from precompute.heads.duo.config import DuoConfig
@@ -23,28 +24,13 @@ from precompute.heads.duo.train import GateTraining
 
 GIB = 1 << 30
 WARM_UP = 1  # steps whose time does not count
-SHAPES: dict[str, dict[str, Any]] = {
-    "llama-3-8b": {
-        "hidden_size": 4096,
-        "intermediate_size": 14_336,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-    },
-    "tiny": {
-        "hidden_size": 128,
-        "intermediate_size": 256,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-    },
-}
+TRIED = SHAPES | {"tiny": ModelShape(128_256, 128, 256, 2, 4, 2)}
 
 
 def main(given: Sequence[str] | None = None) -> None:
     """Check, measure, print and write the result."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--shape", choices=SHAPES, default="llama-3-8b")
+    parser.add_argument("--shape", choices=TRIED, default="llama3_8b")
     parser.add_argument("--tokenizer", default="reader/weights")
     parser.add_argument("--tokens", type=int, nargs="+", default=[8192])
     parser.add_argument("--steps", type=int, default=3, help="timed, of each length")
@@ -67,17 +53,8 @@ def main(given: Sequence[str] | None = None) -> None:
 
 def random_model(shape: str, tokenizer: str, device: str, longest: int) -> LoadedModel:
     """A model of that shape with random weights, as the engine loads it."""
-    config = LlamaConfig(
-        **SHAPES[shape],
-        vocab_size=128_256,
-        rope_parameters={"rope_type": "default", "rope_theta": 500_000.0},
-        max_position_embeddings=longest,
-    )
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
-    torch.manual_seed(0)
-    with torch.device(device):
-        model = LlamaForCausalLM._from_config(config, dtype=dtype)  # type: ignore[no-untyped-call]
-    model.train(False).requires_grad_(False)
+    model = random_llama(TRIED[shape], longest, device, dtype)
     return assemble(model, AutoTokenizer.from_pretrained(tokenizer), name=shape, fingerprint="")
 
 

@@ -25,8 +25,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bench.drawn import ModelShape, draw_model
+from bench.drawn import draw_model
 from bench.prefill import build_model, transformers_attention
+from bench.random_llama import ModelShape
 from bench.record import RESULTS, circumstances, percentiles, write
 from engine.answer import open_question
 from engine.artifact import pack, unpack

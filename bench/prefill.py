@@ -20,9 +20,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from transformers import AutoTokenizer, DynamicCache, LlamaConfig, LlamaForCausalLM
+from transformers import AutoTokenizer, DynamicCache
 
 from bench.prefill_parts import check_parts, measure_parts
+from bench.random_llama import SHAPES, random_llama
 from bench.record import circumstances, percentiles, write
 from engine.attention import NAME, AttentionCall, forward
 from engine.model import LoadedModel, assemble
@@ -69,28 +70,15 @@ def main() -> None:
 
 def build_model(num_layers: int, context_length: int) -> LoadedModel:
     """Random weights; a quarter of the KV heads, drawn from all layers, are retrieval heads."""
-    config = LlamaConfig(
-        vocab_size=128_256,
-        hidden_size=4096,
-        intermediate_size=14_336,
-        num_hidden_layers=num_layers,
-        num_attention_heads=32,
-        num_key_value_heads=8,
-        max_position_embeddings=context_length + 1024,
-        rope_parameters={"rope_type": "default", "rope_theta": 5e5},
-        dtype="bfloat16",
-    )
-    torch.manual_seed(SEED)
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.bfloat16)
-    with torch.device("cuda"):
-        model: Any = LlamaForCausalLM(config)  # type: ignore[no-untyped-call]
-    torch.set_default_dtype(before)
-    heads = [(layer, head) for layer in range(num_layers) for head in range(8)]
+    shape = replace(SHAPES["llama3_8b"], num_layers=num_layers)
+    heads = [(layer, head) for layer in range(num_layers) for head in range(shape.kv_heads)]
     chosen = set(Random(SEED).sample(heads, round(RATIO * len(heads))))
-    retrieval = tuple(tuple((i, j) in chosen for j in range(8)) for i in range(num_layers))
+    retrieval = tuple(
+        tuple((layer, head) in chosen for head in range(shape.kv_heads))
+        for layer in range(num_layers)
+    )
     return assemble(
-        model.eval().requires_grad_(False),
+        random_llama(shape, context_length + 1024, "cuda"),
         AutoTokenizer.from_pretrained(TOKENIZER),
         name="Llama-3-8B-shaped",
         fingerprint="random",

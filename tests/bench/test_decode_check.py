@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from bench.decode_check import LIMITS, Comparison, attention_alone, compare
-from bench.drawn import ModelShape, draw_document, draw_model
+from bench.drawn import draw_document, draw_model
 from bench.drawn_question import calibrated
+from bench.random_llama import ModelShape
 from engine.attention import AttentionCall
 from engine.decode_step import DecodeStep
 from engine.decoders import DecodeConfig, Decoders

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.drawn import SHAPES
 from bench.product_tiles import DRY, main, stages_of, token_ms
+from bench.random_llama import SHAPES
 
 
 def test_a_tokens_products_read_all_weights_but_the_embeddings() -> None:
