@@ -18,7 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bench.kernels.common import Shape, draw_layer, matmul_rate
+from bench.kernels.layer import Shape, draw_layer
+from bench.kernels.timing import matmul_rate
 from bench.record import circumstances, percentiles, write
 from common import plugins
 from engine.kernels.member_means.reference import member_means_reference

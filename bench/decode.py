@@ -39,7 +39,9 @@ from bench.drawn_question import (
     opened,
     question_ids,
 )
-from bench.kernels.common import LIBRARIES, WrongResult, copy_bandwidth, library_attention
+from bench.kernels.libraries import LIBRARIES, library_attention
+from bench.kernels.timing import copy_bandwidth
+from bench.kernels.wrong_result import WrongResult
 from bench.random_llama import SHAPES, ModelShape
 from bench.record import circumstances, percentiles, write
 from engine.attention import AttentionCall

@@ -1,7 +1,7 @@
 """Models with random weights and documents drawn for them, of any length, on one GPU.
 
 Reading a document of 512K tokens would tell nothing about decoding that a drawn one does not: its
-keys are of `bench.kernels.common`, whose clusters, sizes and uneven heads are described there. The
+keys are of `bench.kernels.layer`, whose clusters, sizes and uneven heads are described there. The
 model's query projections are drawn so that its heads are as sharp as those.
 """
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from transformers import AutoTokenizer
 
-from bench.kernels.common import GROUP_LIKENESS, KEY_NOISE, SHARPNESS, Shape, draw_layer
+from bench.kernels.layer import GROUP_LIKENESS, KEY_NOISE, SHARPNESS, Shape, draw_layer
 from bench.random_llama import ModelShape, random_llama
 from engine.curve import EVERYTHING
 from engine.decoders import DecodeConfig

@@ -19,9 +19,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention import sdpa_kernel
 from transformers import AutoTokenizer, DynamicCache
 
+from bench.kernels.libraries import LIBRARIES
 from bench.prefill_parts import check_parts, measure_parts
 from bench.random_llama import SHAPES, random_llama
 from bench.record import circumstances, percentiles, write
@@ -34,7 +35,6 @@ TOKENIZER = "reader/weights"  # any will do: only ids are read
 RATIO, SEED = 0.25, 0
 CHECKED_TOKENS, CHECKED_CHUNK, CHECKED_LAYER = 9000, 4096, 6
 TOLERANCE = 0.03  # relative, of that layer's keys in bf16
-BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
 
 
 def main() -> None:
@@ -165,7 +165,7 @@ def measure(
             cold, warm = seconds(ours(model, chunk)), seconds(ours(model, chunk))
             tried[name][chunk] = {"cold": cold, "warm": warm}
             print(name, chunk, tried[name][chunk], flush=True)
-    library = {name: seconds_or_reason(dual, ids, name) for name in BACKENDS}
+    library = {name: seconds_or_reason(dual, ids, name) for name in LIBRARIES}
     print(library, flush=True)
     best = {name: min(found, key=lambda c: found[c]["warm"]) for name, found in tried.items()}
     ways = {"dual": ours(dual, best["dual"]), "full": ours(full, best["full"])}
@@ -213,7 +213,7 @@ def transformers_attention(model: LoadedModel, backend: str) -> Iterator[None]:
     module: Any = model.model
     module.set_attn_implementation("sdpa")
     try:
-        with sdpa_kernel(BACKENDS[backend]):
+        with sdpa_kernel(LIBRARIES[backend]):
             yield
     finally:
         module.set_attn_implementation(NAME)

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from bench.kernels.common import copy_bandwidth
 from bench.kernels.scan import Scan, demand, parse, time_calls, time_replays
+from bench.kernels.timing import copy_bandwidth
 from bench.random_llama import SHAPES, ModelShape
 from engine.kernels.matvec.kernel import TILES, Tiles, matvec_triton
 from engine.kernels.matvec.reference import matvec_reference

@@ -20,16 +20,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bench.kernels.common import (
-    Layer,
-    Shape,
-    WrongResult,
-    copy_bandwidth,
-    draw_layer,
-    time_graph,
-    time_libraries,
-)
 from bench.kernels.decode_step import Step, bytes_needed, draw_step, recall, with_sparsity
+from bench.kernels.layer import Layer, Shape, draw_layer
+from bench.kernels.libraries import time_libraries
+from bench.kernels.timing import copy_bandwidth, time_graph
+from bench.kernels.wrong_result import WrongResult
 from bench.record import circumstances, write
 from engine.kernels.decode_attention.reference import Attended
 
@@ -66,7 +61,7 @@ def main() -> None:
         "benchmark": "kernels_decode",
         "about": circumstances(DEVICE),
         "shape": "32 query heads, 8 KV heads, head_dim 128, bf16",
-        "document": "5 % centroids, 0.5 % of level 1, 144 anchors; see bench/kernels/common.py",
+        "document": "5 % centroids, 0.5 % of level 1, 144 anchors; see bench/kernels/layer.py",
         "copy_bytes_per_s": bandwidth,
         "full_attention_us": full,
         "rows": rows,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from bench.kernels.common import Layer, Shape, draw_queries
+from bench.kernels.layer import Layer, Shape, draw_queries
 from engine.kernels.attend_keys.reference import scores_reference
 from engine.kernels.decode_attention import decode_attention
 from engine.kernels.decode_attention.reference import Attended, decode_attention_reference

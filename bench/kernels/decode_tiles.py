@@ -21,11 +21,12 @@ from typing import Any
 
 import torch
 
-from bench.kernels.common import Layer, Shape, WrongResult
 from bench.kernels.decode import TOLERANCE, errors_of
 from bench.kernels.decode_step import Step, draw_step, with_sparsity
+from bench.kernels.layer import Layer, Shape
 from bench.kernels.prefill_tiles import draw_layers
 from bench.kernels.scan import Scan, demand, parse
+from bench.kernels.wrong_result import WrongResult
 from engine.kernels.attend_runs.kernel import attend_runs_triton
 from engine.kernels.decode_attention.reference import Attended
 from engine.kernels.decoding import Tuning, Workspace

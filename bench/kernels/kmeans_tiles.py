@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from bench.clustering import SAME_LABELS, draw_keys
-from bench.kernels.common import Shape
+from bench.kernels.layer import Shape
 from bench.kernels.scan import Scan, demand, parse
 from engine.kernels.member_means.kernel import MEMBERS, member_means_triton
 from engine.kernels.member_means.reference import member_means_reference

@@ -23,17 +23,10 @@ from torch import Tensor
 from torch.nn.attention import sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from bench.kernels.common import (
-    LIBRARIES,
-    Layer,
-    Shape,
-    WrongResult,
-    copy_bandwidth,
-    draw_layer,
-    draw_queries,
-    matmul_rate,
-    time_graph,
-)
+from bench.kernels.layer import Layer, Shape, draw_layer, draw_queries
+from bench.kernels.libraries import LIBRARIES
+from bench.kernels.timing import copy_bandwidth, matmul_rate, time_graph
+from bench.kernels.wrong_result import WrongResult
 from bench.record import circumstances, write
 from engine.kernels.attend_keys import attend_keys
 from engine.kernels.attend_tokens import attend_tokens

@@ -20,9 +20,10 @@ from typing import TypeVar
 
 import torch
 
-from bench.kernels.common import Layer, Shape, WrongResult, draw_layer
+from bench.kernels.layer import Layer, Shape, draw_layer
 from bench.kernels.prefill import HOW, LOWEST, TOLERANCE, Asked, ask, with_sparsity
 from bench.kernels.scan import Scan, demand, parse
+from bench.kernels.wrong_result import WrongResult
 from engine.kernels.attend_tokens import kernel as attending
 from engine.kernels.attend_tokens.reference import attend_tokens_reference
 from engine.kernels.choose_tokens import Chosen

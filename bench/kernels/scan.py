@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from bench.kernels.common import WrongResult, time_graph
+from bench.kernels.timing import time_graph
+from bench.kernels.wrong_result import WrongResult
 from bench.record import RESULTS, circumstances, percentiles, write
 
 V = TypeVar("V")

@@ -13,7 +13,7 @@ from bench.decode_check import Comparison, passes, reference_question
 from bench.decode_plot import draw
 from bench.drawn import draw_document, draw_model
 from bench.drawn_question import aimed_share, calibrated, curve
-from bench.kernels.common import WrongResult
+from bench.kernels.wrong_result import WrongResult
 from bench.random_llama import ModelShape
 from engine.decoders import DecodeConfig
 from engine.document import DocumentCache

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench.kernels.common import WrongResult
+from bench.kernels.wrong_result import WrongResult
 
 pytest.importorskip("triton")
 
