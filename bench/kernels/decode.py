@@ -33,15 +33,6 @@ NUM_LAYERS = {4_096: 12, 32_768: 12, 131_072: 6, 524_288: 3}
 CONTEXTS = (524_288, 131_072, 32_768)
 SPARSITIES, BATCHES, LEVELS, STREAMING = (70, 80, 90, 95), (1, 4, 16), (1, 2), (0, 4)
 TOLERANCE = {"out": 1e-2, "lse": 1e-3, "read": 1e-3}  # relative, nats, relative; in bf16
-# What is asked for on one H200, of a batch of one.
-BARS = {
-    "speedup_512k_90": 5.5,
-    "speedup_512k_95": 7.0,
-    "speedup_128k_90": 3.5,
-    "speedup_512k_90_half": 9.0,
-    "floor_share_512k_90": 0.7,
-    "lookup_speedup_512k_90": 1.3,
-}
 Timing = dict[str, float]
 
 
@@ -65,7 +56,6 @@ def main() -> None:
         "copy_bytes_per_s": bandwidth,
         "full_attention_us": full,
         "rows": rows,
-        "bars": BARS,
     }
     for context in arguments.contexts:
         shape = Shape(num_keys=context)
@@ -85,7 +75,6 @@ def main() -> None:
             result["summary"] = summary(rows)
             path = write("kernels_decode", result, *filter(None, [arguments.out]))
         del layers
-    print("\n".join(told_bars(result["summary"])), flush=True)
     print(f"written to {path}")
 
 
@@ -197,15 +186,6 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, float]:
             found[f"centroids_kept_{key}"] = two["centroids_kept"]
             found[f"recall_{key}"] = two["recall"]
     return found
-
-
-def told_bars(figures: dict[str, float]) -> list[str]:
-    """A line for each bar that was measured."""
-    return [
-        f"{name} {figures[name]:.2f} of {bar}: {'met' if figures[name] >= bar else 'missed'}"
-        for name, bar in BARS.items()
-        if name in figures
-    ]
 
 
 def _told(timings: dict[str, Timing]) -> str:
