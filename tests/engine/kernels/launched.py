@@ -17,29 +17,42 @@ GUARD = 64  # elements on either side of a buffer
 CANARY = {torch.float32: 12345.0, torch.int32: 123456789, torch.int64: 123456789}
 
 
+def guarded(tensor: Tensor) -> tuple[Tensor, Tensor]:
+    """A copy between guards of known numbers, and the whole that `assert_guards` looks at."""
+    size, canary = tensor.numel(), CANARY.get(tensor.dtype, 7.0)
+    whole = torch.full((size + 2 * GUARD,), canary, dtype=tensor.dtype, device=tensor.device)
+    inner = whole[GUARD : GUARD + size].view(tensor.shape)
+    return inner.copy_(tensor), whole
+
+
+def assert_guards(whole: Tensor) -> None:
+    """Nothing was written beside what is between the guards."""
+    canary = CANARY.get(whole.dtype, 7.0)
+    assert (whole[:GUARD] == canary).all()
+    assert (whole[-GUARD:] == canary).all()
+
+
 @contextmanager
 def guarded_buffers(monkeypatch: Any) -> Iterator[None]:
-    """Poison every tensor that `torch.empty` makes, and check that nothing wrote beside it."""
-    made: list[tuple[Tensor, Tensor]] = []
-    plain = torch.empty
+    """Poison every tensor that is made empty, and check that nothing wrote beside any."""
+    wholes: list[Tensor] = []
+    plain, plain_like, plain_zeros = torch.empty, torch.empty_like, torch.zeros
 
-    def poisoned(*shape: Any, **options: Any) -> Tensor:
-        whole = plain(*shape, **options)
-        size, dtype = whole.numel(), whole.dtype
-        canary = CANARY.get(dtype, 7.0)
-        held = torch.full((size + 2 * GUARD,), canary, dtype=dtype, device=whole.device)
-        inner = held[GUARD : GUARD + size].view(whole.shape)
-        inner.fill_(float("nan") if dtype.is_floating_point else -77)
-        made.append((held, inner))
+    def between(tensor: Tensor) -> Tensor:
+        inner, whole = guarded(tensor)
+        wholes.append(whole)
         return inner
 
+    def poisoned(tensor: Tensor) -> Tensor:
+        return between(tensor.fill_(float("nan") if tensor.dtype.is_floating_point else -77))
+
     with monkeypatch.context() as patch:
-        patch.setattr(torch, "empty", poisoned)
+        patch.setattr(torch, "empty", lambda *a, **b: poisoned(plain(*a, **b)))
+        patch.setattr(torch, "empty_like", lambda *a, **b: poisoned(plain_like(*a, **b)))
+        patch.setattr(torch, "zeros", lambda *a, **b: between(plain_zeros(*a, **b)))
         yield
-    for held, inner in made:
-        canary = CANARY.get(held.dtype, 7.0)
-        assert (held[:GUARD] == canary).all()
-        assert (held[GUARD + inner.numel() :] == canary).all()
+    for whole in wholes:
+        assert_guards(whole)
 
 
 def beside(tensor: Tensor) -> Tensor:

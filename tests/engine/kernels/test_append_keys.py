@@ -7,7 +7,7 @@ from torch.testing import assert_close
 from common.errors import ShapeError
 from engine.kernels.append_keys import append_keys
 from engine.kernels.append_keys.reference import append_keys_reference
-from tests.engine.kernels.launched import DEVICE, DTYPES, beside
+from tests.engine.kernels.launched import DEVICE, DTYPES, assert_guards, beside, guarded
 from tests.engine.naive import normal
 
 kernel = pytest.importorskip("engine.kernels.append_keys.kernel")
@@ -17,7 +17,7 @@ kernel = pytest.importorskip("engine.kernels.append_keys.kernel")
 @pytest.mark.parametrize("head_dim", [16, 24, 128])
 @pytest.mark.parametrize("append", [append_keys, append_keys_reference, kernel.append_keys_triton])
 def test_a_token_takes_its_slot_alone(append: object, head_dim: int, dtype: torch.dtype) -> None:
-    keys, values = normal(2, 3, 10, head_dim, dtype=dtype).to(DEVICE)
+    (keys, values), whole = guarded(normal(2, 3, 10, head_dim, dtype=dtype).to(DEVICE))
     before = keys.clone(), values.clone()
     token = beside(normal(1, 6, head_dim, dtype=dtype, seed=1).to(DEVICE))
     key, value = (part.transpose(0, 1) for part in token.split(3, dim=1))
@@ -26,6 +26,7 @@ def test_a_token_takes_its_slot_alone(append: object, head_dim: int, dtype: torc
         expected = old.clone()
         expected[:, 7] = new[:, 0]
         assert_close(found, expected, rtol=0.0, atol=0.0)
+    assert_guards(whole)
 
 
 def test_a_token_that_does_not_fit_is_refused() -> None:

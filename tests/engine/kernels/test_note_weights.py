@@ -10,7 +10,14 @@ from torch.testing import assert_close
 from common.errors import ShapeError
 from engine.kernels.note_weights import Listed, note_weights
 from engine.kernels.note_weights.reference import note_weights_reference
-from tests.engine.kernels.launched import DEVICE, DTYPES, TOLERANCE, beside
+from tests.engine.kernels.launched import (
+    DEVICE,
+    DTYPES,
+    TOLERANCE,
+    assert_guards,
+    beside,
+    guarded,
+)
 from tests.engine.naive import normal
 
 kernel = pytest.importorskip("engine.kernels.note_weights.kernel")
@@ -89,7 +96,7 @@ def test_squares_of_weights_are_added_at_the_tokens_places(
     keys = held[:, : anchors + 150]
     places = torch.stack([torch.randperm(NUM_TOKENS)[: anchors + 150] for _ in range(heads)])
     lse = beside((normal(heads, group, seed=3) + 2.0).to(DEVICE))
-    mass = torch.ones(NUM_TOKENS, device=DEVICE)
+    mass, whole = guarded(torch.ones(NUM_TOKENS, device=DEVICE))
     expected = 1.0 + plain_sum(query, lse, keys, places, anchors, softcap)
     given = scored(query, keys, anchors, softcap, piece) if known else listed(piece)
     IMPLEMENTATIONS[name](
@@ -105,6 +112,7 @@ def test_squares_of_weights_are_added_at_the_tokens_places(
     )
     limit = TOLERANCE[dtype]
     assert_close(mass.cpu().double(), expected, rtol=10 * limit, atol=limit)
+    assert_guards(whole)
 
 
 def test_shapes_that_do_not_fit_are_refused() -> None:
