@@ -9,7 +9,6 @@ cluster order. Inertia is the sum of squared distances from the means of the lab
 """
 
 import argparse
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bench.clock import seconds_of
 from bench.kernels.layer import Shape, draw_layer
 from bench.kernels.timing import matmul_rate
 from bench.record import circumstances, percentiles, write
@@ -116,7 +116,7 @@ def compare(
     samples: dict[str, list[float]] = {name: [] for name in backs}
     for _ in range(repeats):  # in turn, so that what else the machine does hits all
         for name, kmeans in backs.items():
-            samples[name].append(seconds(work(kmeans)))
+            samples[name].append(seconds_of(work(kmeans)))
     for name, one in found.items():
         one["seconds"] = percentiles(samples[name])
         for other in {"faiss", "torch"} & set(found):
@@ -167,7 +167,7 @@ def measure_document(repeats: int) -> dict[str, Any]:
         "layers": LAYERS,
         "drawn_layers": DRAWN_LAYERS,
         "centroids": [clusters, upper],
-        "seconds": percentiles([seconds(document) for _ in range(repeats)]),
+        "seconds": percentiles([seconds_of(document) for _ in range(repeats)]),
         "floor_seconds": flops / rate,
         "matmul_tflops": rate / 1e12,
         "peak_gib_beyond_a_layer": peak / 2**30,
@@ -176,20 +176,6 @@ def measure_document(repeats: int) -> dict[str, Any]:
 
 def _drawn(shape: Shape) -> list[Tensor]:
     return [draw_keys(shape, seed, "cuda") for seed in range(DRAWN_LAYERS)]
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """Seconds of a piece of work, the GPU's included."""
-    _synchronise()
-    started = time.perf_counter()
-    work()
-    _synchronise()
-    return time.perf_counter() - started
-
-
-def _synchronise() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
 
 
 if __name__ == "__main__":

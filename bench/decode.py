@@ -25,6 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bench.clock import seconds_of
 from bench.decode_check import compare
 from bench.drawn import draw_document, draw_model
 from bench.drawn_question import (
@@ -286,11 +287,7 @@ def time_reading(model: LoadedModel, num_tokens: int) -> float:
     """Milliseconds to read a document of so many tokens again, its clustering left out."""
     ids = torch.zeros(num_tokens, dtype=torch.int64)
     prefill(model, ids[: 2 * CHUNK], CHUNK, lambda _: None)
-    torch.cuda.synchronize()
-    started = time.perf_counter()
-    prefill(model, ids, CHUNK, lambda _: None)
-    torch.cuda.synchronize()
-    return (time.perf_counter() - started) * 1e3
+    return seconds_of(lambda: prefill(model, ids, CHUNK, lambda _: None)) * 1e3
 
 
 def release() -> None:

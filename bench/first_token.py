@@ -10,8 +10,7 @@ the ratios mean something.
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, DynamicCache
 
+from bench.clock import seconds_of
 from bench.record import circumstances, percentiles, write
 from engine.answer import Answer, answer, open_question
 from engine.artifact import pack, unpack
@@ -187,25 +187,7 @@ def prefix_first_token(model: LoadedModel, plain: Any, warm: DynamicCache, quest
 
 def timed(work: Callable[[], object]) -> float:
     """Milliseconds of a piece of work, the GPU's included."""
-    with stopwatch() as elapsed:
-        work()
-    return elapsed[0]
-
-
-@contextmanager
-def stopwatch() -> Iterator[list[float]]:
-    """Fill a list with the milliseconds that the block took."""
-    elapsed: list[float] = []
-    _synchronise()
-    started = time.perf_counter()
-    yield elapsed
-    _synchronise()
-    elapsed.append((time.perf_counter() - started) * 1e3)
-
-
-def _synchronise() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
+    return seconds_of(work) * 1e3
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bench.clock import now, seconds_of
 from bench.drawn import draw_model
 from bench.prefill import build_model, transformers_attention
 from bench.random_llama import ModelShape
@@ -144,16 +145,10 @@ class Stopwatch:
 
     def __call__(self, phase: str, done: int, total: int) -> None:
         if phase == "prefill" and done == 0:
-            self.started = self.now()
+            self.started = now()
         if done == total:
-            self.ended[phase] = self.now()
+            self.ended[phase] = now()
             print(f"  {phase} ended at {self.ended[phase] - self.started:.2f} s", flush=True)
-
-    def now(self) -> float:
-        """Seconds, when the GPU is through."""
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        return time.perf_counter()
 
     def seconds(self) -> dict[str, float]:
         """Of each phase, and of all from the first token on."""
@@ -314,10 +309,7 @@ def host_memory(num_bytes: int, device: torch.device) -> dict[str, float]:
 
 def _rate(work: Callable[[], object], num_bytes: int) -> float:
     """GiB/s of a piece of work."""
-    watch = Stopwatch()
-    started = watch.now()
-    work()
-    return num_bytes / (watch.now() - started) / 2**30
+    return num_bytes / seconds_of(work) / 2**30
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ attention and a short prefill were compared with their definitions.
 """
 
 import argparse
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,6 +21,7 @@ from torch import Tensor
 from torch.nn.attention import sdpa_kernel
 from transformers import AutoTokenizer, DynamicCache
 
+from bench.clock import seconds_of
 from bench.kernels.libraries import LIBRARIES
 from bench.prefill_parts import check_parts, measure_parts
 from bench.random_llama import SHAPES, random_llama
@@ -162,7 +162,7 @@ def measure(
     tried: dict[str, dict[int, dict[str, float]]] = {"dual": {}, "full": {}}
     for chunk in chunks:
         for name, model in (("dual", dual), ("full", full)):
-            cold, warm = seconds(ours(model, chunk)), seconds(ours(model, chunk))
+            cold, warm = seconds_of(ours(model, chunk)), seconds_of(ours(model, chunk))
             tried[name][chunk] = {"cold": cold, "warm": warm}
             print(name, chunk, tried[name][chunk], flush=True)
     library = {name: seconds_or_reason(dual, ids, name) for name in LIBRARIES}
@@ -173,7 +173,7 @@ def measure(
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(repeats):
         for name, work in ways.items():
-            times[name].append(seconds(work))
+            times[name].append(seconds_of(work))
     spread = {name: percentiles(samples) for name, samples in times.items()}
     others = [found for found in library.values() if isinstance(found, float)]
     baseline = min(spread["full"]["p50"], *others)
@@ -189,20 +189,11 @@ def measure(
     }
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Seconds of a piece of work on the GPU; what it returns is dropped."""
-    torch.cuda.synchronize()
-    started = time.perf_counter()
-    work()
-    torch.cuda.synchronize()
-    return time.perf_counter() - started
-
-
 def seconds_or_reason(model: LoadedModel, ids: Tensor, backend: str) -> float | str:
     """The better of two forward passes of transformers over a back end, or why it has none."""
     with transformers_attention(model, backend):
         try:
-            return min(seconds(lambda: whole_pass(model, ids)) for _ in range(2))
+            return min(seconds_of(lambda: whole_pass(model, ids)) for _ in range(2))
         except RuntimeError as error:
             return str(error).strip().partition("\n")[0]
 

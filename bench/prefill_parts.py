@@ -1,7 +1,6 @@
 """The parts of prefill's attention: compared with their formula, then timed on a whole document."""
 
 import statistics
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -11,6 +10,8 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
+from bench.clock import seconds_of
+from bench.kernels.libraries import LIBRARIES
 from engine.kernels.attend_causal import attend_all, attend_causal, attend_window, library
 from engine.kernels.attend_causal.reference import attend_window_reference
 from engine.kernels.merge_states import merge_states
@@ -20,7 +21,6 @@ HEADS, WIDTH = 32, 128
 SCALE = WIDTH**-0.5
 NUM_SINKS, WINDOW, CHUNK = 64, 256, 8192
 TOLERANCE = {torch.bfloat16: 3e-2, torch.float16: 5e-3, torch.float32: 1e-3}
-BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
 Parts = tuple[Tensor, Tensor, Tensor]
 
 
@@ -79,9 +79,9 @@ def measure_parts(num_tokens: int) -> dict[str, Any]:
     eight = draw(num_tokens, num_tokens, torch.bfloat16, heads=8)
     band = draw(num_tokens, num_tokens + WINDOW, torch.bfloat16, heads=24)
     ways: dict[str, Callable[[], object]] = {
-        **{f"32 heads, {name}": partial(_whole, whole, b) for name, b in BACKENDS.items()},
+        **{f"32 heads, {name}": partial(_whole, whole, b) for name, b in LIBRARIES.items()},
         "32 heads, chunks": lambda: _in_chunks(whole),
-        **{f"8 heads, {name}": partial(_whole, eight, b) for name, b in BACKENDS.items()},
+        **{f"8 heads, {name}": partial(_whole, eight, b) for name, b in LIBRARIES.items()},
         "8 heads, chunks": lambda: _in_chunks(eight),
         "24 heads, window": lambda: library.attend_window(*band, window=WINDOW, scale=SCALE),
         "24 heads, window in blocks": lambda: attend_window_reference(
@@ -113,14 +113,8 @@ def _streaming(band: Parts) -> State:
 
 def _milliseconds(work: Callable[[], object]) -> float | str:
     """The median of three runs after a first one, or why there is none."""
-    samples: list[float] = []
     try:
-        for _ in range(4):
-            torch.cuda.synchronize()
-            started = time.perf_counter()
-            work()
-            torch.cuda.synchronize()
-            samples.append((time.perf_counter() - started) * 1e3)
+        samples = [seconds_of(work) * 1e3 for _ in range(4)]
     except RuntimeError as error:
         return str(error).strip().partition("\n")[0]
     return statistics.median(samples[1:])
