@@ -19,7 +19,7 @@ class ReadSettings:
         num_sinks: leading tokens kept exact in every head.
         num_tail: last tokens kept exact in every head.
         level2_ratio, level1_ratio: centroids per clustered token.
-        clustering: name of a file in `precompute/clustering`, or "auto" for the device's fastest.
+        clustering: name of a file in `precompute/clustering`, or "auto" for the device's default.
         kmeans_iterations: per level.
         scope_epsilon: attention weight below which heads with linear biases (ALiBi) may drop keys.
         num_probes: questions made from the document itself to calibrate budgets on.

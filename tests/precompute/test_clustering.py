@@ -11,7 +11,7 @@ from torch.testing import assert_close
 from common import plugins
 from precompute import clustering
 from precompute.clustering.base import (
-    FASTEST,
+    DEFAULTS,
     KMeans,
     KMeansConfig,
     back_end,
@@ -141,6 +141,6 @@ def test_means_are_weighted_and_of_empty_clusters_zero() -> None:
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_auto_is_a_back_end_that_is_there(device: str) -> None:
     found = back_end("auto", torch.device(device))
-    assert found == FASTEST[device]
+    assert found == DEFAULTS[device]
     assert found in plugins.names(clustering)
     assert back_end("faiss", torch.device(device)) == "faiss"
