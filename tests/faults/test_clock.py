@@ -278,6 +278,9 @@ def test_workers_under_a_restless_clock_read_every_document_once(
     strict = child.STEADY.model_copy(update={"max_attempts": 3})
     workers = [Worker(noted, Noting(num_steps=5, step_s=0.02), strict) for _ in range(3)]
     threads = [threading.Thread(target=worker.run, args=(stop,)) for worker in workers]
+    for moment in (0.0, HOURS_S):  # the first jump is seen for sure, whoever runs when
+        set_clock(moment)
+        assert storage.jobs.sweep(3) == ()
     for thread in threads:
         thread.start()
     try:
