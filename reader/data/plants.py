@@ -44,7 +44,7 @@ def crowd_size(rng: Random, most: int) -> int:
 
 
 def _crowd(rng: Random, voice: Voice, room: int) -> Plant:
-    return plant_crowd(rng, voice, crowd_size(rng, min(40, room // 60)))
+    return plant_crowd(rng, voice, crowd_size(rng, min(64, room // 60)))
 
 
 def _several(rng: Random, voice: Voice, room: int) -> Plant:
