@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from cli import bench, heads
+from cli import bench, heads, keys
 from cli import documents as commands
 from cli.address import listen
 from cli.client import Client
@@ -24,6 +24,7 @@ app = typer.Typer(
     epilog="Settings are environment variables, LECTERN_...; the README lists them.",
 )
 
+app.add_typer(keys.app)
 app.add_typer(heads.app)
 app.add_typer(bench.app)
 
@@ -172,20 +173,6 @@ def documents(as_json: AsJson = False, url: Url = DEFAULT_URL, key: Key = None) 
     command = commands.show_documents_json if as_json else commands.show_documents
     with Client(url, key) as client:
         command(client, make_console())
-
-
-@app.command()
-def key(
-    name: Annotated[str, typer.Argument(help="What the key is for, as a label.")],
-    data_dir: DataDir = None,
-) -> None:
-    """Make one more API key and print it, on the server's own machine.
-
-    Works on the database directly, whether the server runs or not.
-    """
-    from cli.keys import make_key
-
-    make_key(make_console(), read_settings(**given(data_dir=data_dir)), name)
 
 
 @app.command()

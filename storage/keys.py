@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import func, select, update
 
-from common.errors import Unauthorized
+from common.errors import InvalidInput, Unauthorized
 from storage.database import Database
 from storage.records import ApiKeyRecord, record
 from storage.tables import ApiKey
@@ -19,6 +19,7 @@ MARK = "lk"
 PREFIX_BYTES, SECRET_BYTES = 6, 32
 REFUSED = "The API key is unknown, expired or revoked."
 MAX_CHARS = 200
+MAX_NAME_CHARS = 200
 
 
 class ApiKeys:
@@ -30,7 +31,12 @@ class ApiKeys:
     def create(
         self, tenant_id: UUID, name: str, expires_at: datetime | None = None
     ) -> tuple[str, ApiKeyRecord]:
-        """Make a key: its text `lk_<prefix>_<secret>`, which nobody can recover, and its record."""
+        """Make a key: its text `lk_<prefix>_<secret>`, which nobody can recover, and its record.
+
+        Raises: InvalidInput if the name is empty, too long, or no single line.
+        """
+        if not name.strip() or not name.isprintable() or len(name) > MAX_NAME_CHARS:
+            raise InvalidInput(f"A key's name is a line of 1 to {MAX_NAME_CHARS} characters.")
         prefix = secrets.token_hex(PREFIX_BYTES)
         key = f"{MARK}_{prefix}_{secrets.token_hex(SECRET_BYTES)}"
         with self._db.session() as session:

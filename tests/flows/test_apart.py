@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cli.client import Client
+from cli.client import Client, Refused
 from tests.flows.conftest import ROOT, STOP_S, LecternServer, MakeServer
 from tests.services import postgresql_schema, redis_url
 
@@ -64,19 +64,33 @@ def test_a_worker_apart_reads_what_the_api_takes_in(
     assert worker.wait(STOP_S) == 0
 
 
-def test_one_more_key_is_made_beside_a_running_server(shared_server: LecternServer) -> None:
-    made = subprocess.run(
-        [sys.executable, "-m", "cli.main", "key", "another"],
+def lectern(server: LecternServer, *arguments: str) -> str:
+    """Run a command on the server's machine; return its output."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "cli.main", *arguments],
         cwd=ROOT,
-        env=shared_server.environment,
+        env=server.environment,
         capture_output=True,
         text=True,
         check=True,
     )
-    key = made.stdout.strip()
+    return ended.stdout.strip()
+
+
+def test_a_key_is_made_listed_and_revoked_beside_a_running_server(
+    shared_server: LecternServer,
+) -> None:
+    key = lectern(shared_server, "key", "create", "another")
     assert key.startswith("lk_")
     assert key != shared_server.key
+    prefix = key.rpartition("_")[0]
     with Client(shared_server.url, key) as client:
+        assert isinstance(list(client.documents()), list)
+        assert prefix in lectern(shared_server, "key", "list")
+        assert lectern(shared_server, "key", "revoke", prefix) == f"Revoked {prefix} (another)."
+        with pytest.raises(Refused, match="revoked"):
+            list(client.documents())
+    with shared_server.client() as client:
         assert isinstance(list(client.documents()), list)
 
 

@@ -62,6 +62,33 @@ def test_revoked_and_expired_keys_are_refused(storage: Storage) -> None:
     assert [key.name for key in storage.keys.list(tenant)] == ["one", "two", "three"]
 
 
+def test_a_key_is_revoked_once_and_for_all(storage: Storage) -> None:
+    tenant = storage.tenants.default()
+    _, record = storage.keys.create(tenant, "one")
+    storage.keys.revoke(record.id)
+    (first,) = storage.keys.list(tenant)
+    storage.keys.revoke(record.id)
+    (second,) = storage.keys.list(tenant)
+    assert first.revoked_at is not None
+    assert first.revoked_at >= first.created_at
+    assert second == first
+
+
+def test_keys_are_listed_for_their_tenant_alone(storage: Storage) -> None:
+    ours, theirs = storage.tenants.create("ours"), storage.tenants.create("theirs")
+    storage.keys.create(ours, "laptop")
+    storage.keys.create(theirs, "server")
+    assert [key.name for key in storage.keys.list(ours)] == ["laptop"]
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "\x00", "\ud800", "n" * 201])
+def test_a_name_is_one_line_that_fits(storage: Storage, name: str) -> None:
+    with pytest.raises(InvalidInput, match="1 to 200"):
+        storage.keys.create_default(name)
+    assert not storage.keys.any()
+    assert storage.keys.create_default("n" * 200)
+
+
 def test_a_fresh_installation_knows_that_it_has_no_key(storage: Storage) -> None:
     assert not storage.keys.any()
     storage.keys.create_default("first")

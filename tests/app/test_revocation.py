@@ -1,0 +1,121 @@
+"""A key that is revoked while the server runs: what it opens no more, and what goes on."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import httpx
+import pytest
+
+from app.services import Services
+from common.settings import Settings
+from engine.answer import Answer, Piece, answer
+from storage import open_storage
+from tests.app.library import Library
+from tests.app.routes.test_documents import events
+
+
+@dataclass
+class HeldEngine:
+    """The real engine, which waits after its first piece until it is let go."""
+
+    release: threading.Event = field(default_factory=threading.Event)
+
+    def __call__(self, *given: Any, **options: Any) -> Iterator[Piece | Answer]:
+        pieces = answer(*given, **options)
+        yield next(pieces)
+        assert self.release.wait(10)
+        yield from pieces
+
+
+@pytest.fixture
+def engine() -> HeldEngine:
+    """The engine of the server under test."""
+    return HeldEngine()
+
+
+@pytest.fixture
+def services(services: Services, engine: HeldEngine) -> Services:
+    """Services whose answers stay under way until the test lets them go."""
+    return replace(services, answer=engine)
+
+
+@pytest.fixture
+def caller(address: str, library: Library) -> Iterator[httpx.Client]:
+    """A client of the running server."""
+    with httpx.Client(base_url=address, headers=library.headers(), timeout=10) as client:
+        yield client
+
+
+def revoke(settings: Settings, library: Library, name: str = "owner") -> None:
+    """Revoke a tenant's key as another process does, over a connection of its own."""
+    with closing(open_storage(settings)) as storage:
+        (key,) = storage.keys.list(library.tenants[name])
+        storage.keys.revoke(key.id)
+
+
+def is_refused(response: httpx.Response) -> bool:
+    return response.status_code == 401 and response.json()["error"]["code"] == "invalid_api_key"
+
+
+def test_the_next_request_is_refused(
+    caller: httpx.Client, settings: Settings, library: Library
+) -> None:
+    stranger = library.headers("stranger")
+    document_id = library.add("a.txt").id
+    assert caller.get("/documents").status_code == 200
+    revoke(settings, library)
+    assert is_refused(caller.get("/documents"))
+    assert is_refused(caller.get(f"/documents/{document_id}"))
+    assert is_refused(caller.delete(f"/documents/{document_id}"))
+    assert is_refused(caller.post("/documents", files={"file": ("b.txt", b"A text.")}))
+    assert is_refused(caller.post(f"/documents/{document_id}/ask", json={"question": "When?"}))
+    assert caller.get("/documents", headers=stranger).status_code == 200
+
+
+def test_what_the_key_brought_stays_with_its_tenant(
+    caller: httpx.Client, settings: Settings, library: Library
+) -> None:
+    document_id = caller.post("/documents", files={"file": ("b.txt", b"A text.")}).json()["id"]
+    revoke(settings, library)
+    key, _ = library.storage.keys.create(library.tenants["owner"], "next")
+    headers = {"authorization": f"Bearer {key}"}
+    listed = caller.get("/documents", headers=headers).json()["data"]
+    assert [(one["id"], one["status"]) for one in listed] == [(document_id, "queued")]
+
+
+def test_an_answer_under_way_is_finished(
+    caller: httpx.Client, settings: Settings, library: Library, engine: HeldEngine
+) -> None:
+    document_id = library.add("a.txt").id
+    library.publish()
+    body = {"question": "When does the gate close?", "max_tokens": 8, "stream": True}
+    with caller.stream("POST", f"/documents/{document_id}/ask", json=body) as response:
+        lines = response.iter_lines()
+        assert next(line for line in lines if not line.startswith(":")) == "event: piece"
+        revoke(settings, library)
+        assert is_refused(caller.get("/documents"))
+        engine.release.set()
+        rest = list(lines)
+    assert "event: answer" in rest
+    assert "event: error" not in rest
+    last = json.loads([line for line in rest if line.startswith("data: ")][-1][len("data: ") :])
+    assert last["document_id"] == str(document_id)
+
+
+def test_events_under_way_go_on_to_their_end(
+    caller: httpx.Client, settings: Settings, library: Library
+) -> None:
+    path = f"/documents/{library.add('a.txt').id}/events"
+    with caller.stream("GET", path) as response:
+        chunks = response.iter_text()
+        first = next(chunks)
+        revoke(settings, library)
+        assert is_refused(caller.get(path))
+        library.publish()
+        told = events(first + "".join(chunks))
+    assert [name for name, _ in told] == ["progress"] * len(told)
+    assert told[-1][1]["status"] == "ready"
