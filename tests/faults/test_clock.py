@@ -23,7 +23,7 @@ from storage.leaps import SETTLE_S
 from storage.records import DocumentRecord, JobRecord
 from tests.faults import child
 from tests.faults.conftest import Upload, wait_for
-from tests.faults.test_kills import folders, is_whole, read_here, status
+from tests.faults.test_kills import check_one_cache_each, folders, is_whole, read_here, status
 from workers.worker import Worker
 
 HOURS_S = 7200.0
@@ -296,10 +296,6 @@ def test_workers_under_a_restless_clock_read_every_document_once(
             thread.join()
 
     assert commits == {document.blob_key: 1 for document in documents}
-    storage.artifacts.collect_garbage()
-    assert len(folders(folder)) == len(documents)
+    check_one_cache_each(storage, folder, documents)
     for document in documents:
-        artifact = storage.artifacts.current(document.id)
-        assert artifact is not None
-        assert is_whole(storage, artifact)
         assert (latest(storage, document).attempt, latest(storage, document).crashes) == (1, 0)

@@ -30,6 +30,16 @@ def folders(folder: Path) -> set[str]:
     return {path.name for path in (folder / "artifacts").iterdir()}
 
 
+def check_one_cache_each(storage: Storage, folder: Path, documents: list[DocumentRecord]) -> None:
+    """Every document has its cache, whole, and after a collection nothing else is left."""
+    storage.artifacts.collect_garbage()
+    assert len(folders(folder)) == len(documents)
+    for document in documents:
+        artifact = storage.artifacts.current(document.id)
+        assert artifact is not None
+        assert is_whole(storage, artifact)
+
+
 def read_here(storage: Storage) -> None:
     """Read what is queued, in this process."""
     worker = Worker(storage, child.PlainReader(), child.STEADY)
@@ -128,12 +138,7 @@ def test_workers_killed_at_random_lose_nothing_and_commit_nothing_twice(
         assert session.scalar(select(func.count()).select_from(Artifact)) == len(documents)
         assert session.scalar(select(func.count()).where(Job.attempt > 1)), "no kill hit anything"
     assert sorted(done) == sorted(document.id for document in documents)
-    storage.artifacts.collect_garbage()
-    assert len(folders(folder)) == len(documents)
-    for document in documents:
-        artifact = storage.artifacts.current(document.id)
-        assert artifact is not None
-        assert is_whole(storage, artifact)
+    check_one_cache_each(storage, folder, documents)
 
 
 def test_a_killed_worker_is_replaced_at_once_though_its_lease_is_long(
