@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -96,6 +97,11 @@ def _start(
         "NCCL_SOCKET_IFNAME": "lo",
     }
     work(Rank(place, size, f"cuda:{place}" if _has_gpu(device) else device), *arguments)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # At once: a thread of the group may outlive it, and what the interpreter then tears down aborts
+    # the process now and then ("terminate called without an active exception").
+    os._exit(0)
 
 
 def _has_gpu(device: str) -> bool:
