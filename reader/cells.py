@@ -47,6 +47,12 @@ def cells() -> tuple[Cell, ...]:
         *_worded(f"{HELD_OUT_NAME} wordings", HELD_OUT),
         *_worded(f"{HELD_OUT_NAME} {PARAPHRASES}", PARAPHRASED),
         Cell("rules and events", lambda rng: plants.plant_scene(rng, SEEN), ("scene",)),
+        Cell("excerpts", lambda rng: plants.plant_excerpts(rng, SEEN), ("excerpt",)),
+        Cell(
+            f"excerpts, {HELD_OUT_NAME}",
+            lambda rng: plants.plant_excerpts(rng, HELD_OUT),
+            ("excerpt",),
+        ),
         Cell("clauses", lambda rng: plants.plant_predicates(rng, SEEN), ("predicate",)),
         Cell("legends", lambda rng: plants.plant_legend(rng, SEEN), ("legend",)),
         Cell("32 rivals", _crowd(33, 33), ("crowd",)),

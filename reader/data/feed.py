@@ -69,7 +69,7 @@ def make_sources(haystacks: list[Haystack], articles: list[Article]) -> Sources:
 
 def training_voice(voice: Voice, sources: Sources) -> Voice:
     """A voice as training wants it: more refusals, joint questions, carelessness and words."""
-    return replace(voice, refusals=0.35, extras=0.3, own=0.4, noise=0.06, lexicon=sources.lexicon)
+    return replace(voice, refusals=0.28, extras=0.3, own=0.4, noise=0.06, lexicon=sources.lexicon)
 
 
 def _lexicon(articles: list[Article]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from random import Random
 
 from reader.data.chains import plant_chain, plant_config
 from reader.data.entities import KEY_SHAPES
+from reader.data.excerpts.plant import plant_excerpts
 from reader.data.facts import Chunk, Fact, Plant, Question
 from reader.data.groups import (
     plant_crowd,
@@ -101,6 +102,7 @@ _MIX: tuple[tuple[_Maker, float], ...] = (
     (_shaped, 0.26),
     (lambda rng, voice, _: plant_near_misses(rng, voice), 0.14),
     (lambda rng, voice, _: plant_scene(rng, voice), 0.18),
+    (lambda rng, voice, _: plant_excerpts(rng, voice), 1.8),
     (lambda rng, voice, _: plant_predicates(rng, voice), 0.25),
     (lambda rng, voice, _: plant_timetable(rng, voice), 0.12),
     (lambda rng, voice, _: plant_legend(rng, voice), 0.05),
@@ -127,6 +129,7 @@ __all__ = [
     "plant_chain",
     "plant_config",
     "plant_crowd",
+    "plant_excerpts",
     "plant_inventory",
     "plant_legend",
     "plant_list",

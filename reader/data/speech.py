@@ -121,7 +121,7 @@ def speak_question(entity: Entity, attribute: Attribute, rng: Random, voice: Voi
     """Ask for the entity's attribute."""
     slots = {"E": entity.name, "A": rng.choice(attribute.names)}
     pattern = own_pattern(attribute.questions, rng, voice) or _question(attribute, rng, voice)
-    return say_question(_article(expand(pattern, rng, slots)), rng, voice)
+    return say_question(fix_article(expand(pattern, rng, slots)), rng, voice)
 
 
 def _question(attribute: Attribute, rng: Random, voice: Voice) -> str:
@@ -151,7 +151,7 @@ def say_sentence(text: str, rng: Random, voice: Voice) -> str:
         text = _around(wordings.STATEMENT_HEADS, "opening", rng, voice) + text
     if rng.random() < tail:
         text += _around(wordings.STATEMENT_TAILS, "closing", rng, voice)
-    text = _article(text)
+    text = fix_article(text)
     return capitalise(text) + ("" if text.endswith(".") else ".")
 
 
@@ -194,5 +194,6 @@ def choose(patterns: tuple[str, ...], rng: Random, voice: Voice) -> str:
     return fitting[int(rng.random() * len(fitting))]
 
 
-def _article(text: str) -> str:
+def fix_article(text: str) -> str:
+    """Write `an` before a vowel."""
     return _VOWEL.sub("an ", text)

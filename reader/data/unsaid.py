@@ -17,10 +17,10 @@ from reader.data.inventories import ask_how_many
 from reader.data.speech import Voice
 from reader.data.wordings import REFUSAL
 
-_EVERY = 8  # questions of the document: one such question comes with them
+_EVERY = 10  # questions of the document: one such question comes with them
 _TRIES = 8  # to find each of them
 _TRANSFERRED = frozenset(
-    ("single", "same attribute", "same entity", "near miss", "scene", "predicate")
+    ("single", "same attribute", "same entity", "near miss", "scene", "predicate", "excerpt")
 )  # kinds of questions that are asked of another thing, too
 _CONTENT = re.compile(r"[a-z]{4,}")
 _SLOT = re.compile(r"\{\w+\}")

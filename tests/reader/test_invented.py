@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 from reader import handbook, manual
 from reader.data import frames, wordings, words
 from reader.data.attributes import ATTRIBUTES
+from reader.data.excerpts.excerpt import excerpts
 from reader.data.lines import LINE_QUESTIONS
 from reader.data.scenes import scenes
 from reader.data.timetables import sorts
@@ -81,6 +82,8 @@ def training_patterns() -> list[tuple[str, re.Pattern[str]]]:
         found += [*attribute.statements, *attribute.questions]
     for scene in scenes():
         found += [*scene.statements, *(text for text, _ in scene.questions)]
+    for excerpt in excerpts(held_out=False):
+        found += [*excerpt.tellings, *excerpt.unsaid, *(text for text, _ in excerpt.questions)]
     for part in (part for sort in sorts() for part in sort.parts):
         found += ["{S} " + _BAR.sub(" ", clause) for clause in part.clauses]
         found += part.questions

@@ -1,0 +1,134 @@
+"""Plants of excerpts: one of them, or several that differ in what they are about."""
+
+import re
+from collections.abc import Mapping
+from random import Random
+
+from reader.data import values
+from reader.data.draws import draw_until
+from reader.data.entities import draw_entity
+from reader.data.excerpts.excerpt import Excerpt, excerpts
+from reader.data.facts import Chunk, Plant, Question, claim
+from reader.data.speech import Voice, fix_article, say_question, say_sentence
+from reader.data.synonyms import reword
+from reader.data.template import capitalise, expand, slots_of
+from reader.data.wordings import REFUSAL
+
+_TOLD = (1, 1, 2, 2, 3)  # of an excerpt with a key: so many of them, about one thing each
+_ASKED = (1, 4)  # questions of each, from and to
+_MARKED_SHARE = 0.3  # of the tellings: with a preamble or a tail
+_BLOCK_SHARE = 0.3  # of the tellings: lines of their own
+_REWORDED = (0.0, 0.0, 0.3)  # of a training question's words with synonyms: each as often
+_MARKS = ("", "", "", "- ", "* ", "1. ", "NOTE: ", "> ")
+ENTITIES = {"object": "thing", "event": "project", "site": "site", "service": "service"}
+_SLOT = re.compile(r"(\{\w+\})")
+_Slots = Mapping[str, str]
+
+
+def plant_excerpts(rng: Random, voice: Voice, excerpt: Excerpt | None = None) -> Plant:
+    """An excerpt of the voice's side of the split, or several of the kind, and questions.
+
+    Args:
+        excerpt: this one instead of any.
+    """
+    if excerpt is None:
+        excerpt = rng.choice(excerpts(held_out=voice.wordings == "held_out"))
+    count = _how_many(excerpt, rng)
+    cases: list[_Slots] = []
+    for _ in range(count + 1):
+        cases.append(_fill(excerpt, cases, rng, voice))
+    other = cases.pop()
+    chunks, questions = [], []
+    for slots in cases:
+        telling = rng.choice(excerpt.tellings)
+        chunks.append(_tell(telling, slots, rng, voice))
+        asked = _asked_of(excerpt, telling, slots, is_alone=count == 1)
+        for text, answer in rng.sample(asked, min(len(asked), rng.randint(*_ASKED))):
+            questions.append(_ask(text, slots, fix_article(expand(answer, rng, slots)), rng, voice))
+    if rng.random() < voice.refusals:
+        questions += _ask_unsaid(excerpt, rng.choice(cases), other, rng, voice)
+    return Plant(tuple(chunks), tuple(questions), _claims(excerpt, cases))
+
+
+def _how_many(excerpt: Excerpt, rng: Random) -> int:
+    """How many of the kind are told; one that is told of none is left to be asked for."""
+    if not excerpt.key:
+        return 1
+    options = excerpt.options.get(excerpt.key)
+    count = rng.choice(_TOLD)
+    return min(count, len(options) - 1) if options else count
+
+
+def _tell(telling: str, slots: _Slots, rng: Random, voice: Voice) -> Chunk:
+    text = expand(telling, rng, slots).strip()
+    if rng.random() < _MARKED_SHARE:
+        text = say_sentence(text, rng, voice)
+    else:
+        text = capitalise(fix_article(text)) + ("" if text.endswith((".", "!")) else ".")
+    is_block = rng.random() < _BLOCK_SHARE
+    return Chunk((rng.choice(_MARKS) if is_block else "") + text, is_block)
+
+
+def _asked_of(
+    excerpt: Excerpt, telling: str, slots: _Slots, *, is_alone: bool
+) -> list[tuple[str, str]]:
+    """The questions that this telling answers; beside others of the kind, those with the key."""
+    told = slots_of(telling)
+    text = expand(telling, Random(0), slots).lower()
+    return [
+        (question, answer)
+        for question, answer in excerpt.questions
+        if slots_of(question) | slots_of(answer) <= told
+        and (is_alone or excerpt.key in slots_of(question))
+        and expand(answer, Random(0), slots).lower() in text
+    ]
+
+
+def _ask(text: str, slots: _Slots, answer: str, rng: Random, voice: Voice) -> Question:
+    share = rng.choice(_REWORDED) if voice.noise else 0.0
+    text = "".join(
+        part if place % 2 else reword(part, rng, share)
+        for place, part in enumerate(_SLOT.split(text))
+    )
+    asked = say_question(fix_article(expand(text, rng, slots)), rng, voice)
+    return Question(asked, answer, "unanswerable" if answer == REFUSAL else "excerpt")
+
+
+def _ask_unsaid(
+    excerpt: Excerpt, told: _Slots, other: _Slots, rng: Random, voice: Voice
+) -> list[Question]:
+    """What no telling answers, and what is told of one is asked of another."""
+    keyed = [text for text, _ in excerpt.questions if excerpt.key in slots_of(text)]
+    pairs = [(text, told) for text in excerpt.unsaid] + [
+        (text, {**told, excerpt.key: other[excerpt.key]}) for text in keyed
+    ]
+    chosen = rng.sample(pairs, min(len(pairs), rng.choice((1, 1, 2))))
+    return [_ask(text, slots, REFUSAL, rng, voice) for text, slots in chosen]
+
+
+def _fill(excerpt: Excerpt, cases: list[_Slots], rng: Random, voice: Voice) -> dict[str, str]:
+    """Values for all slots: no two alike within an excerpt, and no two keys among its cases."""
+    slots: dict[str, str] = {}
+    for name in (*excerpt.options, *excerpt.kinds):
+        taken = [*slots.values(), *(case[name] for case in cases if name == excerpt.key)]
+        slots[name] = draw_until(
+            lambda value, taken=taken: value not in taken,  # type: ignore[misc]
+            lambda name=name: _draw(excerpt, name, rng, voice),  # type: ignore[misc]
+        )
+    return slots
+
+
+def _draw(excerpt: Excerpt, name: str, rng: Random, voice: Voice) -> str:
+    if name in excerpt.options:
+        return rng.choice(excerpt.options[name])
+    kind = excerpt.kinds[name]
+    if kind in ENTITIES:
+        return draw_entity(ENTITIES[kind], rng, held_out=voice.held_out).name
+    return values.draw(kind, rng, held_out=voice.held_out)
+
+
+def _claims(excerpt: Excerpt, cases: list[_Slots]) -> frozenset[str]:
+    """The excerpt itself and the names in it."""
+    named = ("person", "org", "place", "brand", "make", *ENTITIES)
+    names = [case[name] for case in cases for name, kind in excerpt.kinds.items() if kind in named]
+    return claim(excerpt.tellings[0], *names)
