@@ -1,9 +1,10 @@
 """Receiving a file: streamed to disk, hashed and counted on the way, never held in memory."""
 
 import errno
+import fcntl
 import hashlib
+import os
 import tempfile
-import time
 import unicodedata
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -22,7 +23,6 @@ FIELD = b"file"
 HELP = "Send the document as the field `file` of a multipart/form-data body."
 MAX_NAME_CHARS = 200
 WRITE_BYTES = 1024 * 1024
-LEFTOVER_S = 3600.0
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -51,7 +51,7 @@ async def receive_file(request: Request, folder: Path, max_bytes: int) -> AsyncI
             if len(spool.buffer) >= WRITE_BYTES:
                 await run_in_threadpool(spool.flush)
             spool.check()
-        await run_in_threadpool(spool.close)
+        await run_in_threadpool(spool.flush)
         yield Upload(spool.path, parts.filename(), spool.sha256.hexdigest(), spool.num_bytes)
     finally:
         spool.discard()
@@ -68,12 +68,11 @@ def label(filename: str) -> str:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what a killed process left behind; another process's uploads are younger."""
-    oldest_s = time.time() - LEFTOVER_S
+    """Remove what a killed process left behind: nobody holds its lock any more."""
     for path in folder.glob("upload-*"):
-        with suppress(FileNotFoundError):
-            if path.stat().st_mtime < oldest_s:
-                path.unlink()
+        with suppress(FileNotFoundError, BlockingIOError), path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
 
 
 def _is_shown(char: str) -> bool:
@@ -82,7 +81,7 @@ def _is_shown(char: str) -> bool:
 
 
 class _Spool:
-    """The temporary file, its hash and its size."""
+    """The temporary file, locked while it is in use, its hash and its size."""
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
         self.buffer = bytearray()
@@ -90,9 +89,7 @@ class _Spool:
         self.num_bytes = 0
         self._max_bytes = max_bytes
         folder.mkdir(parents=True, exist_ok=True)
-        self._file: IO[bytes] = tempfile.NamedTemporaryFile(  # noqa: SIM115 closed in discard
-            dir=folder, prefix="upload-", delete=False
-        )
+        self._file = _open_locked(folder)
         self.path = Path(self._file.name)
 
     def check(self) -> None:
@@ -113,16 +110,23 @@ class _Spool:
         self.num_bytes += len(self.buffer)
         self.buffer.clear()
 
-    def close(self) -> None:
-        self.flush()
-        self._file.close()
-
     def discard(self) -> None:
         try:
             self._file.close()
         except OSError:  # the disk is full: unwritten bytes are of no use any more
             self._file.close()
         self.path.unlink(missing_ok=True)
+
+
+def _open_locked(folder: Path) -> IO[bytes]:
+    while True:
+        file = tempfile.NamedTemporaryFile(  # noqa: SIM115 the spool closes it
+            dir=folder, prefix="upload-", delete=False
+        )
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fstat(file.fileno()).st_nlink:  # not swept between its making and its lock
+            return file
+        file.close()
 
 
 def _write(file: IO[bytes], data: bytearray) -> None:

@@ -2,9 +2,9 @@
 
 import asyncio
 import errno
+import fcntl
 import hashlib
 import os
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -164,13 +164,30 @@ async def test_a_hostile_name_changes_no_header(client, filename: bytes) -> None
     assert set(response.headers) == {"content-length", "content-type"}
 
 
-def test_old_leftovers_are_swept_and_young_ones_kept(tmp_path: Path) -> None:
-    old, young, other = (tmp_path / name for name in ("upload-a", "upload-b", "other"))
-    for path in (old, young, other):
+def test_leftovers_are_swept_and_what_is_being_received_is_kept(tmp_path: Path) -> None:
+    leftover, other = tmp_path / "upload-a", tmp_path / "other"
+    for path in (leftover, other):
         path.write_bytes(b"x")
-    long_ago_s = time.time() - 2 * upload.LEFTOVER_S
-    for path in (old, other):
-        os.utime(path, (long_ago_s, long_ago_s))
+    spool = upload._Spool(tmp_path, 10)
+    os.utime(spool.path, (0, 0))  # however old it looks: clocks jump
     sweep(tmp_path)
-    assert sorted(tmp_path.iterdir()) == [other, young]
+    assert sorted(tmp_path.iterdir()) == [other, spool.path]
+    spool.discard()
+    assert list(tmp_path.iterdir()) == [other]
     sweep(tmp_path / "missing")
+
+
+def test_a_file_that_was_swept_before_its_lock_is_made_anew(tmp_path: Path, monkeypatch) -> None:
+    lock, swept = fcntl.flock, []
+
+    def sweep_once(file, operation) -> None:
+        if not swept:
+            swept.append(file.name)
+            sweep(tmp_path)
+        lock(file, operation)
+
+    monkeypatch.setattr(upload.fcntl, "flock", sweep_once)
+    spool = upload._Spool(tmp_path, 10)
+    assert str(spool.path) != swept[0]
+    assert list(tmp_path.iterdir()) == [spool.path]
+    spool.discard()
