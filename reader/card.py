@@ -10,7 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from reader.cells import ARTICLE, HELD_OUT_NAME, PARAGRAPH, PARAPHRASES, cells
+from reader.cells import ARTICLE, EXCERPTS, HELD_OUT_NAME, PARAGRAPH, PARAPHRASES, cells
 from reader.history import read_log, runs_of
 from reader.report import Row, rows_of, short_length
 from reader.weights import shape_of
@@ -72,14 +72,16 @@ def _of_table(result: dict[str, Any]) -> dict[str, Any]:
     lengths = [length for length in widest if any((name, length) in table for name in everywhere)]
     elsewhere = [row for row in rows if row.length and row.cell not in everywhere]
     held_out = [row for row in elsewhere if HELD_OUT_NAME in row.cell]
+    worded = [row for row in held_out if EXCERPTS not in row.cell]
     return {
         "table": table,
         "lengths": lengths,
         "unmeasured": [length for length in widest if length not in lengths],
         "at_every_length": everywhere,
         "at_one_length": elsewhere,
-        "held_out": [row for row in held_out if PARAPHRASES not in row.cell],
-        "paraphrased": [row for row in held_out if PARAPHRASES in row.cell],
+        "held_out": [row for row in worded if PARAPHRASES not in row.cell],
+        "paraphrased": [row for row in worded if PARAPHRASES in row.cell],
+        "excerpts": [row for row in held_out if EXCERPTS in row.cell],
         "weak": [row for row in rows if row.length and _is_weak(row) and row not in held_out],
         "paragraph": table[PARAGRAPH, 0],
         "article": table[ARTICLE, 0],

@@ -19,6 +19,7 @@ PARAGRAPH, ARTICLE = "SQuAD, paragraph alone", "SQuAD, whole article"
 OWN = 0
 HELD_OUT_NAME = "held-out"  # in the names of cells of wordings that were never trained on
 PARAPHRASES = "paraphrases"
+EXCERPTS = "excerpts"
 _ALL_LENGTHS = (4096, 16_384, 32_768, 65_536, 131_072)
 
 
@@ -47,12 +48,8 @@ def cells() -> tuple[Cell, ...]:
         *_worded(f"{HELD_OUT_NAME} wordings", HELD_OUT),
         *_worded(f"{HELD_OUT_NAME} {PARAPHRASES}", PARAPHRASED),
         Cell("rules and events", lambda rng: plants.plant_scene(rng, SEEN), ("scene",)),
-        Cell("excerpts", lambda rng: plants.plant_excerpts(rng, SEEN), ("excerpt",)),
-        Cell(
-            f"excerpts, {HELD_OUT_NAME}",
-            lambda rng: plants.plant_excerpts(rng, HELD_OUT),
-            ("excerpt",),
-        ),
+        Cell(EXCERPTS, _excerpts(SEEN), ("excerpt",)),
+        Cell(f"{EXCERPTS}, {HELD_OUT_NAME}", _excerpts(HELD_OUT), ("excerpt",)),
         Cell("clauses", lambda rng: plants.plant_predicates(rng, SEEN), ("predicate",)),
         Cell("legends", lambda rng: plants.plant_legend(rng, SEEN), ("legend",)),
         Cell("32 rivals", _crowd(33, 33), ("crowd",)),
@@ -84,6 +81,10 @@ def _worded(name: str, voice: Voice) -> tuple[Cell, ...]:
 
 def _single(voice: Voice) -> PlantMaker:
     return lambda rng: plants.plant_single(rng, voice)
+
+
+def _excerpts(voice: Voice) -> PlantMaker:
+    return lambda rng: plants.plant_excerpts(rng, voice)
 
 
 def _crowd(least: int, most: int, voice: Voice = SEEN) -> PlantMaker:

@@ -4,15 +4,14 @@ import gzip
 import json
 import re
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from reader.data import values
 from reader.data.answers import AnswerPool, exchange_answers
+from reader.data.exchange import exchange_word
 from reader.data.split import is_held_out
-from reader.data.template import words_of
 
 _NAMES = re.compile(r"[A-Z][a-z]{2,}(?: [A-Z][a-z]{2,})*")
 INSIDE = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}(?: [A-Z][a-z]{2,})*")
@@ -20,17 +19,6 @@ _RENAMED = 0.7  # of the names in the text
 _ANSWERED_OTHERWISE = (0.0, 0.0, 0.5)  # of the answers: each of these shares as often
 _EXCHANGED = (0.0, 0.0, 0.0, 0.1, 0.3)  # of the other words: each of these shares as often
 _WORDS = re.compile(r"\d+|[A-Za-z]{3,}")  # shorter words are neither names nor exchanged
-_KEPT = words_of(
-    """
-    about above after again against along already although always among another around became
-    because become before began being below between beyond called could during either every first
-    found fourth given having known least might month months never often other others person place
-    rather second several shall should since still their theirs there these thing things third those
-    though three through times today together toward towards under until using which while whose
-    within without would years seven eight hundred thousand million hours minutes weeks people
-    number amount reason according
-    """
-)
 
 
 @dataclass(frozen=True)
@@ -70,7 +58,6 @@ def disguise(
     inside = [name for name in INSIDE.findall(passage.text) if rng.random() < _RENAMED]
     make_name = rng.choice((values.surname, values.surname, values.spelled_name))
     others = {word: make_name(rng) for name in (*answers, *inside) for word in name.split(" ")}
-    endings = _by_ending(lexicon)
     share = rng.choice(_EXCHANGED) if lexicon else 0.0
 
     def exchange(match: re.Match[str]) -> str:
@@ -79,8 +66,8 @@ def disguise(
             others[found] = found
             if found.isdigit():
                 others[found] = _other_number(found, rng)
-            elif _is_exchangeable(found) and rng.random() < share:
-                others[found] = rng.choice(endings.get(found[-2:], lexicon))
+            elif share and rng.random() < share:
+                others[found] = exchange_word(found, lexicon, rng)
         return others[found]
 
     return Passage(
@@ -90,18 +77,6 @@ def disguise(
             for question, answer in passage.questions
         ),
     )
-
-
-@cache
-def _by_ending(lexicon: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    endings: dict[str, list[str]] = {}
-    for word in lexicon:
-        endings.setdefault(word[-2:], []).append(word)
-    return {ending: tuple(words) for ending, words in endings.items()}
-
-
-def _is_exchangeable(word: str) -> bool:
-    return 5 <= len(word) <= 12 and word.islower() and word not in _KEPT
 
 
 def _other_number(digits: str, rng: Random) -> str:

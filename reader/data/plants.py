@@ -95,10 +95,10 @@ def _list(rng: Random, voice: Voice, room: int) -> Plant:
 
 
 _MIX: tuple[tuple[_Maker, float], ...] = (
-    (lambda rng, voice, _: plant_single(rng, voice), 0.25),
+    (lambda rng, voice, _: plant_single(rng, voice), 0.35),
     (_crowd, 0.05),
     (_several, 0.05),
-    (_portrait, 0.2),
+    (_portrait, 0.35),
     (_shaped, 0.26),
     (lambda rng, voice, _: plant_near_misses(rng, voice), 0.14),
     (lambda rng, voice, _: plant_scene(rng, voice), 0.18),
@@ -109,7 +109,7 @@ _MIX: tuple[tuple[_Maker, float], ...] = (
     (lambda rng, voice, _: plant_inventory(rng, voice), 0.1),
     (_two_hop, 0.55),
     (lambda rng, voice, _: plant_same_as(rng, voice), 0.02),
-    (_pass_phrase, 0.05),
+    (_pass_phrase, 0.12),
     (_list, 0.3),
     (lambda rng, voice, _: plant_config(rng, voice), 0.025),
     (lambda rng, voice, _: plant_chain(rng, voice), 0.14),

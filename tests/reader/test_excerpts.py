@@ -4,8 +4,9 @@ from random import Random
 
 import pytest
 
+from reader.data.excerpts.case import ENTITIES
 from reader.data.excerpts.excerpt import excerpts, parse
-from reader.data.excerpts.plant import ENTITIES, plant_excerpts
+from reader.data.excerpts.plant import plant_excerpts
 from reader.data.speech import Voice
 from reader.data.template import expand, slots_of
 from reader.data.values import VALUE_KINDS
@@ -112,3 +113,26 @@ def test_what_is_refused_is_asked_of_what_is_not_told_or_is_unsaid():
                 asked = [part for part in excerpt.options["part"] if part in question.text.lower()]
                 assert "wrench" in question.text.lower() or asked[0] not in told(plant)
     assert refused > 150
+
+
+def test_an_answer_brings_its_unit_of_measure_and_not_what_is_counted():
+    excerpt = parse(
+        "S {n:unitless} hours of notice and {k:unitless} copies are wanted\n"
+        "Q How many hours of notice are wanted?=n\nQ How many copies are wanted?=k"
+    )
+    rng = Random(4)
+    asked = [
+        q for _ in range(60) for q in plant_excerpts(rng, Voice(refusals=0), excerpt).questions
+    ]
+    assert {q.answer.isdigit() for q in asked if "copies" in q.text.lower()} == {True}
+    assert all(q.answer.endswith(" hours") for q in asked if "notice" in q.text.lower())
+
+
+def test_with_a_lexicon_some_options_are_strange_and_still_what_is_told():
+    excerpt, rng = parse(BLOCK), Random(5)
+    voice = Voice(refusals=0.0, lexicon=("anchorage", "custodial", "butterfly", "overt"))
+    plants = [plant_excerpts(rng, voice, excerpt) for _ in range(200)]
+    usual = [any(part in told(plant) for part in excerpt.options["part"]) for plant in plants]
+    assert 100 < sum(usual) < 200
+    for plant in plants:
+        assert all(question.answer.lower() in told(plant) for question in plant.questions)

@@ -1,17 +1,15 @@
 """Plants of excerpts: one of them, or several that differ in what they are about."""
 
 import re
-from collections.abc import Mapping
 from random import Random
 
-from reader.data import values
-from reader.data.draws import draw_until
-from reader.data.entities import draw_entity
+from reader.data import words
+from reader.data.excerpts.case import ENTITIES, Case, draw_cases
 from reader.data.excerpts.excerpt import Excerpt, excerpts
 from reader.data.facts import Chunk, Plant, Question, claim
 from reader.data.speech import Voice, fix_article, say_question, say_sentence
 from reader.data.synonyms import reword
-from reader.data.template import capitalise, expand, slots_of
+from reader.data.template import capitalise, expand, slots_of, words_of
 from reader.data.wordings import REFUSAL
 
 _TOLD = (1, 1, 2, 2, 3)  # of an excerpt with a key: so many of them, about one thing each
@@ -20,9 +18,10 @@ _MARKED_SHARE = 0.3  # of the tellings: with a preamble or a tail
 _BLOCK_SHARE = 0.3  # of the tellings: lines of their own
 _REWORDED = (0.0, 0.0, 0.3)  # of a training question's words with synonyms: each as often
 _MARKS = ("", "", "", "- ", "* ", "1. ", "NOTE: ", "> ")
-ENTITIES = {"object": "thing", "event": "project", "site": "site", "service": "service"}
 _SLOT = re.compile(r"(\{\w+\})")
-_Slots = Mapping[str, str]
+_COUNTED = words_of("pages seats sheets lines drops crates loads grains dozen spoonfuls")
+_UNITS = {*words.TIME_UNITS, *words.UNITS, "kilos"} - _COUNTED
+_UNIT = re.compile(rf" (?:{'|'.join(sorted(map(re.escape, _UNITS), key=len, reverse=True))})\b")
 
 
 def plant_excerpts(rng: Random, voice: Voice, excerpt: Excerpt | None = None) -> Plant:
@@ -34,10 +33,7 @@ def plant_excerpts(rng: Random, voice: Voice, excerpt: Excerpt | None = None) ->
     if excerpt is None:
         excerpt = rng.choice(excerpts(held_out=voice.wordings == "held_out"))
     count = _how_many(excerpt, rng)
-    cases: list[_Slots] = []
-    for _ in range(count + 1):
-        cases.append(_fill(excerpt, cases, rng, voice))
-    other = cases.pop()
+    *cases, other = draw_cases(excerpt, count + 1, rng, voice)
     chunks, questions = [], []
     for slots in cases:
         telling = rng.choice(excerpt.tellings)
@@ -59,7 +55,7 @@ def _how_many(excerpt: Excerpt, rng: Random) -> int:
     return min(count, len(options) - 1) if options else count
 
 
-def _tell(telling: str, slots: _Slots, rng: Random, voice: Voice) -> Chunk:
+def _tell(telling: str, slots: Case, rng: Random, voice: Voice) -> Chunk:
     text = expand(telling, rng, slots).strip()
     if rng.random() < _MARKED_SHARE:
         text = say_sentence(text, rng, voice)
@@ -70,13 +66,13 @@ def _tell(telling: str, slots: _Slots, rng: Random, voice: Voice) -> Chunk:
 
 
 def _asked_of(
-    excerpt: Excerpt, telling: str, slots: _Slots, *, is_alone: bool
+    excerpt: Excerpt, telling: str, slots: Case, *, is_alone: bool
 ) -> list[tuple[str, str]]:
     """The questions that this telling answers; beside others of the kind, those with the key."""
     told = slots_of(telling)
     text = expand(telling, Random(0), slots).lower()
     return [
-        (question, answer)
+        (question, _with_unit(answer, telling))
         for question, answer in excerpt.questions
         if slots_of(question) | slots_of(answer) <= told
         and (is_alone or excerpt.key in slots_of(question))
@@ -84,7 +80,13 @@ def _asked_of(
     ]
 
 
-def _ask(text: str, slots: _Slots, answer: str, rng: Random, voice: Voice) -> Question:
+def _with_unit(answer: str, telling: str) -> str:
+    """The answer with the unit of measure that follows it: 36 hours, whatever is asked."""
+    unit = _UNIT.match(telling.partition(answer)[2])
+    return answer + unit.group() if unit and _SLOT.fullmatch(answer) else answer
+
+
+def _ask(text: str, slots: Case, answer: str, rng: Random, voice: Voice) -> Question:
     share = rng.choice(_REWORDED) if voice.noise else 0.0
     text = "".join(
         part if place % 2 else reword(part, rng, share)
@@ -95,7 +97,7 @@ def _ask(text: str, slots: _Slots, answer: str, rng: Random, voice: Voice) -> Qu
 
 
 def _ask_unsaid(
-    excerpt: Excerpt, told: _Slots, other: _Slots, rng: Random, voice: Voice
+    excerpt: Excerpt, told: Case, other: Case, rng: Random, voice: Voice
 ) -> list[Question]:
     """What no telling answers, and what is told of one is asked of another."""
     keyed = [text for text, _ in excerpt.questions if excerpt.key in slots_of(text)]
@@ -106,28 +108,7 @@ def _ask_unsaid(
     return [_ask(text, slots, REFUSAL, rng, voice) for text, slots in chosen]
 
 
-def _fill(excerpt: Excerpt, cases: list[_Slots], rng: Random, voice: Voice) -> dict[str, str]:
-    """Values for all slots: no two alike within an excerpt, and no two keys among its cases."""
-    slots: dict[str, str] = {}
-    for name in (*excerpt.options, *excerpt.kinds):
-        taken = [*slots.values(), *(case[name] for case in cases if name == excerpt.key)]
-        slots[name] = draw_until(
-            lambda value, taken=taken: value not in taken,  # type: ignore[misc]
-            lambda name=name: _draw(excerpt, name, rng, voice),  # type: ignore[misc]
-        )
-    return slots
-
-
-def _draw(excerpt: Excerpt, name: str, rng: Random, voice: Voice) -> str:
-    if name in excerpt.options:
-        return rng.choice(excerpt.options[name])
-    kind = excerpt.kinds[name]
-    if kind in ENTITIES:
-        return draw_entity(ENTITIES[kind], rng, held_out=voice.held_out).name
-    return values.draw(kind, rng, held_out=voice.held_out)
-
-
-def _claims(excerpt: Excerpt, cases: list[_Slots]) -> frozenset[str]:
+def _claims(excerpt: Excerpt, cases: list[Case]) -> frozenset[str]:
     """The excerpt itself and the names in it."""
     named = ("person", "org", "place", "brand", "make", *ENTITIES)
     names = [case[name] for case in cases for name, kind in excerpt.kinds.items() if kind in named]
