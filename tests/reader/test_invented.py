@@ -21,6 +21,7 @@ from reader.data.timetables import sorts
 from reader.data.wordings import REFUSAL
 
 WEIGHTS = Path(handbook.__file__).parent / "weights"
+EXCERPTS = Path(handbook.__file__).parent / "data" / "excerpts"
 _BAR = re.compile(r"\|(?![^\[]*\])")  # behind a clause's verb, and not between choices
 _GENERIC_WORDS = 3  # a pattern with fewer words of its own fits nearly every sentence
 
@@ -165,3 +166,14 @@ def test_its_names_are_not_in_the_training_pools():
     assert [name for name in surnames if made.fullmatch(name)] == []
     pools = {*words.SITES, *words.THINGS, *words.SERVICES, *words.PROJECTS}
     assert not pools & {place.lower() for place in (*handbook.PIERS, *handbook.VESSELS)}
+
+
+def test_no_excerpt_speaks_of_what_they_name():
+    names = {
+        *(handbook.PEOPLE + handbook.VESSELS + handbook.PIERS + manual.PEOPLE),
+        "Kittiwake", "Brindlemoor", "Tarnow", "ferry", "ferries", "kiln", "kilns",
+    }  # fmt: skip
+    found = re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b", re.IGNORECASE)
+    lines = [line for file in EXCERPTS.glob("*.txt") for line in file.read_text().splitlines()]
+    assert len(lines) > 10_000
+    assert [line for line in lines if found.search(line)] == []
