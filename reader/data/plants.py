@@ -111,9 +111,9 @@ _MIX: tuple[tuple[_Maker, float], ...] = (
     (lambda rng, voice, _: plant_same_as(rng, voice), 0.02),
     (_pass_phrase, 0.12),
     (_list, 0.3),
-    (lambda rng, voice, _: plant_config(rng, voice), 0.025),
+    (lambda rng, voice, _: plant_config(rng, voice), 0.05),
     (lambda rng, voice, _: plant_chain(rng, voice), 0.14),
-    (lambda rng, voice, _: plant_table(rng, voice), 0.025),
+    (lambda rng, voice, _: plant_table(rng, voice), 0.05),
 )
 
 __all__ = [
