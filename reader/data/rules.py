@@ -8,6 +8,7 @@ from reader.data.draws import draw_until
 from reader.data.entities import Entity, draw_entity
 from reader.data.facts import Chunk, Plant, Question, claim, draw_attribute, draw_kind, refuse
 from reader.data.scenes import Scene, scenes
+from reader.data.slots import ENTITY_KINDS, draw_slot
 from reader.data.speech import Voice, say_question, say_sentence
 from reader.data.template import expand, slots_of
 from reader.data.wordings import REFUSAL
@@ -97,15 +98,10 @@ def _fill_all(scene: Scene, rng: Random, voice: Voice) -> dict[str, str]:
 
 def _fill_otherwise(kind: str, slots: dict[str, str], rng: Random, voice: Voice) -> str:
     """A value that no slot has: two of the same would make a question ambiguous."""
-    return draw_until(lambda value: value not in slots.values(), lambda: _fill(kind, rng, voice))
+    return draw_until(
+        lambda value: value not in slots.values(), lambda: draw_slot(kind, rng, voice)
+    )
 
 
-def _fill(kind: str, rng: Random, voice: Voice) -> str:
-    if kind in _ENTITY_SLOTS:
-        return draw_entity(_ENTITY_SLOTS[kind], rng, held_out=voice.held_out).name
-    return values.draw(kind, rng, held_out=voice.held_out)
-
-
-_ENTITY_SLOTS = {"object": "thing", "event": "project", "site": "site", "service": "service"}
-_SUBJECT_SLOTS = _ENTITY_SLOTS | {"person": "person", "org": "body", "place": "site"}
+_SUBJECT_SLOTS = ENTITY_KINDS | {"person": "person", "org": "body", "place": "site"}
 _TELLING_KINDS = frozenset(_SUBJECT_SLOTS) | {"damaged"}

@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from reader.data.excerpts.case import ENTITIES
 from reader.data.excerpts.excerpt import excerpts, parse
 from reader.data.excerpts.plant import plant_excerpts
+from reader.data.slots import ENTITY_KINDS
 from reader.data.speech import Voice
 from reader.data.template import expand, slots_of
 from reader.data.values import VALUE_KINDS
@@ -65,7 +65,7 @@ def test_there_are_many_excerpts_and_one_in_eight_is_never_trained_on():
 
 def test_every_slot_can_be_drawn_and_is_told():
     for excerpt in ALL:
-        assert set(excerpt.kinds.values()) <= VALUE_KINDS | set(ENTITIES)
+        assert set(excerpt.kinds.values()) <= VALUE_KINDS | set(ENTITY_KINDS)
         assert excerpt.slots == {name for text in excerpt.tellings for name in slots_of(text)}
 
 

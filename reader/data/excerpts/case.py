@@ -4,17 +4,15 @@ import re
 from collections.abc import Mapping
 from random import Random
 
-from reader.data import values
 from reader.data.draws import draw_until
-from reader.data.entities import draw_entity
 from reader.data.excerpts.excerpt import Excerpt
 from reader.data.exchange import exchange_word
+from reader.data.slots import draw_slot
 from reader.data.speech import Voice
 
 _STRANGE_SHARE = 0.25  # of a slot's own options, in training: with strange words, to be copied
 _EXCHANGED_SHARE = 0.6  # of the words of these
 _WORD = re.compile(r"\b[a-z]+\b")
-ENTITIES = {"object": "thing", "event": "project", "site": "site", "service": "service"}
 Case = Mapping[str, str]
 
 
@@ -33,20 +31,20 @@ def _draw_case(excerpt: Excerpt, keys: list[str], rng: Random, voice: Voice) -> 
     case: dict[str, str] = {}
     for name in (*excerpt.options, *excerpt.kinds):
         taken = (*case.values(), *(keys if name == excerpt.key else ()))
-        case[name] = draw_until(
-            lambda value, taken=taken: value not in taken,  # type: ignore[misc]
-            lambda name=name: _draw(excerpt, name, rng, voice),  # type: ignore[misc]
-        )
+        case[name] = _draw_other(excerpt, name, taken, rng, voice)
     return case
+
+
+def _draw_other(
+    excerpt: Excerpt, name: str, taken: tuple[str, ...], rng: Random, voice: Voice
+) -> str:
+    return draw_until(lambda value: value not in taken, lambda: _draw(excerpt, name, rng, voice))
 
 
 def _draw(excerpt: Excerpt, name: str, rng: Random, voice: Voice) -> str:
     if name in excerpt.options:
         return _strange(rng.choice(excerpt.options[name]), rng, voice)
-    kind = excerpt.kinds[name]
-    if kind in ENTITIES:
-        return draw_entity(ENTITIES[kind], rng, held_out=voice.held_out).name
-    return values.draw(kind, rng, held_out=voice.held_out)
+    return draw_slot(excerpt.kinds[name], rng, voice)
 
 
 def _strange(option: str, rng: Random, voice: Voice) -> str:

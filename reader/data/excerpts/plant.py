@@ -4,9 +4,10 @@ import re
 from random import Random
 
 from reader.data import words
-from reader.data.excerpts.case import ENTITIES, Case, draw_cases
+from reader.data.excerpts.case import Case, draw_cases
 from reader.data.excerpts.excerpt import Excerpt, excerpts
 from reader.data.facts import Chunk, Plant, Question, claim
+from reader.data.slots import ENTITY_KINDS
 from reader.data.speech import Voice, fix_article, say_question, say_sentence
 from reader.data.synonyms import reword
 from reader.data.template import capitalise, expand, slots_of, words_of
@@ -110,6 +111,6 @@ def _ask_unsaid(
 
 def _claims(excerpt: Excerpt, cases: list[Case]) -> frozenset[str]:
     """The excerpt itself and the names in it."""
-    named = ("person", "org", "place", "brand", "make", *ENTITIES)
+    named = ("person", "org", "place", "brand", "make", *ENTITY_KINDS)
     names = [case[name] for case in cases for name, kind in excerpt.kinds.items() if kind in named]
     return claim(excerpt.tellings[0], *names)
