@@ -20,6 +20,7 @@ OWN = 0
 HELD_OUT_NAME = "held-out"  # in the names of cells of wordings that were never trained on
 PARAPHRASES = "paraphrases"
 EXCERPTS = "excerpts"
+THEMES = "neighbouring excerpts"
 _ALL_LENGTHS = (4096, 16_384, 32_768, 65_536, 131_072)
 
 
@@ -50,6 +51,8 @@ def cells() -> tuple[Cell, ...]:
         Cell("rules and events", lambda rng: plants.plant_scene(rng, SEEN), ("scene",)),
         Cell(EXCERPTS, _excerpts(SEEN), ("excerpt",)),
         Cell(f"{EXCERPTS}, {HELD_OUT_NAME}", _excerpts(HELD_OUT), ("excerpt",)),
+        Cell(THEMES, _themes(SEEN), ("excerpt",)),
+        Cell(f"{THEMES}, {HELD_OUT_NAME}", _themes(HELD_OUT), ("excerpt",)),
         Cell("clauses", lambda rng: plants.plant_predicates(rng, SEEN), ("predicate",)),
         Cell("legends", lambda rng: plants.plant_legend(rng, SEEN), ("legend",)),
         Cell("32 rivals", _crowd(33, 33), ("crowd",)),
@@ -85,6 +88,10 @@ def _single(voice: Voice) -> PlantMaker:
 
 def _excerpts(voice: Voice) -> PlantMaker:
     return lambda rng: plants.plant_excerpts(rng, voice)
+
+
+def _themes(voice: Voice) -> PlantMaker:
+    return lambda rng: plants.plant_theme(rng, voice, rng.randint(4, 12))
 
 
 def _crowd(least: int, most: int, voice: Voice = SEEN) -> PlantMaker:

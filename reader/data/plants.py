@@ -7,6 +7,7 @@ from random import Random
 from reader.data.chains import plant_chain, plant_config
 from reader.data.entities import KEY_SHAPES
 from reader.data.excerpts.plant import plant_excerpts
+from reader.data.excerpts.theme import plant_theme
 from reader.data.facts import Chunk, Fact, Plant, Question
 from reader.data.groups import (
     plant_crowd,
@@ -94,6 +95,10 @@ def _list(rng: Random, voice: Voice, room: int) -> Plant:
     return plant_list(rng, voice, shape)
 
 
+def _theme(rng: Random, voice: Voice, room: int) -> Plant:
+    return plant_theme(rng, voice, rng.randint(2, min(16, 2 + room // 160)))
+
+
 _MIX: tuple[tuple[_Maker, float], ...] = (
     (lambda rng, voice, _: plant_single(rng, voice), 0.4),
     (_crowd, 0.05),
@@ -102,7 +107,8 @@ _MIX: tuple[tuple[_Maker, float], ...] = (
     (_shaped, 0.26),
     (lambda rng, voice, _: plant_near_misses(rng, voice), 0.14),
     (lambda rng, voice, _: plant_scene(rng, voice), 0.18),
-    (lambda rng, voice, _: plant_excerpts(rng, voice), 2.4),
+    (lambda rng, voice, _: plant_excerpts(rng, voice), 1.4),
+    (_theme, 0.22),
     (lambda rng, voice, _: plant_predicates(rng, voice), 0.25),
     (lambda rng, voice, _: plant_timetable(rng, voice), 0.12),
     (lambda rng, voice, _: plant_legend(rng, voice), 0.05),
@@ -142,6 +148,7 @@ __all__ = [
     "plant_shaped",
     "plant_single",
     "plant_table",
+    "plant_theme",
     "plant_timetable",
     "plant_two_hop",
 ]

@@ -17,7 +17,7 @@ _TOLD = (1, 1, 2, 2, 3)  # of an excerpt with a key: so many of them, about one 
 _ASKED = (1, 4)  # questions of each, from and to
 _MARKED_SHARE = 0.3  # of the tellings: with a preamble or a tail
 _BLOCK_SHARE = 0.3  # of the tellings: lines of their own
-_REWORDED = (0.0, 0.0, 0.3)  # of a training question's words with synonyms: each as often
+_REWORDED = (0.0, 0.0, 0.3)  # of the words with synonyms, in training: each as often
 _MARKS = ("", "", "", "- ", "* ", "1. ", "NOTE: ", "> ")
 _SLOT = re.compile(r"(\{\w+\})")
 _COUNTED = words_of("pages seats sheets lines drops crates loads grains dozen spoonfuls")
@@ -37,11 +37,12 @@ def plant_excerpts(rng: Random, voice: Voice, excerpt: Excerpt | None = None) ->
     *cases, other = draw_cases(excerpt, count + 1, rng, voice)
     chunks, questions = [], []
     for slots in cases:
-        telling = rng.choice(excerpt.tellings)
+        telling = _reworded(rng.choice(excerpt.tellings), rng, voice)
         chunks.append(_tell(telling, slots, rng, voice))
         asked = _asked_of(excerpt, telling, slots, is_alone=count == 1)
         for text, answer in rng.sample(asked, min(len(asked), rng.randint(*_ASKED))):
-            questions.append(_ask(text, slots, fix_article(expand(answer, rng, slots)), rng, voice))
+            said = fix_article(expand(answer, rng, slots))
+            questions.append(ask_excerpt(text, slots, said, rng, voice))
     if rng.random() < voice.refusals:
         questions += _ask_unsaid(excerpt, rng.choice(cases), other, rng, voice)
     return Plant(tuple(chunks), tuple(questions), _claims(excerpt, cases))
@@ -87,14 +88,20 @@ def _with_unit(answer: str, telling: str) -> str:
     return answer + unit.group() if unit and _SLOT.fullmatch(answer) else answer
 
 
-def _ask(text: str, slots: Case, answer: str, rng: Random, voice: Voice) -> Question:
+def ask_excerpt(text: str, slots: Case, answer: str, rng: Random, voice: Voice) -> Question:
+    """A question of an excerpt as it is asked, now and then in synonyms of its words."""
+    text = _reworded(text, rng, voice)
+    asked = say_question(fix_article(expand(text, rng, slots)), rng, voice)
+    return Question(asked, answer, "unanswerable" if answer == REFUSAL else "excerpt")
+
+
+def _reworded(text: str, rng: Random, voice: Voice) -> str:
+    """A template with synonyms of some of its words, in training."""
     share = rng.choice(_REWORDED) if voice.noise else 0.0
-    text = "".join(
+    return "".join(
         part if place % 2 else reword(part, rng, share)
         for place, part in enumerate(_SLOT.split(text))
     )
-    asked = say_question(fix_article(expand(text, rng, slots)), rng, voice)
-    return Question(asked, answer, "unanswerable" if answer == REFUSAL else "excerpt")
 
 
 def _ask_unsaid(
@@ -106,7 +113,7 @@ def _ask_unsaid(
         (text, {**told, excerpt.key: other[excerpt.key]}) for text in keyed
     ]
     chosen = rng.sample(pairs, min(len(pairs), rng.choice((1, 1, 2))))
-    return [_ask(text, slots, REFUSAL, rng, voice) for text, slots in chosen]
+    return [ask_excerpt(text, slots, REFUSAL, rng, voice) for text, slots in chosen]
 
 
 def _claims(excerpt: Excerpt, cases: list[Case]) -> frozenset[str]:
