@@ -9,6 +9,8 @@ from torch.nn import functional as F
 from reader.model import Reader, attend_causal
 from reader.tokenizer import ANSWER_ID, END_ID, QUESTION_ID
 
+_MOST_SCORES = 2**26  # at once: twenty questions after 131,072 tokens would take ten times as many
+
 
 @dataclass(frozen=True)
 class Read:
@@ -95,16 +97,29 @@ class _Tail:
         stop = self.filled + q.shape[2]
         self._keys[layer][:, :, self.filled : stop] = k
         self._values[layer][:, :, self.filled : stop] = v
+        hidden = self._hidden(q.shape[2], stop)
+        many = max(1, _MOST_SCORES // (q[0, :, :, 0].numel() * (self._document.num_tokens + stop)))
+        parts = [
+            self._attend_rows(layer, rows, q[rows], hidden[rows])
+            for rows in (slice(start, start + many) for start in range(0, len(q), many))
+        ]
+        return torch.cat(parts)
+
+    def _attend_rows(self, layer: int, rows: slice, q: Tensor, hidden: Tensor) -> Tensor:
+        """Attend with some of the rows; `hidden` is what they may not see of their tails."""
         keys, values = self._document.keys[layer], self._document.values[layer]
-        scale = q.shape[-1] ** -0.5
-        grouped = _group(q, keys.shape[0]) * scale  # rows, kv, group, steps, d
+        stop = hidden.shape[-1]
+        near_keys, near_values = (
+            part[layer][rows, :, :stop] for part in (self._keys, self._values)
+        )
+        grouped = _group(q, keys.shape[0]) * q.shape[-1] ** -0.5  # rows, kv, group, steps, d
         far = torch.einsum("rkgsd,kld->rkgsl", grouped, keys)
-        near = torch.einsum("rkgsd,rkld->rkgsl", grouped, self._keys[layer][:, :, :stop])
-        near = near.masked_fill(self._hidden(q.shape[2], stop), float("-inf"))
-        share = F.softmax(torch.cat([far, near], -1).float(), -1).to(v.dtype)
+        near = torch.einsum("rkgsd,rkld->rkgsl", grouped, near_keys)
+        near = near.masked_fill(hidden, float("-inf"))
+        share = F.softmax(torch.cat([far, near], -1).float(), -1).to(values.dtype)
         far_share, near_share = share[..., : far.shape[-1]], share[..., far.shape[-1] :]
         out = torch.einsum("rkgsl,kld->rkgsd", far_share, values)
-        out = out + torch.einsum("rkgsl,rkld->rkgsd", near_share, self._values[layer][:, :, :stop])
+        out = out + torch.einsum("rkgsl,rkld->rkgsd", near_share, near_values)
         return out.flatten(1, 2)
 
     def _hidden(self, steps: int, stop: int) -> Tensor:

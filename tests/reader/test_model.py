@@ -53,7 +53,9 @@ def test_a_rotary_base_can_be_changed_and_is_stored(folder, tmp_path):
     assert load_weights(tmp_path).shape == replace(SHAPE, rope_theta=4e6)
 
 
-def test_questions_are_answered_as_if_each_were_alone(folder):
+@pytest.mark.parametrize("most_scores", [1, 2**26])
+def test_questions_are_answered_as_if_each_were_alone(folder, monkeypatch, most_scores):
+    monkeypatch.setattr("reader.decode._MOST_SCORES", most_scores)
     model = load_weights(folder)
     theirs = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     document, questions = [1, *range(20, 60)], [[50, 60, 70], [51], [5, 6, 7, 8, 9]]
