@@ -2,6 +2,7 @@
 
 import multiprocessing as mp
 import os
+import queue
 import time
 from collections.abc import Iterator, Sequence
 from random import Random
@@ -77,8 +78,21 @@ def _work(
     torch.set_num_threads(1)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     board = Board(plan, device)
-    while (task := waiting.get()) is not None:
+    for task in _tasks(waiting):
         found.put((task, board.examine(task)))
+
+
+def _tasks(waiting: "mp.Queue[Task | None]") -> Iterator[Task]:
+    """Tasks until there are no more, or the process that gave them is gone."""
+    parent = os.getppid()
+    while os.getppid() == parent:
+        try:
+            task = waiting.get(timeout=5)
+        except queue.Empty:
+            continue
+        if task is None:
+            return
+        yield task
 
 
 def _next(
