@@ -1,6 +1,7 @@
 """Plants of excerpts: one of them, or several that differ in what they are about."""
 
 import re
+from collections.abc import Sequence
 from random import Random
 
 from reader.data import words
@@ -17,6 +18,8 @@ _TOLD = (1, 1, 2, 2, 3)  # of an excerpt with a key: so many of them, about one 
 _ASKED = (1, 4)  # questions of each, from and to
 _MARKED_SHARE = 0.3  # of the tellings: with a preamble or a tail
 _BLOCK_SHARE = 0.3  # of the tellings: lines of their own
+_BESIDE_SHARE = 0.4  # of several of a kind: told side by side, as texts mostly tell them
+_LINE_SHARE = 0.4  # of these: the next one stands on a new line
 _REWORDED = (0.0, 0.0, 0.3)  # of the words with synonyms, in training: each as often
 _MARKS = ("", "", "", "- ", "* ", "1. ", "NOTE: ", "> ")
 _SLOT = re.compile(r"(\{\w+\})")
@@ -45,7 +48,18 @@ def plant_excerpts(rng: Random, voice: Voice, excerpt: Excerpt | None = None) ->
             questions.append(ask_excerpt(text, slots, said, rng, voice))
     if rng.random() < voice.refusals:
         questions += _ask_unsaid(excerpt, rng.choice(cases), other, rng, voice)
+    if count > 1 and rng.random() < _BESIDE_SHARE:
+        chunks = [join_chunks(chunks, rng)]
     return Plant(tuple(chunks), tuple(questions), _claims(excerpt, cases))
+
+
+def join_chunks(chunks: Sequence[Chunk], rng: Random) -> Chunk:
+    """All of them as one text, of several paragraphs now and then."""
+    text = ""
+    for chunk in chunks:
+        ends = chunk.is_block or rng.random() < _LINE_SHARE
+        text += chunk.text + ("\n" if ends else " ")
+    return Chunk(text.rstrip(), is_block=True)
 
 
 def _how_many(excerpt: Excerpt, rng: Random) -> int:

@@ -9,14 +9,13 @@ from random import Random
 
 from reader.data.excerpts.case import draw_cases
 from reader.data.excerpts.excerpt import Excerpt, excerpts
-from reader.data.excerpts.plant import ask_excerpt, plant_excerpts
-from reader.data.facts import Chunk, Plant, Question
+from reader.data.excerpts.plant import ask_excerpt, join_chunks, plant_excerpts
+from reader.data.facts import Plant, Question
 from reader.data.speech import Voice
 from reader.data.wordings import REFUSAL
 
 _SPREAD = 3  # a theme has so many times the excerpts that are told
 _SECTION_SHARE = 0.5  # of the themes: they are told in one place
-_LINE_SHARE = 0.4  # of the tellings there: the next one stands on a new line
 
 
 def plant_theme(rng: Random, voice: Voice, count: int) -> Plant:
@@ -37,22 +36,13 @@ def plant_theme(rng: Random, voice: Voice, count: int) -> Plant:
             plants.append(plant)
     chunks = [chunk for plant in plants for chunk in plant.chunks]
     return Plant(
-        (_section(chunks, rng),) if rng.random() < _SECTION_SHARE else tuple(chunks),
+        (join_chunks(chunks, rng),) if rng.random() < _SECTION_SHARE else tuple(chunks),
         (
             *(question for plant in plants for question in plant.questions),
             *_ask_untold(theme[count:], len(plants), rng, voice),
         ),
         frozenset(claimed),
     )
-
-
-def _section(chunks: list[Chunk], rng: Random) -> Chunk:
-    """All of them as one text of several paragraphs."""
-    text = ""
-    for chunk in chunks:
-        ends = chunk.is_block or rng.random() < _LINE_SHARE
-        text += chunk.text + ("\n" if ends else " ")
-    return Chunk(text.rstrip(), is_block=True)
 
 
 def _ask_untold(untold: list[Excerpt], most: int, rng: Random, voice: Voice) -> list[Question]:
