@@ -15,9 +15,9 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, get_args
 
 import torch
 from tokenizers import Tokenizer
@@ -30,7 +30,7 @@ from reader.prepare import read_articles
 from reader.ranks import Rank, launch
 from reader.schedule import Schedule, Stage, parse_stages
 from reader.shape import SHAPES
-from reader.trainer import Trainer
+from reader.trainer import Optimiser, Trainer
 from reader.weights import load_weights, save_weights
 
 TOKENS_A_STEP = 262_144
@@ -145,12 +145,13 @@ def work(rank: Rank, options: argparse.Namespace) -> None:
         Tokenizer.from_file(str(tokenizer_file)),
         read_articles(options.data, held_out=False),
     )
+    voice = replace(Voice(), **_given(cloze=options.cloze))
     # Before CUDA starts: the workers are forked.
     seed = options.seed * 1000 + rank.place
-    feed = Feed(tokenizer_file, sources, Voice(), workers=options.workers, seed=seed)
+    feed = Feed(tokenizer_file, sources, voice, workers=options.workers, seed=seed)
     rank.join()
     schedule = Schedule(parse_stages(options.stages), options.peak, options.decay_share)
-    trainer = Trainer(_reader(options), schedule, rank)
+    trainer = Trainer(_reader(options), schedule, rank, options.optimiser)
     if options.state.exists():
         trainer.restore(options.state)
     trainer.align()
@@ -205,6 +206,8 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--state", type=Path, required=True, help="file to go on from")
     parser.add_argument("--weights", type=Path, help="start from these, with new moments")
     parser.add_argument("--theta", type=float, help="rotary base, if not the weights' own")
+    parser.add_argument("--optimiser", choices=get_args(Optimiser), default="muon")
+    parser.add_argument("--cloze", type=float, help="share of the stretches that are asked about")
     parser.add_argument("--stages", required=True, help="length*share+length*share:seconds,...")
     parser.add_argument("--until", type=float, help="Unix time at which the schedule shall end")
     parser.add_argument("--stop", type=float, default=float("inf"), help="Unix time of leaving off")

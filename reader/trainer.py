@@ -1,6 +1,7 @@
 """One update after another: losses, gradients averaged over ranks, Muon and AdamW."""
 
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -14,17 +15,25 @@ from reader.optimiser import Muon, split_parameters
 from reader.ranks import Rank
 from reader.schedule import Progress, Schedule
 
+Optimiser = Literal["muon", "adamw"]
+_DECAY = 0.1  # of matrices
+
 
 class Trainer:
     """Model, optimisers and where training stands."""
 
-    def __init__(self, reader: Reader, schedule: Schedule, rank: Rank) -> None:
+    def __init__(
+        self, reader: Reader, schedule: Schedule, rank: Rank, optimiser: Optimiser = "muon"
+    ) -> None:
         self.reader, self.schedule, self.rank = reader.to(rank.device), schedule, rank
         self.progress = Progress()
         self._parameters = list(reader.parameters())
         matrices, rest = split_parameters(reader)
-        self._muon = Muon(matrices, momentum=0.95, decay=0.1)
-        self._adam = torch.optim.AdamW(rest, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
+        self._muon = Muon(matrices if optimiser == "muon" else [], momentum=0.95, decay=_DECAY)
+        groups: list[dict[str, Any]] = [{"params": rest, "weight_decay": 0.0}]
+        if optimiser == "adamw":
+            groups.append({"params": matrices, "weight_decay": _DECAY})
+        self._adam = torch.optim.AdamW(groups, betas=(0.9, 0.95), fused=True)
         self._losses = weighted_losses
         self._type = torch.device(rank.device).type
         if self._type == "cuda":
@@ -47,7 +56,8 @@ class Trainer:
         self.rank.average([p.grad for p in self._parameters if p.grad is not None])
         torch.nn.utils.clip_grad_norm_(self._parameters, 1.0, foreach=True)
         rate = self.schedule.rate(self.progress)
-        self._adam.param_groups[0]["lr"] = rate
+        for group in self._adam.param_groups:
+            group["lr"] = rate
         self._muon.step(rate)
         self._adam.step()
         self.reader.zero_grad(set_to_none=True)

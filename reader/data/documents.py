@@ -30,7 +30,6 @@ _WHOLE_SHARE = 0.3  # of the sequences of 2,048 tokens and more: whole articles 
 _LONGEST_NATURAL = 32_768  # longer sequences are dear: they are for what is far apart
 _MOST_OF_ARTICLES = 16_384  # tokens of whole articles and their questions in one document
 _STRETCHED_SHARE = 0.15  # of them: stretches of a haystack are asked about
-_CLOZE_SHARE = 0.1  # of the stretches that are asked about: by gaps and quotations
 _TALKED_SHARE = 0.35  # of the other sequences: paragraphs speak of what is asked about
 _TALK = (0.1, 0.5)  # of such a sequence, from and to
 _ORDERING, _ORDERING_SHARE = ("handbook", "specification", "minutes", "letters"), 0.4
@@ -195,7 +194,7 @@ class Composer:
     def _cloze(self, num_tokens: int, rng: Random) -> Plant:
         """A stretch of a haystack, asked about its sentences, by gaps or by questions."""
         text = self._encoder.text(self._stretch(num_tokens, rng).ids)
-        plant = plant_cloze if rng.random() < _CLOZE_SHARE else plant_sentences
+        plant = plant_cloze if rng.random() < self._voice.cloze else plant_sentences
         return plant(text, rng, self._voice)
 
     def _turns(self, questions: Sequence[Question]) -> list[list[int]]:

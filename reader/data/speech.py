@@ -32,6 +32,7 @@ class Voice:
         own: how often an attribute's own wordings are preferred to the generic ones.
         noise: how often a question is typed carelessly.
         lexicon: words of which invented attributes are made, besides those of the pools.
+        cloze: how often a stretch of text is asked about by gaps and quotations.
     """
 
     wordings: str = "train"
@@ -41,6 +42,7 @@ class Voice:
     own: float = 0.6
     noise: float = 0.0
     lexicon: tuple[str, ...] = ()
+    cloze: float = 0.1
 
 
 def speak_statement(

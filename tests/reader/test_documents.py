@@ -53,6 +53,15 @@ def test_exactly_the_answers_and_their_ends_weigh_fully(composer):
     assert checked > 100
 
 
+def test_a_voice_says_how_often_stretches_are_asked_about_by_gaps(haystacks):
+    sources, gaps = Sources(haystacks, [1.0] * len(haystacks), []), []
+    for share in (0.0, 1.0):
+        composer = Composer(Encoder(TOKENIZER), sources, Voice(cloze=share))
+        texts = [TOKENIZER.decode(composer.example(1024, Random(seed)).ids) for seed in range(60)]
+        gaps.append(sum("___" in text for text in texts))
+    assert gaps[1] > gaps[0] + 2
+
+
 def test_a_slice_has_the_wanted_length_and_places_inside_it(haystacks):
     for seed in range(20):
         part = draw_slice(haystacks[seed % len(haystacks)], 300, Random(seed))

@@ -46,14 +46,15 @@ def batch(sources):
     return Batch(np.stack([e.ids for e in examples]), np.stack([e.weights for e in examples]))
 
 
-def test_the_loss_falls_and_a_stored_state_goes_on_where_it_was(batch, tmp_path):
+@pytest.mark.parametrize("optimiser", ["muon", "adamw"])
+def test_the_loss_falls_and_a_stored_state_goes_on_where_it_was(batch, tmp_path, optimiser):
     torch.manual_seed(0)
-    trainer = Trainer(Reader(TINY), SCHEDULE, Rank())
+    trainer = Trainer(Reader(TINY), SCHEDULE, Rank(), optimiser)
     trainer.progress.steps_here = 1000  # past the warm-up
     losses = [float(trainer.step(batch)[0]) for _ in range(12)]
     assert losses[-1] < losses[0] - 0.1
     trainer.save(tmp_path / "state.pt")
-    other = Trainer(Reader(TINY), SCHEDULE, Rank())
+    other = Trainer(Reader(TINY), SCHEDULE, Rank(), optimiser)
     other.restore(tmp_path / "state.pt")
     assert other.progress == trainer.progress
     assert float(other.step(batch)[0]) == pytest.approx(float(trainer.step(batch)[0]), rel=1e-2)

@@ -1,0 +1,27 @@
+"""A choice of the reader's training is told by its log and its examination."""
+
+import json
+
+from bench.reader_choices import CELLS, CHOICES, LENGTHS, read_outcome
+from reader.tasks import Plan
+
+
+def test_what_is_examined_is_in_the_table(tmp_path):
+    plan = Plan(tmp_path, tmp_path, "cpu", cells=CELLS, lengths=LENGTHS, questions=20)
+    assert {task.cell for task in plan.tasks()} == set(CELLS)
+    assert {task.length for task in plan.tasks()} == set(LENGTHS)
+
+
+def test_an_outcome_is_what_log_and_table_say(tmp_path):
+    line = {"step": 1, "seconds": 9.5, "tokens": 700, "length": 512, "rate": 1, "answer_loss": 0.5}
+    (tmp_path / "training.jsonl").write_text(json.dumps(line))
+    cells = {"single": {"16384": {"exact_match": 0.9}}}
+    (tmp_path / "reader.json").write_text(json.dumps({"cells": cells}))
+    changes = CHOICES["cloze in half of the stretches"]
+    assert read_outcome(tmp_path, changes) == {
+        "options": ["--cloze", "0.5"],
+        "seconds": 9.5,
+        "tokens": 700,
+        "answer_loss": {512: 0.5},
+        "cells": cells,
+    }
