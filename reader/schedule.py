@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-_WARM_UP_STEPS = 150
+WARM_UP_STEPS = 150
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,18 @@ class Progress:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Stages, and the learning rate over the whole time: warm-up, plateau, linear decay."""
+    """Stages, and the learning rate over the whole time: warm-up, plateau, linear decay.
+
+    Attributes:
+        peak: learning rate.
+        decay_share: of the time, at its end.
+        warm_up: steps, whenever the moments begin anew.
+    """
 
     stages: tuple[Stage, ...]
     peak: float
     decay_share: float
+    warm_up: int = WARM_UP_STEPS
 
     @property
     def seconds(self) -> float:
@@ -64,7 +71,7 @@ class Schedule:
     def rate(self, progress: Progress) -> float:
         """Learning rate now."""
         left = max(0.0, 1 - progress.seconds / self.seconds)
-        warm = min(1.0, (progress.steps_here + 1) / _WARM_UP_STEPS)
+        warm = min(1.0, (progress.steps_here + 1) / self.warm_up)
         return self.peak * warm * min(1.0, left / self.decay_share)
 
     def lasting(self, seconds: float) -> "Schedule":

@@ -28,7 +28,7 @@ from reader.data.speech import Voice
 from reader.model import Reader
 from reader.prepare import read_articles
 from reader.ranks import Rank, launch
-from reader.schedule import Schedule, Stage, parse_stages
+from reader.schedule import WARM_UP_STEPS, Schedule, Stage, parse_stages
 from reader.shape import SHAPES
 from reader.trainer import Optimiser, Trainer
 from reader.weights import load_weights, save_weights
@@ -150,7 +150,8 @@ def work(rank: Rank, options: argparse.Namespace) -> None:
     seed = options.seed * 1000 + rank.place
     feed = Feed(tokenizer_file, sources, voice, workers=options.workers, seed=seed)
     rank.join()
-    schedule = Schedule(parse_stages(options.stages), options.peak, options.decay_share)
+    stages = parse_stages(options.stages)
+    schedule = Schedule(stages, options.peak, options.decay_share, options.warm_up)
     trainer = Trainer(_reader(options), schedule, rank, options.optimiser)
     if options.state.exists():
         trainer.restore(options.state)
@@ -213,6 +214,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--stop", type=float, default=float("inf"), help="Unix time of leaving off")
     parser.add_argument("--peak", type=float, default=2e-3)
     parser.add_argument("--decay-share", type=float, default=0.45)
+    parser.add_argument("--warm-up", type=int, default=WARM_UP_STEPS, help="steps")
     parser.add_argument("--tokens", type=int, default=TOKENS_A_STEP, help="a step, of all ranks")
     parser.add_argument("--device", default="cuda" if num_gpus else "cpu")
     parser.add_argument("--ranks", type=int, default=max(1, num_gpus), help="processes")
