@@ -20,7 +20,6 @@ WEIGHTS = FOLDER / "weights"
 CARD = WEIGHTS / "README.md"
 RESULTS = FOLDER.parent / "bench" / "results"
 _WEAK = 0.9
-_WIDEST = "run 10, of all 9,750 excerpts"  # of reader_excerpts.json, with the shipped weights
 _WIDTH = 100
 _BF16_BYTES = 2
 
@@ -38,7 +37,6 @@ def card() -> str:
     return environment.get_template("card.md.jinja").render(
         **_of_model(), **_of_table(_read("reader.json")), **_of_training(),
         invented=_right_answers(_read("invented.json")),
-        written_since=_written_since(_read("reader_excerpts.json")),
         count="{:,}".format, short=short_length,
     )  # fmt: skip
 
@@ -95,12 +93,6 @@ def _of_table(result: dict[str, Any]) -> dict[str, Any]:
 def _of_training() -> dict[str, Any]:
     runs = runs_of(read_log(RESULTS / "reader-training.jsonl"))
     return {"runs": runs, "longest": max(length for run in runs for length in run.lengths)}
-
-
-def _written_since(result: dict[str, Any]) -> dict[str, Any]:
-    """Of all excerpts that the weights never saw, those that were written after them too."""
-    found: dict[str, Any] = result[_WIDEST]["cells"][f"{EXCERPTS}, {HELD_OUT_NAME}"]["16384"]
-    return found
 
 
 def _right_answers(result: dict[str, Any]) -> dict[str, int]:
