@@ -305,7 +305,10 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--lookups", choices=("default", "all"), default="default")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.baseline_only and not options.heads:
+        parser.error("--baseline-only is for a comparison with --heads: alone it writes nothing")
+    return options
 
 
 if __name__ == "__main__":

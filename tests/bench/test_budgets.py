@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench.budgets import Row, dual_summary, summary
+from bench.budgets import Row, dual_summary, main, summary
 from bench.budgets_plot import draw
 from bench.facts import draw_documents
 from common.errors import InvalidInput
@@ -62,3 +62,10 @@ def test_the_plot_has_a_curve_with_and_one_without_dual_caches(dual):
 def test_documents_cannot_be_drawn_where_no_held_out_book_is(tmp_path):
     with pytest.raises(InvalidInput, match=r"books.*holds none of frankenstein"):
         draw_documents(tmp_path, str(WEIGHTS), num_tokens=600, count=1, questions=1)
+
+
+def test_a_baseline_without_anything_to_compare_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["budgets", "--data", "books", "--baseline-only"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "alone it writes nothing" in capsys.readouterr().err
