@@ -10,19 +10,17 @@ from nothing would have become.
 
 import argparse
 import json
-import os
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 
 from bench.record import RESULTS, circumstances, write
+from bench.seats import Seat, take_seats
 from reader.history import read_log, runs_of
 
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -42,13 +40,9 @@ LENGTHS = (0, 16_384, 65_536, 131_072)  # natural questions have none
 def main() -> None:
     """Train and examine all choices, print and write the result."""
     options = _parse()
-    gpus: SimpleQueue[str] = SimpleQueue()
-    count = torch.cuda.device_count()
-    for place in range(max(1, count)):
-        gpus.put(str(place) if count else "")
     result: dict[str, Any] = {
         "benchmark": "reader_choices",
-        **circumstances("cuda" if count else "cpu"),
+        **circumstances("cuda" if torch.cuda.is_available() else "cpu"),
         "mix": options.mix,
         "tokens_a_step": options.tokens,
         "peak": PEAK,
@@ -57,28 +51,19 @@ def main() -> None:
         "choices": {},
     }
 
-    def run(name: str) -> None:
-        gpu = gpus.get()
-        try:
-            result["choices"][name] = try_out(CHOICES[name], options, gpu, max(1, count))
-        finally:
-            gpus.put(gpu)
+    def run(name: str, seat: Seat) -> None:
+        result["choices"][name] = try_out(CHOICES[name], options, seat)
         print(name, write("reader_choices", result, options.out), flush=True)
 
-    with ThreadPoolExecutor(max(1, count)) as pool:
-        list(pool.map(run, options.choices))
+    take_seats(options.choices, run)
 
 
-def try_out(
-    changes: tuple[str, ...], options: argparse.Namespace, gpu: str, at_once: int
-) -> dict[str, Any]:
+def try_out(changes: tuple[str, ...], options: argparse.Namespace, seat: Seat) -> dict[str, Any]:
     """Train with these options of reader.train and examine what became of it.
 
     Returns: seconds and tokens of training, answer loss (nats) over its last tenth and exact match
         or F1 with its interval, by cell and length.
     """
-    seen = os.environ | ({"CUDA_VISIBLE_DEVICES": gpu} if gpu else {})
-    workers = max(1, (os.cpu_count() or 2) // at_once - 2)
     with TemporaryDirectory() as name:
         folder = Path(name)
         train = [
@@ -86,17 +71,17 @@ def try_out(
             "--weights", options.weights, "--out", folder, "--state", folder / "state.pt",
             "--stages", f"{options.mix}:{options.seconds}", "--ranks", 1,
             "--tokens", options.tokens, "--peak", PEAK, "--decay-share", DECAY_SHARE,
-            "--workers", workers, "--seed", options.seed, *changes,
+            "--workers", seat.workers, "--seed", options.seed, *changes,
         ]  # fmt: skip
-        _call(train, seen)
+        _call(train, seat)
         shutil.copy(options.weights / "tokenizer.json", folder)
         examine = [
             "reader.evaluate", "--weights", folder, "--data", options.data,
             "--out", folder / "reader.json", "--cells", ";".join(CELLS),
             "--lengths", ",".join(map(str, LENGTHS)), "--questions", options.questions,
-            "--workers", min(workers, 8),
+            "--workers", min(seat.workers, 8),
         ]  # fmt: skip
-        _call(examine, seen)
+        _call(examine, seat)
         return read_outcome(folder, changes)
 
 
@@ -113,8 +98,9 @@ def read_outcome(folder: Path, changes: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def _call(words: list[Any], seen: dict[str, str]) -> None:
-    subprocess.run([sys.executable, "-m", *map(str, words)], check=True, env=seen)
+def _call(words: list[Any], seat: Seat) -> None:
+    command = [sys.executable, "-m", *map(str, words)]
+    subprocess.run(command, check=True, env=seat.environment)
 
 
 def _parse() -> argparse.Namespace:

@@ -8,20 +8,18 @@ loss of the training is that of unseen documents.
 """
 
 import argparse
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 
 from bench.record import RESULTS, circumstances, write
+from bench.seats import Seat, take_seats
 from reader.history import read_log, runs_of
 from reader.model import Reader
 from reader.shape import OTHERS, SHAPES, Shape
@@ -61,13 +59,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result")
     options = parser.parse_args()
-    gpus: SimpleQueue[str] = SimpleQueue()
-    count = torch.cuda.device_count()
-    for place in range(max(1, count)):
-        gpus.put(str(place) if count else "")
     result: dict[str, Any] = {
         "benchmark": "reader_shapes",
-        **circumstances("cuda" if count else "cpu"),
+        **circumstances("cuda" if torch.cuda.is_available() else "cpu"),
         "mix": options.mix,
         "tokens_a_step": options.tokens,
         "peak": PEAK,
@@ -77,31 +71,24 @@ def main() -> None:
         "shapes": {},
     }
 
-    def run(name: str) -> None:
-        gpu = gpus.get()
-        try:
-            result["shapes"][name] = asdict(train(name, options, gpu, max(1, count)))
-        finally:
-            gpus.put(gpu)
+    def run(name: str, seat: Seat) -> None:
+        result["shapes"][name] = asdict(train(name, options, seat))
         print(name, result["shapes"][name], write("reader_shapes", result, options.out), flush=True)
 
-    with ThreadPoolExecutor(max(1, count)) as pool:
-        list(pool.map(run, options.shapes))
+    take_seats(options.shapes, run)
 
 
-def train(name: str, options: argparse.Namespace, gpu: str, at_once: int) -> Trained:
+def train(name: str, options: argparse.Namespace, seat: Seat) -> Trained:
     """Train one shape in a process of its own."""
-    workers = max(1, (os.cpu_count() or 2) // at_once - 2)
     with TemporaryDirectory() as folder:
         command = [
             sys.executable, "-m", "reader.train", "--data", options.data,
             "--prepared", options.prepared, "--out", folder, "--state", f"{folder}/state.pt",
             "--stages", f"{options.mix}:{options.seconds}", "--shape", name, "--ranks", 1,
             "--tokens", options.tokens, "--peak", PEAK, "--decay-share", DECAY_SHARE,
-            "--workers", workers, "--seed", options.seed,
+            "--workers", seat.workers, "--seed", options.seed,
         ]  # fmt: skip
-        seen = {"CUDA_VISIBLE_DEVICES": gpu} if gpu else {}
-        subprocess.run([str(word) for word in command], check=True, env=os.environ | seen)
+        subprocess.run([str(word) for word in command], check=True, env=seat.environment)
         return read_training(Path(folder) / "training.jsonl", SHAPES[name])
 
 

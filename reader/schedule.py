@@ -71,7 +71,7 @@ class Schedule:
     def rate(self, progress: Progress) -> float:
         """Learning rate now."""
         left = max(0.0, 1 - progress.seconds / self.seconds)
-        warm = min(1.0, (progress.steps_here + 1) / self.warm_up)
+        warm = min(1.0, (progress.steps_here + 1) / max(1, self.warm_up))
         return self.peak * warm * min(1.0, left / self.decay_share)
 
     def lasting(self, seconds: float) -> "Schedule":

@@ -208,7 +208,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--weights", type=Path, help="start from these, with new moments")
     parser.add_argument("--theta", type=float, help="rotary base, if not the weights' own")
     parser.add_argument("--optimiser", choices=get_args(Optimiser), default="muon")
-    parser.add_argument("--cloze", type=float, help="share of the stretches that are asked about")
+    parser.add_argument("--cloze", type=float, help="share of asked-about stretches: by gaps")
     parser.add_argument("--stages", required=True, help="length*share+length*share:seconds,...")
     parser.add_argument("--until", type=float, help="Unix time at which the schedule shall end")
     parser.add_argument("--stop", type=float, default=float("inf"), help="Unix time of leaving off")

@@ -69,6 +69,7 @@ def test_new_moments_warm_up_again():
 def test_the_rate_decays_to_nothing_at_the_end():
     assert SCHEDULE.rate(Progress(seconds=60, steps_here=9999)) == 0
     assert SCHEDULE.rate(Progress(seconds=20, steps_here=9999)) == pytest.approx(2e-3)
+    assert replace(SCHEDULE, warm_up=0).rate(Progress()) == pytest.approx(2e-3)
     assert SCHEDULE.stage_at(61) is None
 
 
