@@ -21,6 +21,7 @@ import torch
 
 from bench.record import RESULTS, circumstances, write
 from bench.seats import Seat, take_seats
+from common.errors import InvalidInput
 from reader.history import read_log, runs_of
 
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -86,14 +87,19 @@ def try_out(changes: tuple[str, ...], options: argparse.Namespace, seat: Seat) -
 
 
 def read_outcome(folder: Path, changes: tuple[str, ...]) -> dict[str, Any]:
-    """What a training's log and its examination say."""
-    (run,) = runs_of(read_log(folder / "training.jsonl"))
+    """What a training's log and its examination say.
+
+    Raises: InvalidInput if the training was too short to report.
+    """
+    runs = runs_of(read_log(folder / "training.jsonl"))
+    if not runs:
+        raise InvalidInput("The training ended before its first report: give it more seconds.")
     cells = json.loads((folder / "reader.json").read_text())["cells"]
     return {
         "options": list(changes),
-        "seconds": run.seconds,
-        "tokens": run.tokens,
-        "answer_loss": run.losses,
+        "seconds": runs[0].seconds,
+        "tokens": runs[0].tokens,
+        "answer_loss": runs[0].losses,
         "cells": cells,
     }
 

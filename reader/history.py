@@ -44,7 +44,9 @@ def read_log(file: Path) -> list[Line]:
 
 
 def runs_of(log: Sequence[Line]) -> list[Run]:
-    """The runs, in their order."""
+    """The runs, in their order; none of an empty log."""
+    if not log:
+        return []
     starts = [0, *(place for place, line in enumerate(log) if line["run_starts"]), len(log)]
     return [_run(log[start:end]) for start, end in pairwise(starts)]
 

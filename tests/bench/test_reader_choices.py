@@ -2,7 +2,10 @@
 
 import json
 
+import pytest
+
 from bench.reader_choices import CELLS, CHOICES, LENGTHS, read_outcome
+from common.errors import InvalidInput
 from reader.tasks import Plan
 
 
@@ -25,3 +28,9 @@ def test_an_outcome_is_what_log_and_table_say(tmp_path):
         "answer_loss": {512: 0.5},
         "cells": cells,
     }
+
+
+def test_a_training_too_short_to_report_says_so(tmp_path):
+    (tmp_path / "training.jsonl").touch()
+    with pytest.raises(InvalidInput, match="more seconds"):
+        read_outcome(tmp_path, ())
