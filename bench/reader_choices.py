@@ -1,11 +1,12 @@
-"""Choices of the reader's training beside each other: each goes on from the same weights.
+"""Choices of the reader's training beside each other: each from the same weights, or from nothing.
 
     python -m bench.reader_choices --data DIR --prepared DIR --weights reader/weights --out DIR
 
 One GPU trains one choice for the same time, by `reader.train` with one option changed, and examines
 it by `reader.evaluate` right after; several GPUs take the choices in turns. Weights that were made
 under one choice favour it: a difference shows what a change costs or brings, not what a training
-from nothing would have become.
+from nothing would have become. Rotary bases are therefore trained from nothing, too, for a time
+that only suffices for shorter documents. What another seed changes says how much is chance.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,18 +26,37 @@ from bench.seats import Seat, take_seats
 from common.errors import InvalidInput
 from reader.history import read_log, runs_of
 
-CHOICES: dict[str, tuple[str, ...]] = {
-    "as the reader": (),
-    "rotary base four times": ("--theta", "4e6"),
-    "cloze in half of the stretches": ("--cloze", "0.5"),
-    "AdamW for matrices too": ("--optimiser", "adamw"),
+
+@dataclass(frozen=True)
+class Choice:
+    """One way to train.
+
+    Attributes:
+        options: of reader.train, what is changed.
+        is_from_nothing: whether it begins with new weights.
+    """
+
+    options: tuple[str, ...] = ()
+    is_from_nothing: bool = False
+
+
+CHOICES = {
+    "as the reader": Choice(),
+    "another seed": Choice(("--seed", "8")),
+    "rotary base four times": Choice(("--theta", "4e6")),
+    "no cloze": Choice(("--cloze", "0")),
+    "cloze in half of the stretches": Choice(("--cloze", "0.5")),
+    "AdamW for matrices too": Choice(("--optimiser", "adamw")),
+    "from nothing, rotary base 1e4": Choice(("--theta", "1e4"), is_from_nothing=True),
+    "from nothing, rotary base 1e6": Choice(("--theta", "1e6"), is_from_nothing=True),
 }
 MIX = "2048*40+8192*25+16384*15+32768*10+65536*6+131072*4"
-TOKENS, PEAK, DECAY_SHARE = 131_072, 1e-3, 0.9
+FIRST_MIX, THEN_MIX, FIRST_SHARE = "512*3+2048", "2048*4+8192*3+16384*2+32768", 0.4
+TOKENS, PEAK, PEAK_FROM_NOTHING, DECAY_SHARE = 131_072, 1e-3, 2e-3, 0.9
 CELLS = (
     "single", "unanswerable", "excerpts, held-out", "SQuAD, paragraph alone", "SQuAD, whole article"
 )  # fmt: skip
-LENGTHS = (0, 16_384, 65_536, 131_072)  # natural questions have none
+LENGTHS = (0, 4096, 16_384, 65_536, 131_072)  # natural questions have none
 
 
 def main() -> None:
@@ -44,9 +65,11 @@ def main() -> None:
     result: dict[str, Any] = {
         "benchmark": "reader_choices",
         **circumstances("cuda" if torch.cuda.is_available() else "cpu"),
-        "mix": options.mix,
+        "mix": MIX,
+        "mixes_from_nothing": {FIRST_MIX: FIRST_SHARE, THEN_MIX: 1 - FIRST_SHARE},
         "tokens_a_step": options.tokens,
         "peak": PEAK,
+        "peak_from_nothing": PEAK_FROM_NOTHING,
         "decay_share": DECAY_SHARE,
         "seed": options.seed,
         "choices": {},
@@ -59,20 +82,19 @@ def main() -> None:
     take_seats(options.choices, run)
 
 
-def try_out(changes: tuple[str, ...], options: argparse.Namespace, seat: Seat) -> dict[str, Any]:
-    """Train with these options of reader.train and examine what became of it.
+def try_out(choice: Choice, options: argparse.Namespace, seat: Seat) -> dict[str, Any]:
+    """Train in this way and examine what became of it.
 
-    Returns: seconds and tokens of training, answer loss (nats) over its last tenth and exact match
-        or F1 with its interval, by cell and length.
+    Returns: how it was trained, answer loss (nats) over its last tenth, and exact match or F1 with
+        its interval, by cell and length.
     """
     with TemporaryDirectory() as name:
         folder = Path(name)
         train = [
             "reader.train", "--data", options.data, "--prepared", options.prepared,
-            "--weights", options.weights, "--out", folder, "--state", folder / "state.pt",
-            "--stages", f"{options.mix}:{options.seconds}", "--ranks", 1,
-            "--tokens", options.tokens, "--peak", PEAK, "--decay-share", DECAY_SHARE,
-            "--workers", seat.workers, "--seed", options.seed, *changes,
+            "--out", folder, "--state", folder / "state.pt", "--ranks", 1,
+            "--tokens", options.tokens, "--decay-share", DECAY_SHARE, "--workers", seat.workers,
+            "--seed", options.seed, *_start(choice, options), *choice.options,
         ]  # fmt: skip
         _call(train, seat)
         shutil.copy(options.weights / "tokenizer.json", folder)
@@ -83,10 +105,19 @@ def try_out(changes: tuple[str, ...], options: argparse.Namespace, seat: Seat) -
             "--workers", min(seat.workers, 8),
         ]  # fmt: skip
         _call(examine, seat)
-        return read_outcome(folder, changes)
+        return read_outcome(folder, choice)
 
 
-def read_outcome(folder: Path, changes: tuple[str, ...]) -> dict[str, Any]:
+def _start(choice: Choice, options: argparse.Namespace) -> list[Any]:
+    if not choice.is_from_nothing:
+        stages = f"{MIX}:{options.seconds}"
+        return ["--weights", options.weights, "--peak", PEAK, "--stages", stages]
+    first = options.seconds_from_nothing * FIRST_SHARE
+    stages = f"{FIRST_MIX}:{first},{THEN_MIX}:{options.seconds_from_nothing - first}"
+    return ["--peak", PEAK_FROM_NOTHING, "--stages", stages]
+
+
+def read_outcome(folder: Path, choice: Choice) -> dict[str, Any]:
     """What a training's log and its examination say.
 
     Raises: InvalidInput if the training was too short to report.
@@ -96,7 +127,8 @@ def read_outcome(folder: Path, changes: tuple[str, ...]) -> dict[str, Any]:
         raise InvalidInput("The training ended before its first report: give it more seconds.")
     cells = json.loads((folder / "reader.json").read_text())["cells"]
     return {
-        "options": list(changes),
+        "options": list(choice.options),
+        "is_from_nothing": choice.is_from_nothing,
         "seconds": runs[0].seconds,
         "tokens": runs[0].tokens,
         "answer_loss": runs[0].losses,
@@ -113,10 +145,10 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--prepared", type=Path, required=True, help="made by reader.prepare")
-    parser.add_argument("--weights", type=Path, required=True, help="to go on from")
+    parser.add_argument("--weights", type=Path, required=True, help="to go on from, and tokenizer")
     parser.add_argument("--choices", nargs="+", choices=list(CHOICES), default=list(CHOICES))
-    parser.add_argument("--seconds", type=float, default=90.0, help="of training, each choice")
-    parser.add_argument("--mix", default=MIX, help="lengths and their shares, as reader.train's")
+    parser.add_argument("--seconds", type=float, default=90.0, help="of training on from weights")
+    parser.add_argument("--seconds-from-nothing", type=float, default=180.0)
     parser.add_argument("--tokens", type=int, default=TOKENS, help="a step")
     parser.add_argument("--questions", type=int, default=100, help="a cell, at least")
     parser.add_argument("--seed", type=int, default=7)

@@ -179,11 +179,10 @@ def work(rank: Rank, options: argparse.Namespace) -> None:
 
 def _reader(options: argparse.Namespace) -> Reader:
     """New weights, or stored ones for the length and the rotary base of today."""
-    shape = SHAPES[options.shape]
+    shape, base = SHAPES[options.shape], _given(rope_theta=options.theta)
     if not options.weights:
-        return Reader(shape)
-    changes: dict[str, Any] = {"context_length": shape.context_length}
-    return load_weights(options.weights, **changes, **_given(rope_theta=options.theta))
+        return Reader(replace(shape, **base))
+    return load_weights(options.weights, context_length=shape.context_length, **base)
 
 
 def _given(**values: Any) -> dict[str, Any]:
@@ -206,7 +205,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="weights and training.jsonl")
     parser.add_argument("--state", type=Path, required=True, help="file to go on from")
     parser.add_argument("--weights", type=Path, help="start from these, with new moments")
-    parser.add_argument("--theta", type=float, help="rotary base, if not the weights' own")
+    parser.add_argument("--theta", type=float, help="rotary base, if not the weights' or shape's")
     parser.add_argument("--optimiser", choices=get_args(Optimiser), default="muon")
     parser.add_argument("--cloze", type=float, help="share of asked-about stretches: by gaps")
     parser.add_argument("--stages", required=True, help="length*share+length*share:seconds,...")

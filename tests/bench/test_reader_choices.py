@@ -20,9 +20,10 @@ def test_an_outcome_is_what_log_and_table_say(tmp_path):
     (tmp_path / "training.jsonl").write_text(json.dumps(line))
     cells = {"single": {"16384": {"exact_match": 0.9}}}
     (tmp_path / "reader.json").write_text(json.dumps({"cells": cells}))
-    changes = CHOICES["cloze in half of the stretches"]
-    assert read_outcome(tmp_path, changes) == {
+    choice = CHOICES["cloze in half of the stretches"]
+    assert read_outcome(tmp_path, choice) == {
         "options": ["--cloze", "0.5"],
+        "is_from_nothing": False,
         "seconds": 9.5,
         "tokens": 700,
         "answer_loss": {512: 0.5},
@@ -33,4 +34,4 @@ def test_an_outcome_is_what_log_and_table_say(tmp_path):
 def test_a_training_too_short_to_report_says_so(tmp_path):
     (tmp_path / "training.jsonl").touch()
     with pytest.raises(InvalidInput, match="more seconds"):
-        read_outcome(tmp_path, ())
+        read_outcome(tmp_path, CHOICES["as the reader"])
