@@ -8,6 +8,7 @@ arXiv:2203.05482).
 """
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -21,9 +22,11 @@ from reader.weights import load_weights, save_weights
 def average(later: Reader, earlier: Reader, share: float) -> Reader:
     """The later one's parameters, moved to `share` of themselves and the rest of the earlier's.
 
-    Raises: InvalidInput if they differ in shape or the share is not within 0 and 1.
+    The rotary base stays the later one's.
+
+    Raises: InvalidInput if they differ in sizes or the share is not within 0 and 1.
     """
-    if later.shape != earlier.shape:
+    if later.shape != replace(earlier.shape, rope_theta=later.shape.rope_theta):
         raise InvalidInput("Only weights of one shape can be averaged.")
     if not 0 <= share <= 1:
         raise InvalidInput(f"A share of {share} is not between 0 and 1.")

@@ -29,8 +29,13 @@ def test_an_average_has_its_share_of_either(pair, share):
     torch.testing.assert_close(found, share * later + (1 - share) * earlier)
 
 
+def test_the_rotary_base_stays_the_later_ones():
+    later = replace(TINY, rope_theta=4 * TINY.rope_theta)
+    assert average(Reader(later), Reader(TINY), 0.65).shape == later
+
+
 def test_weights_of_another_shape_are_refused(pair):
-    other = Reader(replace(TINY, rope_theta=2 * TINY.rope_theta))
+    other = Reader(replace(TINY, layers=TINY.layers + 1))
     with pytest.raises(InvalidInput, match="one shape"):
         average(pair[0], other, 0.5)
 
