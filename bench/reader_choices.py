@@ -43,7 +43,7 @@ class Choice:
 CHOICES = {
     "as the reader": Choice(),
     "another seed": Choice(("--seed", "8")),
-    "rotary base four times": Choice(("--theta", "4e6")),
+    "rotary base four times": Choice(("--theta", "16e6")),
     "no cloze": Choice(("--cloze", "0")),
     "cloze in half of the stretches": Choice(("--cloze", "0.5")),
     "AdamW for matrices too": Choice(("--optimiser", "adamw")),
