@@ -15,7 +15,7 @@ class Shape:
     inner: int
     vocabulary: int = 8192
     context_length: int = 132_096  # 131,072 and room for a question
-    rope_theta: float = 4e6
+    rope_theta: float = 4e6  # measured: docs/decisions/0011
     norm_epsilon: float = 1e-5
 
 
