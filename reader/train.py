@@ -152,7 +152,7 @@ def work(rank: Rank, options: argparse.Namespace) -> None:
     rank.join()
     stages = parse_stages(options.stages)
     schedule = Schedule(stages, options.peak, options.decay_share, options.warm_up)
-    trainer = Trainer(_reader(options), schedule, rank, options.optimiser)
+    trainer = Trainer(first_reader(options), schedule, rank, options.optimiser)
     if options.state.exists():
         trainer.restore(options.state)
     trainer.align()
@@ -177,8 +177,8 @@ def work(rank: Rank, options: argparse.Namespace) -> None:
     rank.leave()
 
 
-def _reader(options: argparse.Namespace) -> Reader:
-    """New weights, or stored ones for the length and the rotary base of today."""
+def first_reader(options: argparse.Namespace) -> Reader:
+    """New weights, or stored ones for the length of today; the rotary base that is asked for."""
     shape, base = SHAPES[options.shape], _given(rope_theta=options.theta)
     if not options.weights:
         return Reader(replace(shape, **base))

@@ -2,6 +2,7 @@
 
 import json
 import time
+from argparse import Namespace
 from dataclasses import replace
 from itertools import count, islice, repeat
 from pathlib import Path
@@ -24,8 +25,9 @@ from reader.prepare import tokenize_all
 from reader.ranks import Rank, launch
 from reader.schedule import Progress, Schedule, Stage, parse_stages
 from reader.shape import TINY
-from reader.train import Run, train
+from reader.train import Run, first_reader, train
 from reader.trainer import Trainer
+from reader.weights import save_weights
 
 TOKENIZER = Path(reader.__file__).parent / "weights" / "tokenizer.json"
 SCHEDULE = Schedule((Stage(((128, 1.0),), 60.0),), peak=2e-3, decay_share=0.5)
@@ -58,6 +60,14 @@ def test_the_loss_falls_and_a_stored_state_goes_on_where_it_was(batch, tmp_path,
     other.restore(tmp_path / "state.pt")
     assert other.progress == trainer.progress
     assert float(other.step(batch)[0]) == pytest.approx(float(trainer.step(batch)[0]), rel=1e-2)
+
+
+@pytest.mark.parametrize(("theta", "trained"), [(None, TINY.rope_theta), (1e4, 1e4)])
+def test_new_and_stored_weights_take_the_rotary_base_that_is_asked_for(tmp_path, theta, trained):
+    save_weights(Reader(TINY), tmp_path)
+    for weights in (None, tmp_path):
+        options = Namespace(shape="tiny", weights=weights, theta=theta)
+        assert first_reader(options).shape == replace(TINY, rope_theta=trained)
 
 
 def test_new_moments_warm_up_again():
