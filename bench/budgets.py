@@ -35,8 +35,8 @@ from engine.sampling import Sampling
 from precompute.calibrate import calibrate
 from precompute.read import read_document
 from precompute.settings import ReadSettings
-from reader.examiner import Sheet
-from reader.scoring import is_exact
+from training.examiner import Sheet
+from training.scoring import is_exact
 
 BUDGETS = (0.08, 0.11, 0.145, 0.157, 0.25, 0.5)
 DUAL_BUDGETS = (0.02, 0.03, 0.04, 0.05, 0.08, 0.145)

@@ -6,9 +6,9 @@ from random import Random
 
 from tokenizers import Tokenizer
 
-from reader.cells import cells
-from reader.examiner import Examiner, Sheet, held_out_sources
-from reader.weights import load_weights
+from training.cells import cells
+from training.examiner import Examiner, Sheet, held_out_sources
+from training.weights import load_weights
 
 KINDS = ("single", "same attribute", "same entity")
 
@@ -19,7 +19,7 @@ def draw_documents(
     """Draw documents from held-out books with facts about held-out entities planted in them.
 
     Args:
-        data: folder of the books, as for `reader.evaluate`.
+        data: folder of the books, as for `training.evaluate`.
         weights: the reader's folder.
         num_tokens: length of each document, the template's head included.
         questions: asked of each document, of one kind; the documents take the kinds in turn.

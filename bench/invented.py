@@ -20,9 +20,10 @@ from engine.model import LoadedModel, load_model
 from engine.sampling import Sampling
 from precompute.read import read_document
 from precompute.settings import ReadSettings
-from reader.examiner import Sheet, shipped
-from reader.scoring import is_exact
-from reader.tasks import FOLDER, shipped_folders
+from reader import WEIGHTS
+from training.examiner import Sheet, shipped
+from training.scoring import is_exact
+from training.tasks import shipped_folders
 
 BUDGETS = ("balanced", "exact")
 
@@ -30,7 +31,7 @@ BUDGETS = ("balanced", "exact")
 def main() -> None:
     """Measure, print and write the result."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--model", default=str(FOLDER / "weights"))
+    parser.add_argument("--model", default=str(WEIGHTS))
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
     model = load_model(options.model, device=options.device)

@@ -2,11 +2,11 @@
 
     python -m bench.reader_choices --data DIR --prepared DIR --weights reader/weights --out DIR
 
-One GPU trains one choice for the same time, by `reader.train` with one option changed, and examines
-it by `reader.evaluate` right after; several GPUs take the choices in turns. Weights that were made
-under one choice favour it: a difference shows what a change costs or brings, not what a training
-from nothing would have become. Rotary bases are therefore trained from nothing, too, for a time
-that only suffices for shorter documents. What another seed changes says how much is chance.
+One GPU trains one choice for the same time, by `training.train` with one option changed, and
+examines it by `training.evaluate` right after; several GPUs take the choices in turns. Weights that
+were made under one choice favour it: a difference shows what a change costs or brings, not what a
+training from nothing would have become. Rotary bases are therefore trained from nothing, too, for a
+time that only suffices for shorter documents. What another seed changes says how much is chance.
 """
 
 import argparse
@@ -24,7 +24,7 @@ import torch
 from bench.record import RESULTS, circumstances, write
 from bench.seats import Seat, take_seats
 from common.errors import InvalidInput
-from reader.history import read_log, runs_of
+from training.history import read_log, runs_of
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Choice:
     """One way to train.
 
     Attributes:
-        options: of reader.train, what is changed.
+        options: of training.train, what is changed.
         is_from_nothing: whether it begins with new weights.
     """
 
@@ -91,7 +91,7 @@ def try_out(choice: Choice, options: argparse.Namespace, seat: Seat) -> dict[str
     with TemporaryDirectory() as name:
         folder = Path(name)
         train = [
-            "reader.train", "--data", options.data, "--prepared", options.prepared,
+            "training.train", "--data", options.data, "--prepared", options.prepared,
             "--out", folder, "--state", folder / "state.pt", "--ranks", 1,
             "--tokens", options.tokens, "--decay-share", DECAY_SHARE, "--workers", seat.workers,
             "--seed", options.seed, *_start(choice, options), *choice.options,
@@ -99,7 +99,7 @@ def try_out(choice: Choice, options: argparse.Namespace, seat: Seat) -> dict[str
         _call(train, seat)
         shutil.copy(options.weights / "tokenizer.json", folder)
         examine = [
-            "reader.evaluate", "--weights", folder, "--data", options.data,
+            "training.evaluate", "--weights", folder, "--data", options.data,
             "--out", folder / "reader.json", "--cells", ";".join(CELLS),
             "--lengths", ",".join(map(str, LENGTHS)), "--questions", options.questions,
             "--workers", min(seat.workers, 8),
@@ -144,7 +144,7 @@ def _call(words: list[Any], seat: Seat) -> None:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--prepared", type=Path, required=True, help="made by reader.prepare")
+    parser.add_argument("--prepared", type=Path, required=True, help="made by training.prepare")
     parser.add_argument("--weights", type=Path, required=True, help="to go on from, and tokenizer")
     parser.add_argument("--choices", nargs="+", choices=list(CHOICES), default=list(CHOICES))
     parser.add_argument("--seconds", type=float, default=90.0, help="of training on from weights")

@@ -2,8 +2,8 @@
 
     python -m bench.reader_shapes --data DIR --prepared DIR --out DIR
 
-All shapes fit 40 MB in bf16. One GPU trains one shape, by `reader.train` as it is, and the time of
-compiling is left out; several GPUs take the shapes in turns. Every document is new, so that the
+All shapes fit 40 MB in bf16. One GPU trains one shape, by `training.train` as it is, and the time
+of compiling is left out; several GPUs take the shapes in turns. Every document is new, so that the
 loss of the training is that of unseen documents.
 """
 
@@ -20,9 +20,9 @@ import torch
 
 from bench.record import RESULTS, circumstances, write
 from bench.seats import Seat, take_seats
-from reader.history import read_log, runs_of
-from reader.model import Reader
-from reader.shape import OTHERS, SHAPES, Shape
+from training.history import read_log, runs_of
+from training.model import Reader
+from training.shape import OTHERS, SHAPES, Shape
 
 FOUND = 1.0  # nats: below it an answer is looked up, not guessed
 MIX, TOKENS, PEAK, DECAY_SHARE = "512*3+2048", 131_072, 2e-3, 0.45
@@ -51,10 +51,10 @@ def main() -> None:
     """Train all shapes, print and write the result."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--prepared", type=Path, required=True, help="made by reader.prepare")
+    parser.add_argument("--prepared", type=Path, required=True, help="made by training.prepare")
     parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=["reader", *OTHERS])
     parser.add_argument("--seconds", type=float, default=75.0, help="of training, each shape")
-    parser.add_argument("--mix", default=MIX, help="lengths and their shares, as reader.train's")
+    parser.add_argument("--mix", default=MIX, help="lengths and their shares, as training.train's")
     parser.add_argument("--tokens", type=int, default=TOKENS, help="a step")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result")
@@ -82,7 +82,7 @@ def train(name: str, options: argparse.Namespace, seat: Seat) -> Trained:
     """Train one shape in a process of its own."""
     with TemporaryDirectory() as folder:
         command = [
-            sys.executable, "-m", "reader.train", "--data", options.data,
+            sys.executable, "-m", "training.train", "--data", options.data,
             "--prepared", options.prepared, "--out", folder, "--state", f"{folder}/state.pt",
             "--stages", f"{options.mix}:{options.seconds}", "--shape", name, "--ranks", 1,
             "--tokens", options.tokens, "--peak", PEAK, "--decay-share", DECAY_SHARE,

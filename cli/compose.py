@@ -5,12 +5,10 @@ torch takes seconds that the client commands need not wait.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from fastapi import FastAPI
 from transformers.utils.logging import disable_progress_bar
 
-import reader
 from app.admin.password import ensure_password
 from app.factory import create_app
 from app.services import Services, make_services
@@ -18,12 +16,10 @@ from common.settings import Settings
 from engine.decoders import DecodeConfig
 from engine.model import LoadedModel, load_model
 from precompute.settings import artifact_fingerprint
+from reader import WEIGHTS
 from storage import Storage, open_storage
 from workers.model_reader import ModelReader, read_settings
 from workers.worker import Worker
-
-READER = Path(reader.__file__).parent
-WEIGHTS = READER / "weights"
 
 
 @dataclass(frozen=True)

@@ -17,15 +17,15 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.client import Client
-from cli.compose import READER, WEIGHTS, make_secrets, model_path, open_stack
+from cli.compose import make_secrets, model_path, open_stack
 from cli.documents import follow
 from cli.serving import serving
 from cli.show import budget_line, ms, number, one_line, say, size
 from common.errors import InvalidInput, Permanent
 from common.logging import configure
 from common.settings import Settings
+from reader import HANDBOOK, WEIGHTS
 
-HANDBOOK = READER / "handbook"
 MUST_BE_RIGHT = 6
 PASSAGE_CHARS = 200
 

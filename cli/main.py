@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from cli import bench, heads, keys
 from cli import documents as commands
+from cli import heads, keys
 from cli.address import listen
 from cli.client import Client
 from cli.options import DEFAULT_URL, AsJson, DataDir, Key, Url, given, read_settings
@@ -26,7 +26,6 @@ app = typer.Typer(
 
 app.add_typer(keys.app)
 app.add_typer(heads.app)
-app.add_typer(bench.app)
 
 
 def main() -> None:
@@ -66,7 +65,8 @@ def demo(
     server = {"host": "127.0.0.1", "port": port, "embedded_worker": True}
     settings = read_settings(database_url=None, redis_url=None, server=server)
     listener = listen(settings.server.host, settings.server.port)
-    from cli.demo import HANDBOOK, run
+    from cli.demo import run
+    from reader import HANDBOOK
 
     stay = sys.stdout.isatty() and not leave
     run(make_console(), settings, listener, stay=stay, folder=handbook or HANDBOOK)

@@ -10,7 +10,7 @@ from bench.heads.exam import Exam
 from bench.heads.sitting import sit
 from engine.plan import HeadPlan, plan_all
 from engine.spec import ModelSpec
-from reader.model import Reader
+from training.model import Reader
 
 COSTLY = 0.05  # points of exact match
 

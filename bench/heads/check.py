@@ -14,8 +14,8 @@ from engine.plan import HeadPlan
 from engine.sampling import Sampling
 from precompute.read import read_document
 from precompute.settings import ReadSettings
-from reader.examiner import Sheet
-from reader.model import Reader
+from training.examiner import Sheet
+from training.model import Reader
 
 
 def differing_answers(

@@ -7,9 +7,9 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from reader.examiner import Sheet
-from reader.scoring import is_exact
-from reader.tokenizer import ANSWER_ID, DOCUMENT_ID, END_ID, QUESTION_ID
+from training.examiner import Sheet
+from training.scoring import is_exact
+from training.tokenizer import ANSWER_ID, DOCUMENT_ID, END_ID, QUESTION_ID
 
 SPARE_TOKENS = 4  # an answer this much longer than the longest right one cannot be exact
 

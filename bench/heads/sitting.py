@@ -11,8 +11,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from bench.heads.exam import Batch, Exam
 from bench.heads.streaming import Kept, attend_streaming, keep_all, keep_streaming
 from engine.plan import HeadPlan
-from reader.model import Reader
-from reader.tokenizer import END_ID
+from training.model import Reader
+from training.tokenizer import END_ID
 
 
 @torch.inference_mode()

@@ -31,8 +31,8 @@ from bench.record import RESULTS, circumstances, write
 from engine.model import LoadedModel, load_model
 from engine.plan import ALL
 from engine.plan_file import check_plan, read_plan, write_plan
-from reader.model import Reader
-from reader.weights import load_weights
+from training.model import Reader
+from training.weights import load_weights
 
 CHECK_TOKENS, CHECK_QUESTIONS = 2048, 8
 WRITTEN = (  # plans

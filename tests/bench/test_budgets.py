@@ -11,7 +11,7 @@ from common.errors import InvalidInput
 from engine.document import LookupConfig
 from engine.plan import HeadPlan
 from engine.plan_file import write_plan
-from reader.card import WEIGHTS
+from training.card import WEIGHTS
 
 ROW = Row("all", LookupConfig(), 1.0, right=True, loaded=1.0, prefill=1.0, decode=1.0)
 

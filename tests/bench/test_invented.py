@@ -7,9 +7,9 @@ import pytest
 
 from bench.invented import ask, examine, stored
 from engine.model import LoadedModel
-from reader.data.facts import Question
-from reader.examiner import Sheet
 from tests.models import FAMILIES, loaded
+from training.data.facts import Question
+from training.examiner import Sheet
 
 TEXT = "# Lamp\n\n" + "The lamp of Varnholm burned twelve litres of oil a night.\n\n" * 20
 

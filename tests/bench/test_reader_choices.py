@@ -6,7 +6,7 @@ import pytest
 
 from bench.reader_choices import CELLS, CHOICES, LENGTHS, read_outcome
 from common.errors import InvalidInput
-from reader.tasks import Plan
+from training.tasks import Plan
 
 
 def test_what_is_examined_is_in_the_table(tmp_path):

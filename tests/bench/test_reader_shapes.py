@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bench.reader_shapes import count_parameters, read_training
-from reader.shape import OTHERS, READER, TINY
+from training.shape import OTHERS, READER, TINY
 
 
 @pytest.mark.parametrize("shape", [READER, *OTHERS.values()])

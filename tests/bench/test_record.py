@@ -5,7 +5,7 @@ import torch
 
 from bench import record
 from bench.record import circumstances, commit, gpu_versions, percentiles
-from reader import evaluate
+from training import evaluate
 
 
 def test_a_commit_that_is_named_goes_before_the_history(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from cli.compose import READER
 from cli.demo import Asked, DemoFailed, find, judge, limits, report, show_next_steps
 from common.errors import InvalidInput
+from reader import HANDBOOK
 from tests.cli.conftest import ID, answer, document
 
 CARD = """# Reader
@@ -49,9 +49,8 @@ def test_anything_else_is_wrong(given: str) -> None:
     assert not asked(given).right
 
 
-@pytest.mark.parametrize("name", ["handbook", "manual"])
-def test_both_shipped_documents_can_be_shown(name: str) -> None:
-    handbook, questions = find(READER / name)
+def test_the_shipped_handbook_can_be_shown() -> None:
+    handbook, questions = find(HANDBOOK)
     assert handbook.read_text().startswith("#")
     assert questions.is_file()
 

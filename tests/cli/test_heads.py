@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.compose import WEIGHTS
 from engine.plan import HeadPlan
 from engine.plan_file import read_plan, write_plan
 from precompute.heads.file import read_pattern, write_pattern
+from reader import WEIGHTS
 
 CONFIG = json.loads((WEIGHTS / "config.json").read_text())
 LAYERS, HEADS = CONFIG["num_hidden_layers"], CONFIG["num_key_value_heads"]

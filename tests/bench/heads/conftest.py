@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from bench.heads.exam import Batch, Exam
-from reader.model import Reader
-from reader.shape import TINY
+from training.model import Reader
+from training.shape import TINY
 
 SHAPE = replace(TINY, vocabulary=300, heads=6, kv_heads=3, head_dim=16)
 

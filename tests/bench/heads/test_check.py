@@ -1,7 +1,6 @@
 """Exams are answered as the product answers."""
 
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -15,15 +14,15 @@ from bench.heads.exam import make_exam
 from bench.heads.sitting import sit
 from engine.model import load_model
 from engine.plan import ALL
-from reader.data.plants import Question
-from reader.data.prose import minutes
-from reader.examiner import Sheet
-from reader.model import Reader
-from reader.shape import TINY
-from reader.tokenizer import save_tokenizer
-from reader.weights import load_weights, save_weights
+from training.data.plants import Question
+from training.data.prose import minutes
+from training.examiner import Sheet
+from training.model import Reader
+from training.shape import TINY
+from training.tokenizer import save_tokenizer
+from training.weights import load_weights, save_weights
 
-TOKENIZER = Tokenizer.from_file(str(Path(reader.__file__).parent / "weights" / "tokenizer.json"))
+TOKENIZER = Tokenizer.from_file(str(reader.WEIGHTS / "tokenizer.json"))
 SHAPE = replace(TINY, width=96, heads=6, kv_heads=3, head_dim=16)
 
 

@@ -9,8 +9,8 @@ from torch.testing import assert_close
 from bench.heads.sitting import TurnState, read_documents, sit
 from bench.heads.streaming import attend_streaming
 from engine.plan import HeadPlan
-from reader.model import attend_causal
 from tests.bench.heads.conftest import SHAPE
+from training.model import attend_causal
 
 MIXED = HeadPlan("file", ((True, False, True), (False, False, True)), 4, 16, compensation=False)
 PLANS = {

@@ -1,0 +1,1 @@
+"""How the bundled reader was made and measured: data, training, evaluation, its card."""

@@ -1,0 +1,102 @@
+"""Right or wrong: how answers are compared, and how sure the shares are."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from statistics import fmean, stdev
+from typing import Any
+
+from training.data.facts import Question
+from training.data.wordings import REFUSAL
+
+_Z = 1.96  # of the normal distribution's middle 95 %
+_JOINTS = re.compile(r",? and |, ")
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_MARKS = re.compile(r"[^\w\s]|_")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One answer: whether it is right, whether it refuses, how far its words overlap."""
+
+    right: bool
+    refused: bool
+    f1: float
+
+
+def mark(question: Question, given: str) -> Mark:
+    """Compare an answer with the expected one; of a list every value must be named, no other."""
+    agrees = names_all if question.kind == "list" else is_exact
+    return Mark(
+        right=agrees(given, question.answer),
+        refused=is_exact(given, REFUSAL),
+        f1=overlap(given, question.answer),
+    )
+
+
+def is_exact(given: str, expected: str) -> bool:
+    """Whether two answers agree but for case, whitespace and a final full stop."""
+    return normalise(given) == normalise(expected)
+
+
+def names_all(given: str, expected: str) -> bool:
+    """Whether two enumerations name the same values, in whatever order."""
+    one, other = (sorted(_JOINTS.split(normalise(text))) for text in (given, expected))
+    return one == other
+
+
+def overlap(given: str, expected: str) -> float:
+    """F1 of the words, without case, marks and articles.
+
+    Source: SQuAD's evaluation, https://arxiv.org/abs/1606.05250, section 6.1.
+    """
+    one, other = (_bare_words(text) for text in (given, expected))
+    common = (Counter(one) & Counter(other)).total()
+    if common == 0:
+        return float(one == other)
+    precision, recall = common / len(one), common / len(other)
+    return 2 * precision * recall / (precision + recall)
+
+
+def normalise(text: str) -> str:
+    """Case, runs of whitespace and a final full stop do not count."""
+    return " ".join(text.lower().split()).rstrip(".").rstrip()
+
+
+def wilson(right: int, total: int) -> tuple[float, float]:
+    """Wilson's 95 % interval for a share; (0, 1) without questions."""
+    if total == 0:
+        return 0.0, 1.0
+    share, square = right / total, _Z * _Z / total
+    middle = (share + square / 2) / (1 + square)
+    spread = _Z * sqrt(share * (1 - share) / total + square / (4 * total)) / (1 + square)
+    return max(0.0, middle - spread), min(1.0, middle + spread)
+
+
+def row_of(marks: Sequence[Mark], num_documents: int) -> dict[str, Any]:
+    """The marks of a cell (two at least) as a JSON object."""
+    num_right = sum(one.right for one in marks)
+    return {
+        "documents": num_documents,
+        "questions": len(marks),
+        "exact_match": round(num_right / len(marks), 4),
+        "interval_95": _rounded(wilson(num_right, len(marks))),
+        "refused": round(fmean(one.refused for one in marks), 4),
+        "f1": round(fmean(one.f1 for one in marks), 4),
+        "f1_interval_95": _rounded(_normal([one.f1 for one in marks])),
+    }
+
+
+def _normal(values: Sequence[float]) -> tuple[float, float]:
+    spread = _Z * stdev(values) / sqrt(len(values))
+    return max(0.0, fmean(values) - spread), min(1.0, fmean(values) + spread)
+
+
+def _rounded(interval: tuple[float, float]) -> list[float]:
+    return [round(bound, 4) for bound in interval]
+
+
+def _bare_words(text: str) -> list[str]:
+    return _ARTICLES.sub(" ", _MARKS.sub("", text.lower())).split()
