@@ -12,9 +12,9 @@ from app.resident import Resident
 from app.services import Services
 from common.errors import GpuBusy, LecternError
 from engine.answer import Answer, Piece
-from engine.document import DocumentCache
-from engine.memory import memory_watched
-from engine.sampling import Sampling
+from engine.decode.sampling import Sampling
+from engine.document.cache import DocumentCache
+from engine.model.memory import memory_watched
 from storage.records import DocumentRecord
 
 

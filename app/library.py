@@ -18,8 +18,8 @@ from common.errors import (
     DocumentTooLargeForGpu,
     GpuBusy,
 )
-from engine.document import DocumentCache
-from engine.memory import memory_watched, room_bytes
+from engine.document.cache import DocumentCache
+from engine.model.memory import memory_watched, room_bytes
 from storage.records import ArtifactRecord, DocumentRecord
 
 REBUILDING = "The stored cache of this document was damaged and is being rebuilt; ask again later."

@@ -11,10 +11,10 @@ from app.resident import ResidentDocuments
 from app.watchers import Watchers
 from common.settings import Settings
 from engine.answer import Answer, Piece, answer
-from engine.artifact import unpack
-from engine.document import DocumentCache
-from engine.model import LoadedModel
-from engine.sampling import Sampling
+from engine.decode.sampling import Sampling
+from engine.document.artifact import unpack
+from engine.document.cache import DocumentCache
+from engine.model.loader import LoadedModel
 from storage import Storage
 
 
@@ -34,7 +34,7 @@ class AnswerQuestion(Protocol):
 
 
 class Unpack(Protocol):
-    """How an artifact's files become a document; see `engine.artifact.unpack`."""
+    """How an artifact's files become a document; see `engine.document.artifact.unpack`."""
 
     def __call__(
         self,

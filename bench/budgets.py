@@ -23,15 +23,15 @@ import torch
 from bench.facts import draw_documents
 from bench.record import RESULTS, circumstances, write
 from engine.answer import Answer, answer, open_question
-from engine.artifact import pack, unpack
-from engine.attention import forward
-from engine.budget import EXACT
-from engine.curve import EVERYTHING
-from engine.document import DocumentCache, LookupConfig
-from engine.model import LoadedModel, load_model
-from engine.plan import ALL
-from engine.plan_file import read_plan
-from engine.sampling import Sampling
+from engine.decode.sampling import Sampling
+from engine.document.artifact import pack, unpack
+from engine.document.budget import EXACT
+from engine.document.budget_curve import EVERYTHING
+from engine.document.cache import DocumentCache, LookupConfig
+from engine.model.attention import forward
+from engine.model.head_plan import ALL
+from engine.model.head_plan_file import read_plan
+from engine.model.loader import LoadedModel, load_model
 from precompute.calibrate import calibrate
 from precompute.read import read_document
 from precompute.settings import ReadSettings

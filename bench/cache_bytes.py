@@ -16,11 +16,11 @@ import torch
 
 from bench.first_token import HANDBOOK, WEIGHTS, document_of
 from bench.record import circumstances, write
-from engine.artifact import pack, unpack
-from engine.document import DocumentCache
-from engine.model import LoadedModel, load_model
-from engine.plan import ALL, HeadPlan
-from engine.plan_file import write_plan
+from engine.document.artifact import pack, unpack
+from engine.document.cache import DocumentCache
+from engine.model.head_plan import ALL, HeadPlan
+from engine.model.head_plan_file import write_plan
+from engine.model.loader import LoadedModel, load_model
 from precompute.heads.base import num_chosen
 from precompute.read import read_document
 from precompute.settings import ReadSettings

@@ -22,9 +22,8 @@ from bench.kernels.layer import Shape, draw_layer
 from bench.kernels.timing import matmul_rate
 from bench.record import circumstances, percentiles, write
 from common import plugins
-from engine.kernels.member_means.reference import member_means_reference
-from engine.kernels.nearest_centroids import nearest_centroids
-from engine.kernels.nearest_centroids.reference import nearest_centroids_reference
+from engine.kernels.kmeans.member_means import member_means_reference
+from engine.kernels.kmeans.nearest_centroids import nearest_centroids, nearest_centroids_reference
 from precompute import clustering
 from precompute.clustering.base import KMeans, KMeansConfig, first_members, weighted_means
 from precompute.layout import lay_out_clusters

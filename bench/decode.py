@@ -45,15 +45,15 @@ from bench.kernels.timing import copy_bandwidth
 from bench.kernels.wrong_result import WrongResult
 from bench.random_llama import SHAPES, ModelShape
 from bench.record import circumstances, percentiles, write
-from engine.attention import AttentionCall
-from engine.decode_step import DecodeStep
-from engine.decoders import DecodeConfig, Decoders, Decoding
-from engine.document import DocumentCache
-from engine.kernels.append_keys import append_keys
-from engine.meter import Meter
-from engine.model import LoadedModel
-from engine.question import QuestionState
-from engine.sampling import Sampler, Sampling
+from engine.attend.question import QuestionState
+from engine.attend.read_meter import Meter
+from engine.decode.graph import DecodeStep
+from engine.decode.graph_pool import DecodeConfig, Decoders, Decoding
+from engine.decode.sampling import Sampler, Sampling
+from engine.document.cache import DocumentCache
+from engine.kernels.decode.append_keys import append_keys
+from engine.model.attention import AttentionCall
+from engine.model.loader import LoadedModel
 from precompute.prefill import prefill
 
 DEVICE = "cuda"

@@ -28,17 +28,17 @@ from bench.drawn_question import (
     opened,
     question_ids,
 )
-from engine.attention import AttentionCall, forward
-from engine.curve import Thresholds
-from engine.decode_step import DecodeStep
-from engine.decoders import DecodeConfig, Decoders, Decoding
-from engine.document import DocumentCache
-from engine.evidence import AttentionMass
-from engine.governor import Governor
-from engine.meter import Meter
-from engine.model import LoadedModel
-from engine.question import QuestionState
-from engine.reach import Everything, LookedUp, Reach
+from engine.attend.budget_controller import Governor
+from engine.attend.clusters import Everything, LookedUp, Reach
+from engine.attend.evidence import AttentionMass
+from engine.attend.question import QuestionState
+from engine.attend.read_meter import Meter
+from engine.decode.graph import DecodeStep
+from engine.decode.graph_pool import DecodeConfig, Decoders, Decoding
+from engine.document.budget_curve import Thresholds
+from engine.document.cache import DocumentCache
+from engine.model.attention import AttentionCall, forward
+from engine.model.loader import LoadedModel
 
 PASSES, MOVES, LEEWAY = 12, 2, 3.0
 # Relative, in bf16. Whole passes: logits of compiled and of plain layers, bytes read, evidence,

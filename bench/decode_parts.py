@@ -39,12 +39,12 @@ from bench.drawn_question import (
 )
 from bench.random_llama import SHAPES
 from bench.record import RESULTS, circumstances, percentiles, write
-from engine.decode_step import DecodeStep
-from engine.decoders import DecodeConfig, Decoders
-from engine.document import DocumentCache
-from engine.meter import Meter
-from engine.model import LoadedModel
-from engine.question import QuestionState
+from engine.attend.question import QuestionState
+from engine.attend.read_meter import Meter
+from engine.decode.graph import DecodeStep
+from engine.decode.graph_pool import DecodeConfig, Decoders
+from engine.document.cache import DocumentCache
+from engine.model.loader import LoadedModel
 
 COMPILED = DecodeConfig(compiled=True)
 WAYS = {

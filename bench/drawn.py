@@ -11,11 +11,18 @@ from transformers import AutoTokenizer
 
 from bench.kernels.layer import GROUP_LIKENESS, KEY_NOISE, SHARPNESS, Shape, draw_layer
 from bench.random_llama import ModelShape, random_llama
-from engine.curve import EVERYTHING
-from engine.decoders import DecodeConfig
-from engine.document import Clusters, DocumentCache, LayerCache, LookupConfig, Page, StreamingCache
-from engine.model import LoadedModel, assemble
-from engine.plan import HeadPlan
+from engine.decode.graph_pool import DecodeConfig
+from engine.document.budget_curve import EVERYTHING
+from engine.document.cache import (
+    Clusters,
+    DocumentCache,
+    LayerCache,
+    LookupConfig,
+    Page,
+    StreamingCache,
+)
+from engine.model.head_plan import HeadPlan
+from engine.model.loader import LoadedModel, assemble
 
 TOKENIZER = "reader/weights"  # any will do: only ids are asked
 NUM_ANCHORS, STREAMING_SINKS, STREAMING_WINDOW = 144, 64, 256

@@ -7,17 +7,17 @@ import torch
 from torch import Tensor
 
 from engine.answer import open_question
-from engine.attention import forward
-from engine.curve import BudgetCurve, BudgetCurves, Thresholds
-from engine.decode_step import DecodeStep
-from engine.decoders import Decoders
-from engine.document import DocumentCache
-from engine.evidence import AttentionMass
-from engine.listing import Listing
-from engine.meter import Meter
-from engine.model import LoadedModel
-from engine.question import QuestionState
-from engine.reach import Everything
+from engine.attend.clusters import Everything
+from engine.attend.clusters_gpu import Listing
+from engine.attend.evidence import AttentionMass
+from engine.attend.question import QuestionState
+from engine.attend.read_meter import Meter
+from engine.decode.graph import DecodeStep
+from engine.decode.graph_pool import Decoders
+from engine.document.budget_curve import BudgetCurve, BudgetCurves, Thresholds
+from engine.document.cache import DocumentCache
+from engine.model.attention import forward
+from engine.model.loader import LoadedModel
 
 QUESTION_TOKENS, ANSWER_TOKENS = 64, 68
 SPARSITY = 0.9  # share of the clustered tokens that retrieval heads leave out

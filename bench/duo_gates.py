@@ -18,7 +18,7 @@ from transformers import AutoTokenizer
 
 from bench.random_llama import SHAPES, ModelShape, random_llama
 from bench.record import RESULTS, circumstances, percentiles, write
-from engine.model import LoadedModel, assemble
+from engine.model.loader import LoadedModel, assemble
 from precompute.heads.duo.config import DuoConfig
 from precompute.heads.duo.train import GateTraining
 

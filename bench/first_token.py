@@ -21,13 +21,13 @@ from transformers import AutoModelForCausalLM, DynamicCache
 from bench.clock import seconds_of
 from bench.record import circumstances, percentiles, write
 from engine.answer import Answer, answer, open_question
-from engine.artifact import pack, unpack
-from engine.attention import forward
-from engine.budget import BALANCED, EXACT
-from engine.document import DocumentCache
-from engine.model import LoadedModel, load_model
-from engine.plan import ALL
-from engine.sampling import Sampling
+from engine.decode.sampling import Sampling
+from engine.document.artifact import pack, unpack
+from engine.document.budget import BALANCED, EXACT
+from engine.document.cache import DocumentCache
+from engine.model.attention import forward
+from engine.model.head_plan import ALL
+from engine.model.loader import LoadedModel, load_model
 from precompute.prefill import prefill
 from precompute.read import read_document
 from precompute.settings import ReadSettings

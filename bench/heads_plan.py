@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 from typing import get_args
 
-from engine.model import load_model
-from engine.plan import ALL, HeadPlan
-from engine.plan_file import check_plan, read_plan, write_plan
+from engine.model.head_plan import ALL, HeadPlan
+from engine.model.head_plan_file import check_plan, read_plan, write_plan
+from engine.model.loader import load_model
 from precompute.heads.base import HeadMethod, Measure, Streaming, make_plan
 from precompute.heads.duo import Duo, DuoConfig, Recipe
 from precompute.heads.razor import Razor, RazorConfig

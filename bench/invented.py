@@ -13,11 +13,11 @@ from typing import Any
 
 from bench.record import circumstances, write
 from engine.answer import Answer, answer
-from engine.artifact import pack, unpack
-from engine.budget import NAMES
-from engine.document import DocumentCache
-from engine.model import LoadedModel, load_model
-from engine.sampling import Sampling
+from engine.decode.sampling import Sampling
+from engine.document.artifact import pack, unpack
+from engine.document.budget import NAMES
+from engine.document.cache import DocumentCache
+from engine.model.loader import LoadedModel, load_model
 from precompute.read import read_document
 from precompute.settings import ReadSettings
 from reader import WEIGHTS

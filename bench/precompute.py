@@ -31,13 +31,13 @@ from bench.prefill import build_model, transformers_attention
 from bench.random_llama import ModelShape
 from bench.record import RESULTS, circumstances, percentiles, write
 from engine.answer import open_question
-from engine.artifact import pack, unpack
-from engine.attention import forward
-from engine.budget import EXACT
-from engine.decoders import DecodeConfig
-from engine.model import LoadedModel
-from engine.plan import plan_all
-from engine.tensor_file import STAGE_BYTES
+from engine.decode.graph_pool import DecodeConfig
+from engine.document.artifact import pack, unpack
+from engine.document.budget import EXACT
+from engine.document.safetensors_writer import STAGE_BYTES
+from engine.model.attention import forward
+from engine.model.head_plan import plan_all
+from engine.model.loader import LoadedModel
 from precompute.read import read_document
 from precompute.settings import ReadSettings
 

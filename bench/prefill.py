@@ -26,9 +26,9 @@ from bench.kernels.libraries import LIBRARIES
 from bench.prefill_parts import check_parts, measure_parts
 from bench.random_llama import SHAPES, random_llama
 from bench.record import circumstances, percentiles, write
-from engine.attention import NAME, AttentionCall, forward
-from engine.model import LoadedModel, assemble
-from engine.plan import HeadPlan, plan_all
+from engine.model.attention import NAME, AttentionCall, forward
+from engine.model.head_plan import HeadPlan, plan_all
+from engine.model.loader import LoadedModel, assemble
 from precompute.prefill import PrefilledLayer, prefill
 
 TOKENIZER = "reader/weights"  # any will do: only ids are read

@@ -12,10 +12,15 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from bench.clock import seconds_of
 from bench.kernels.libraries import LIBRARIES
-from engine.kernels.attend_causal import attend_all, attend_causal, attend_window, library
-from engine.kernels.attend_causal.reference import attend_window_reference
-from engine.kernels.merge_states import merge_states
-from engine.kernels.state import State
+from engine.kernels.prefill import attend_causal_library as library
+from engine.kernels.prefill.attend_causal import (
+    attend_all,
+    attend_causal,
+    attend_window,
+    attend_window_reference,
+)
+from engine.kernels.shared.merge_states import merge_states
+from engine.kernels.shared.state import State
 
 HEADS, WIDTH = 32, 128
 SCALE = WIDTH**-0.5

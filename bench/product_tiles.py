@@ -22,8 +22,8 @@ from torch.nn.functional import linear
 from bench.kernels.scan import Scan, demand, parse, time_calls, time_replays
 from bench.kernels.timing import copy_bandwidth
 from bench.random_llama import SHAPES, ModelShape
-from engine.kernels.matvec.kernel import TILES, Tiles, matvec_triton
-from engine.kernels.matvec.reference import matvec_reference
+from engine.kernels.decode.matvec import matvec_reference
+from engine.kernels.decode.triton.matvec import TILES, Tiles, matvec_triton
 
 STAGES = ("gate_up", "down", "qkv", "output", "head")  # what weighs most comes first
 DRY = ModelShape(60, 32, 48, 2, 4, 2)

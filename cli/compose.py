@@ -13,8 +13,8 @@ from app.admin.password import ensure_password
 from app.factory import create_app
 from app.services import Services, make_services
 from common.settings import Settings
-from engine.decoders import DecodeConfig
-from engine.model import LoadedModel, load_model
+from engine.decode.graph_pool import DecodeConfig
+from engine.model.loader import LoadedModel, load_model
 from precompute.settings import artifact_fingerprint
 from reader import WEIGHTS
 from storage import Storage, open_storage

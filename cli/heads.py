@@ -12,8 +12,8 @@ from cli.options import given, read_settings
 from cli.show import make_console, say
 
 if TYPE_CHECKING:  # torch takes seconds that `--help` need not wait
-    from engine.model import LoadedModel
-    from engine.plan import HeadPlan
+    from engine.model.head_plan import HeadPlan
+    from engine.model.loader import LoadedModel
     from precompute.heads.base import HeadMethod, Streaming
 
 app = typer.Typer(
@@ -139,7 +139,7 @@ def zigzag(
 ) -> None:
     """ZigZagAttention: whole layers of retrieval heads, chosen by DuoAttention's gates."""
     from common.errors import InvalidInput
-    from engine.plan_file import check_plan, read_plan
+    from engine.model.head_plan_file import check_plan, read_plan
     from precompute.heads.base import Measure, Streaming
     from precompute.heads.duo import DuoConfig
     from precompute.heads.zigzag import Zigzag, ZigzagConfig
@@ -191,7 +191,7 @@ def export(
     out: Annotated[Path, typer.Option(help="Folder to write.", file_okay=False)],
 ) -> None:
     """Write a plan as DuoAttention's pattern files."""
-    from engine.plan_file import read_plan
+    from engine.model.head_plan_file import read_plan
     from precompute.heads.file import write_pattern
 
     write_pattern(read_plan(plan), out)
@@ -205,7 +205,7 @@ def show(
     ] = None,
 ) -> None:
     """Show a plan's scores, layer by head; stars are retrieval heads."""
-    from engine.plan_file import read_plan
+    from engine.model.head_plan_file import read_plan
 
     _show(make_console(), read_plan(plan))
     if png is not None:
@@ -216,7 +216,7 @@ def show(
 
 def _load(model: str | None) -> "LoadedModel":
     from cli.compose import open_model
-    from engine.plan import ALL
+    from engine.model.head_plan import ALL
 
     return open_model(read_settings(**given(model=model), precompute={"heads": ALL}))
 
@@ -230,7 +230,7 @@ def _find(
     out: Path,
 ) -> None:
     """Measure with a progress bar, write the plan and show it."""
-    from engine.plan_file import write_plan
+    from engine.model.head_plan_file import write_plan
     from precompute.heads.base import make_plan
 
     console = make_console()

@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.text import Text
 
 from common.errors import InvalidInput
-from engine.plan import HeadPlan
+from engine.model.head_plan import HeadPlan
 
 LEVELS = 10
 COLD, HOT = (28, 36, 56), (255, 176, 64)  # backgrounds of the lowest and the highest score

@@ -8,18 +8,18 @@ import torch
 from torch import Tensor
 
 from common.errors import Cancelled, EmptyQuestion, QuestionTooLong
-from engine.attention import forward
-from engine.decoders import Decoding
-from engine.document import DocumentCache
-from engine.evidence import AttentionMass, Evidence, find_evidence
-from engine.governor import Governor
-from engine.listing import looking_up, on_gpu
-from engine.meter import Meter
-from engine.model import LoadedModel
-from engine.pieces import PieceDecoder
-from engine.question import QuestionState
-from engine.reach import Everything
-from engine.sampling import Sampler, Sampling
+from engine.attend.budget_controller import Governor
+from engine.attend.clusters import Everything
+from engine.attend.clusters_gpu import looking_up, on_gpu
+from engine.attend.evidence import AttentionMass, Evidence, find_evidence
+from engine.attend.question import QuestionState
+from engine.attend.read_meter import Meter
+from engine.decode.detokenizer import PieceDecoder
+from engine.decode.graph_pool import Decoding
+from engine.decode.sampling import Sampler, Sampling
+from engine.document.cache import DocumentCache
+from engine.model.attention import forward
+from engine.model.loader import LoadedModel
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from engine.attention import forward
-from engine.curve import BudgetCurve, BudgetCurves, Thresholds
-from engine.document import DocumentCache
-from engine.model import LoadedModel
-from engine.question import QuestionState
+from engine.attend.question import QuestionState
+from engine.document.budget_curve import BudgetCurve, BudgetCurves, Thresholds
+from engine.document.cache import DocumentCache
+from engine.model.attention import forward
+from engine.model.loader import LoadedModel
 from precompute.histogram import ScoreHistogram
 from precompute.probes import Probe, make_probes
 from precompute.settings import ReadSettings

@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor
 
-from engine.curve import BudgetCurve, Thresholds
-from engine.document import DocumentCache, LayerCache, LookupConfig
-from engine.kernels.score_clusters import aggregate, log_cluster_scores
-from engine.reach import Everything, Reached
-from engine.selection import Lookup
+from engine.attend.clusters import Everything, Reached
+from engine.attend.lookup import Lookup
+from engine.document.budget_curve import BudgetCurve, Thresholds
+from engine.document.cache import DocumentCache, LayerCache, LookupConfig
+from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
 
 LOWEST, NUM_BINS = -24.0, 384  # log scores in nats; anything lower is read at budget 1 alone
 FLOOR_TOKENS = 256  # a head, on average: a question that gets fewer is not worth asking

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from engine.document import Clusters, LayerCache, no_clusters
+from engine.document.cache import Clusters, LayerCache, no_clusters
 from precompute.clustering.base import KMeans, weighted_means
 from precompute.prefill import PrefilledLayer
 from precompute.settings import ReadSettings

@@ -12,11 +12,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from engine.attention import AttentionCall, forward
-from engine.document import ScopedHeads, StreamingCache
-from engine.kernels.attend_causal import attend_causal
-from engine.model import LoadedModel
-from engine.scope import EPSILON
+from engine.document.cache import ScopedHeads, StreamingCache
+from engine.kernels.prefill.attend_causal import attend_causal
+from engine.model.attention import AttentionCall, forward
+from engine.model.attention_scope import EPSILON
+from engine.model.loader import LoadedModel
 from precompute.scopes import Scopes
 from precompute.stream import Stream
 
@@ -178,7 +178,7 @@ def prefill(
     Args:
         progress: told the number of tokens done after each chunk; may raise to stop.
         epsilon: the attention weight that heads with linear biases may leave out, see
-            `engine.scope.attention_scope`.
+            `engine.model.attention_scope.attention_scope`.
     Returns: what each layer keeps, on the model's device in its dtype.
     """
     state = _PrefillState(model, len(ids), epsilon)

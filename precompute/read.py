@@ -7,10 +7,10 @@ import torch
 
 from common import plugins
 from common.errors import DocumentTooLong, EmptyDocument
-from engine.curve import EVERYTHING
-from engine.document import DocumentCache, LayerCache, Page
-from engine.model import LoadedModel
-from engine.prompt import EncodedDocument
+from engine.document.budget_curve import EVERYTHING
+from engine.document.cache import DocumentCache, LayerCache, Page
+from engine.model.loader import LoadedModel
+from engine.model.prompt import EncodedDocument
 from precompute import clustering
 from precompute.calibrate import calibrate
 from precompute.clustering.base import KMeans, KMeansConfig, back_end

@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from engine.alibi import Alibi, attend_biased
-from engine.attention import AttentionCall
-from engine.document import ScopedHeads
-from engine.scope import attention_scope
+from engine.document.cache import ScopedHeads
+from engine.model.alibi import Alibi, attend_biased
+from engine.model.attention import AttentionCall
+from engine.model.attention_scope import attention_scope
 
 
 class Scopes:

@@ -2,10 +2,10 @@
 
 from dataclasses import asdict, dataclass, field
 
-from engine.document import LookupConfig
-from engine.fingerprint import digest
-from engine.model import LoadedModel
-from engine.scope import EPSILON
+from engine.document.cache import LookupConfig
+from engine.model.attention_scope import EPSILON
+from engine.model.fingerprint import digest
+from engine.model.loader import LoadedModel
 
 FORMAT = 2  # of the artifact; a new one makes every older artifact stale
 

@@ -5,10 +5,10 @@ from typing import TypedDict
 import torch
 from torch import Tensor
 
-from engine.attention import AttentionCall
-from engine.document import StreamingCache
-from engine.kernels.attend_causal import attend_all, attend_causal, attend_window
-from engine.kernels.merge_states import merge_states
+from engine.document.cache import StreamingCache
+from engine.kernels.prefill.attend_causal import attend_all, attend_causal, attend_window
+from engine.kernels.shared.merge_states import merge_states
+from engine.model.attention import AttentionCall
 
 
 class _Terms(TypedDict):

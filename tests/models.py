@@ -34,9 +34,9 @@ from transformers import (
 )
 from transformers.models.auto import AutoModelForCausalLM
 
-from engine.document import DocumentCache
-from engine.model import LoadedModel, assemble
-from engine.plan import HeadPlan
+from engine.document.cache import DocumentCache
+from engine.model.head_plan import HeadPlan
+from engine.model.loader import LoadedModel, assemble
 from precompute.read import read_document
 from precompute.settings import ReadSettings
 

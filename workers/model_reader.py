@@ -7,10 +7,10 @@ from pathlib import Path
 import torch
 
 from common.settings import PrecomputeSettings, Settings
-from engine.artifact import pack
-from engine.document import DocumentCache, LookupConfig
-from engine.memory import memory_watched
-from engine.model import LoadedModel
+from engine.document.artifact import pack
+from engine.document.cache import DocumentCache, LookupConfig
+from engine.model.loader import LoadedModel
+from engine.model.memory import memory_watched
 from ingest.limits import Limits
 from ingest.sandbox import extract_limited
 from precompute.read import read_document

@@ -18,8 +18,8 @@ from app.sse import EventStream
 from app.turn import Turn, frames, whole_answer
 from common.errors import EmptyQuestion, InvalidInput, QuestionTooLong
 from common.settings import ServerSettings
-from engine.budget import parse_budget
-from engine.sampling import Sampling
+from engine.decode.sampling import Sampling
+from engine.document.budget import parse_budget
 
 router = APIRouter(tags=["questions"], route_class=KeyFirst)
 DEFAULT_TOKENS = 128

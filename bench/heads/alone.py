@@ -8,8 +8,8 @@ from tokenizers import Tokenizer
 from bench.heads.controls import plans_without_one
 from bench.heads.exam import Exam
 from bench.heads.sitting import sit
-from engine.plan import HeadPlan, plan_all
-from engine.spec import ModelSpec
+from engine.model.head_plan import HeadPlan, plan_all
+from engine.model.spec import ModelSpec
 from training.model import Reader
 
 COSTLY = 0.05  # points of exact match

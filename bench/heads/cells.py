@@ -6,8 +6,8 @@ from typing import Any
 
 from bench.heads.controls import random_plan, streaming_plan
 from bench.heads.methods import Measured, plan_of
-from engine.model import LoadedModel
-from engine.plan import HeadPlan, plan_all
+from engine.model.head_plan import HeadPlan, plan_all
+from engine.model.loader import LoadedModel
 from training.scoring import wilson
 
 RATIOS = (0.05, 0.10, 0.25, 0.50)

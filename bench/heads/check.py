@@ -7,11 +7,11 @@ from tokenizers import Tokenizer
 from bench.heads.exam import make_exam
 from bench.heads.sitting import sit
 from engine.answer import Answer, answer
-from engine.budget import EXACT
-from engine.document import DocumentCache
-from engine.model import LoadedModel, assemble
-from engine.plan import HeadPlan
-from engine.sampling import Sampling
+from engine.decode.sampling import Sampling
+from engine.document.budget import EXACT
+from engine.document.cache import DocumentCache
+from engine.model.head_plan import HeadPlan
+from engine.model.loader import LoadedModel, assemble
 from precompute.read import read_document
 from precompute.settings import ReadSettings
 from training.examiner import Sheet

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from random import Random
 
-from engine.plan import HeadPlan
-from engine.spec import ModelSpec
+from engine.model.head_plan import HeadPlan
+from engine.model.spec import ModelSpec
 from precompute.heads.base import Scores, chosen_heads, top_heads
 
 

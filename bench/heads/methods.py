@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engine.model import LoadedModel
-from engine.plan import HeadPlan
+from engine.model.head_plan import HeadPlan
+from engine.model.loader import LoadedModel
 from precompute.heads import duo, razor, zigzag
 from precompute.heads.base import HeadMethod, Measure, make_plan
 from precompute.heads.zigzag import ZigzagConfig

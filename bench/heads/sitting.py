@@ -10,7 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from bench.heads.exam import Batch, Exam
 from bench.heads.streaming import Kept, attend_streaming, keep_all, keep_streaming
-from engine.plan import HeadPlan
+from engine.model.head_plan import HeadPlan
 from training.model import Reader
 from training.tokenizer import END_ID
 

@@ -26,7 +26,7 @@ from bench.kernels.libraries import time_libraries
 from bench.kernels.timing import copy_bandwidth, time_graph
 from bench.kernels.wrong_result import WrongResult
 from bench.record import circumstances, write
-from engine.kernels.decode_attention.reference import Attended
+from engine.kernels.decode.decode_attention import Attended
 
 DEVICE = "cuda"
 NUM_LAYERS = {4_096: 12, 32_768: 12, 131_072: 6, 524_288: 3}

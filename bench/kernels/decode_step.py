@@ -6,27 +6,26 @@ import torch
 from torch import Tensor
 
 from bench.kernels.layer import Layer, Shape, draw_queries
-from engine.kernels.attend_keys.reference import scores_reference
-from engine.kernels.decode_attention import decode_attention
-from engine.kernels.decode_attention.reference import Attended, decode_attention_reference
-from engine.kernels.decoding import (
+from engine.kernels.decode.decode_attention import (
+    Attended,
+    decode_attention,
+    decode_attention_reference,
+)
+from engine.kernels.decode.inputs import (
     QuestionKeys,
     ResidentLayer,
     Scoring,
-    Sizes,
     StreamingKeys,
-    Tuning,
-    Workspace,
-    allocate,
-    fitting,
-    sizes_of,
     upper_level,
 )
-from engine.kernels.descend import descend
-from engine.kernels.score_clusters import aggregate, log_cluster_scores
-from engine.kernels.select_runs import select_runs
-from engine.kernels.survey import survey
-from engine.kernels.survey.reference import near_keys
+from engine.kernels.decode.score_centroids import near_keys, survey
+from engine.kernels.decode.score_children import descend
+from engine.kernels.decode.select_runs import select_runs
+from engine.kernels.decode.step_sizes import Sizes, sizes_of
+from engine.kernels.decode.tuning import Tuning, fitting
+from engine.kernels.decode.workspace import Workspace, allocate
+from engine.kernels.shared.attend_keys import scores_reference
+from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
 
 QUESTION_CAPACITY, QUESTION_TOKENS = 512, 96
 STREAMING_KEYS = 64 + 256 + 1  # sinks, window, compensation token

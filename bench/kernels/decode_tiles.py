@@ -27,13 +27,14 @@ from bench.kernels.layer import Layer, Shape
 from bench.kernels.prefill_tiles import draw_layers
 from bench.kernels.scan import Scan, demand, parse
 from bench.kernels.wrong_result import WrongResult
-from engine.kernels.attend_runs.kernel import attend_runs_triton
-from engine.kernels.decode_attention.reference import Attended
-from engine.kernels.decoding import Tuning, Workspace
-from engine.kernels.descend.kernel import descend_triton
-from engine.kernels.merge_splits.kernel import merge_splits_triton
-from engine.kernels.select_runs.kernel import select_runs_triton
-from engine.kernels.survey.kernel import survey_triton
+from engine.kernels.decode.decode_attention import Attended
+from engine.kernels.decode.triton.attend_runs import attend_runs_triton
+from engine.kernels.decode.triton.combine_splits import merge_splits_triton
+from engine.kernels.decode.triton.score_centroids import survey_triton
+from engine.kernels.decode.triton.score_children import descend_triton
+from engine.kernels.decode.triton.select_runs import select_runs_triton
+from engine.kernels.decode.tuning import Tuning
+from engine.kernels.decode.workspace import Workspace
 
 CONTEXTS = {524_288: 3, 131_072: 6}  # and layers taken in turn
 DRY = {200: 1}

@@ -19,10 +19,15 @@ from torch import Tensor
 from bench.clustering import SAME_LABELS, draw_keys
 from bench.kernels.layer import Shape
 from bench.kernels.scan import Scan, demand, parse
-from engine.kernels.member_means.kernel import MEMBERS, member_means_triton
-from engine.kernels.member_means.reference import member_means_reference
-from engine.kernels.nearest_centroids.kernel import FULL, HALF, Tiles, nearest_centroids_triton
-from engine.kernels.nearest_centroids.reference import nearest_centroids_reference
+from engine.kernels.kmeans.member_means import member_means_reference
+from engine.kernels.kmeans.nearest_centroids import nearest_centroids_reference
+from engine.kernels.kmeans.triton.member_means import MEMBERS, member_means_triton
+from engine.kernels.kmeans.triton.nearest_centroids import (
+    FULL,
+    HALF,
+    Tiles,
+    nearest_centroids_triton,
+)
 from precompute.clustering.base import first_members
 
 STAGES = ("half", "full", "means")

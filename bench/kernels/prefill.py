@@ -28,12 +28,12 @@ from bench.kernels.libraries import LIBRARIES
 from bench.kernels.timing import copy_bandwidth, matmul_rate, time_graph
 from bench.kernels.wrong_result import WrongResult
 from bench.record import circumstances, write
-from engine.kernels.attend_keys import attend_keys
-from engine.kernels.attend_tokens import attend_tokens
-from engine.kernels.choose_tokens import Chosen, choose_tokens
-from engine.kernels.merge_states import merge_states
-from engine.kernels.score_clusters import aggregate, log_cluster_scores
-from engine.kernels.state import State
+from engine.kernels.prefill.attend_tokens import attend_tokens
+from engine.kernels.prefill.select_tokens import Chosen, choose_tokens
+from engine.kernels.shared.attend_keys import attend_keys
+from engine.kernels.shared.merge_states import merge_states
+from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
+from engine.kernels.shared.state import State
 
 DEVICE = "cuda"
 CONTEXTS, TOKENS = (32_768, 131_072, 524_288), (16, 64, 1024, 4096)

@@ -24,12 +24,11 @@ from bench.kernels.layer import Layer, Shape, draw_layer
 from bench.kernels.prefill import HOW, LOWEST, TOLERANCE, Asked, ask, with_sparsity
 from bench.kernels.scan import Scan, demand, parse
 from bench.kernels.wrong_result import WrongResult
-from engine.kernels.attend_tokens import kernel as attending
-from engine.kernels.attend_tokens.reference import attend_tokens_reference
-from engine.kernels.choose_tokens import Chosen
-from engine.kernels.choose_tokens import kernel as choosing
-from engine.kernels.choose_tokens.reference import choose_tokens_reference
-from engine.kernels.state import State
+from engine.kernels.prefill.attend_tokens import attend_tokens_reference
+from engine.kernels.prefill.select_tokens import Chosen, choose_tokens_reference
+from engine.kernels.prefill.triton.attend_tokens import launch as attending
+from engine.kernels.prefill.triton.select_tokens import launch as choosing
+from engine.kernels.shared.state import State
 
 V = TypeVar("V")
 STAGES = ("mass", "vote", "attend", "join", "whole", "overlap")
@@ -298,7 +297,7 @@ def scan_case(scan: Scan, name: str, cases: Sequence[Case]) -> None:
         scan.pick(
             name,
             "overlap",
-            "engine.kernels.overlap.device.MOST_ROWS",
+            "engine.kernels.shared.overlap.MOST_ROWS",
             [now.overlapping(name) for name in ways],
             lambda plan: check_answer(first, plan),
             lambda plan: [partial(one.answer, plan) for one in cases],

@@ -7,7 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from engine.kernels.member_means import member_means
+from engine.kernels.kmeans.member_means import member_means
 
 # By device. On a GPU it is the fastest by far. On a CPU the libraries took a fifth less time, left
 # 1.3 and 1.7 % more inertia (bench/results/clustering_cpu.json), and need not be installed.
@@ -70,8 +70,8 @@ class Lloyd:
     """Lloyd's algorithm from evenly spaced points; large clusters are split to fill empty ones.
 
     Args:
-        nearest: as `engine.kernels.nearest_centroids`.
-        means: as `engine.kernels.member_means`.
+        nearest: as `engine.kernels.kmeans.nearest_centroids`.
+        means: as `engine.kernels.kmeans.member_means`.
     """
 
     def __init__(

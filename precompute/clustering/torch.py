@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
-from engine.kernels.member_means.reference import member_means_reference
-from engine.kernels.nearest_centroids.reference import nearest_centroids_reference
+from engine.kernels.kmeans.member_means import member_means_reference
+from engine.kernels.kmeans.nearest_centroids import nearest_centroids_reference
 from precompute.clustering.base import KMeansConfig, Lloyd
 
 

@@ -1,7 +1,7 @@
 """K-means in Triton, on a GPU: all heads of a layer at once, and no scores in memory."""
 
-from engine.kernels.member_means.kernel import member_means_triton
-from engine.kernels.nearest_centroids.kernel import nearest_centroids_triton
+from engine.kernels.kmeans.triton.member_means import member_means_triton
+from engine.kernels.kmeans.triton.nearest_centroids import nearest_centroids_triton
 from precompute.clustering.base import KMeansConfig, Lloyd
 
 

@@ -1,6 +1,6 @@
 """Every head is a retrieval head."""
 
-from engine.model import LoadedModel
+from engine.model.loader import LoadedModel
 from precompute.heads.base import Heads, Measure, Progress
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from common.errors import InvalidInput
-from engine.model import LoadedModel
-from engine.plan import ALL, HeadPlan
+from engine.model.head_plan import ALL, HeadPlan
+from engine.model.loader import LoadedModel
 
 Scores = tuple[tuple[float, ...], ...]  # per layer, per KV head
 Heads = tuple[tuple[bool, ...], ...]  # per layer, per KV head: whether it is a retrieval head

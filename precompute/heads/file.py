@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.errors import HeadPlanRejected
-from engine.model import LoadedModel
-from engine.plan import HeadPlan
+from engine.model.head_plan import HeadPlan
+from engine.model.loader import LoadedModel
 from precompute.heads.base import Heads, Measure, Progress, Scores, top_heads
 
 GATES, CONFIG = "full_attention_heads.tsv", "config.json"

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from common.errors import InvalidInput, UnsupportedModel
-from engine.attention import AttentionCall, forward
-from engine.kernels.attend_causal import attend_causal
-from engine.model import LoadedModel
+from engine.kernels.prefill.attend_causal import attend_causal
+from engine.model.attention import AttentionCall, forward
+from engine.model.loader import LoadedModel
 from precompute.heads.base import (
     Heads,
     Measure,

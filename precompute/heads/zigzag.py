@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.model import LoadedModel
+from engine.model.loader import LoadedModel
 from precompute.heads.base import Heads, Measure, Progress, Scores, num_chosen, ranked, top_heads
 from precompute.heads.duo import as_scores
 from precompute.heads.duo.config import DuoConfig

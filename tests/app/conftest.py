@@ -12,8 +12,8 @@ from app.admin.password import ensure_password
 from app.factory import create_app
 from app.services import Services, make_services
 from common.settings import ServerSettings, Settings
-from engine.document import DocumentCache
-from engine.model import LoadedModel, load_model
+from engine.document.cache import DocumentCache
+from engine.model.loader import LoadedModel, load_model
 from precompute.read import read_document
 from precompute.settings import ReadSettings
 from storage import Storage, open_storage

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from starlette.testclient import TestClient
 
-from engine.artifact import pack
-from engine.document import DocumentCache
+from engine.document.artifact import pack
+from engine.document.cache import DocumentCache
 from storage import Storage
 from storage.records import DocumentRecord, JobRecord
 from storage.tenants import Tenants

@@ -14,9 +14,9 @@ from structlog.testing import capture_logs
 
 from app.services import Services
 from common.errors import CorruptArtifact
-from engine.artifact import unpack
-from engine.document import DocumentCache
-from engine.model import LoadedModel
+from engine.document.artifact import unpack
+from engine.document.cache import DocumentCache
+from engine.model.loader import LoadedModel
 from precompute.read import read_document
 from precompute.settings import ReadSettings
 from storage import Storage

@@ -15,8 +15,8 @@ from app.factory import create_app
 from app.services import Services
 from common.errors import GpuBusy
 from engine.answer import Piece
-from engine.artifact import unpack
-from engine.memory import memory_watched
+from engine.document.artifact import unpack
+from engine.model.memory import memory_watched
 from tests.app.library import TEXT, Library
 from tests.app.routes.test_documents import events
 

@@ -8,9 +8,9 @@ from bench.budgets import Row, dual_summary, main, summary
 from bench.budgets_plot import draw
 from bench.facts import draw_documents
 from common.errors import InvalidInput
-from engine.document import LookupConfig
-from engine.plan import HeadPlan
-from engine.plan_file import write_plan
+from engine.document.cache import LookupConfig
+from engine.model.head_plan import HeadPlan
+from engine.model.head_plan_file import write_plan
 from training.card import WEIGHTS
 
 ROW = Row("all", LookupConfig(), 1.0, right=True, loaded=1.0, prefill=1.0, decode=1.0)

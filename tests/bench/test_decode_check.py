@@ -14,14 +14,14 @@ from bench.decode_check import LIMITS, Comparison, attention_alone, compare
 from bench.drawn import draw_document, draw_model
 from bench.drawn_question import calibrated
 from bench.random_llama import ModelShape
-from engine.attention import AttentionCall
-from engine.decode_step import DecodeStep
-from engine.decoders import DecodeConfig, Decoders
-from engine.document import DocumentCache
-from engine.kernels.decoding import ResidentLayer
-from engine.listing import Listing
-from engine.model import LoadedModel
-from engine.reach import Reached
+from engine.attend.clusters import Reached
+from engine.attend.clusters_gpu import Listing
+from engine.decode.graph import DecodeStep
+from engine.decode.graph_pool import DecodeConfig, Decoders
+from engine.document.cache import DocumentCache
+from engine.kernels.decode.inputs import ResidentLayer
+from engine.model.attention import AttentionCall
+from engine.model.loader import LoadedModel
 from tests.engine import as_on_gpu
 
 SHAPE = ModelShape(
@@ -117,7 +117,7 @@ def change_layer(
         return staged(query, layer, question, thresholds, *others)
 
     patch.setattr(DecodeStep, "attend", follow)
-    patch.setattr("engine.decode_step.decode_attention", wrong)
+    patch.setattr("engine.decode.graph.decode_attention", wrong)
 
 
 def move_thresholds(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.invented import ask, examine, stored
-from engine.model import LoadedModel
+from engine.model.loader import LoadedModel
 from tests.models import FAMILIES, loaded
 from training.data.facts import Question
 from training.examiner import Sheet

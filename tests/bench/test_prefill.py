@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from bench import prefill as bench
-from engine.model import LoadedModel
-from engine.plan import plan_all
+from engine.model.head_plan import plan_all
+from engine.model.loader import LoadedModel
 from precompute import prefill as product
 from precompute.stream import Stream
 from tests.models import FAMILIES, HALF, loaded

@@ -1,7 +1,7 @@
 """Settings become the configurations that the packages take."""
 
 from common.settings import DecodingSettings
-from engine.decoders import DecodeConfig
+from engine.decode.graph_pool import DecodeConfig
 
 
 def test_decoding_is_as_the_engine_has_it_unless_a_setting_says_otherwise() -> None:

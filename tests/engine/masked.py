@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, PretrainedConfig
 
-from engine.plan import HeadPlan
+from engine.model.head_plan import HeadPlan
 from tests.models import random_model
 
 NAME = "masked-by-plan"

@@ -9,10 +9,10 @@ from torch import Tensor
 from common.errors import Cancelled, EmptyQuestion, QuestionTooLong
 from engine import answer as answering
 from engine.answer import Answer, Piece, answer
-from engine.budget import EXACT
-from engine.document import DocumentCache
-from engine.model import LoadedModel
-from engine.sampling import Sampling
+from engine.decode.sampling import Sampling
+from engine.document.budget import EXACT
+from engine.document.cache import DocumentCache
+from engine.model.loader import LoadedModel
 from precompute.histogram import FLOOR_TOKENS
 from tests.models import FAMILIES, HALF, SETTINGS, loaded, prose, read, sizes
 

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from engine.answer import open_question
-from engine.artifact import pack, unpack
-from engine.attention import forward
-from engine.budget import EXACT
-from engine.document import DocumentCache, LayerCache
-from engine.model import LoadedModel
-from engine.question import QuestionState
-from engine.reach import Everything, Reached, attend_selected
-from engine.selection import Lookup, Selection
+from engine.attend.clusters import Everything, Reached, attend_selected
+from engine.attend.lookup import Lookup, Selection
+from engine.attend.question import QuestionState
+from engine.document.artifact import pack, unpack
+from engine.document.budget import EXACT
+from engine.document.cache import DocumentCache, LayerCache
+from engine.model.attention import forward
+from engine.model.loader import LoadedModel
 from tests.models import (
     ALIBI,
     FAMILIES,

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from engine.answer import open_question
-from engine.artifact import pack, unpack
-from engine.attention import forward
-from engine.budget import EXACT
-from engine.document import DocumentCache, LayerCache, StreamingCache
-from engine.model import LoadedModel
-from engine.plan import HeadPlan
+from engine.document.artifact import pack, unpack
+from engine.document.budget import EXACT
+from engine.document.cache import DocumentCache, LayerCache, StreamingCache
+from engine.model.attention import forward
+from engine.model.head_plan import HeadPlan
+from engine.model.loader import LoadedModel
 from tests.engine.masked import masked_logits
 from tests.models import FAMILIES, SETTINGS, loaded, prose, read
 

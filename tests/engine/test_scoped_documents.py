@@ -9,13 +9,13 @@ from torch import Tensor
 
 from common.errors import HeadPlanRejected
 from engine.answer import Answer, answer, open_question
-from engine.budget import EXACT
-from engine.document import DocumentCache
-from engine.evidence import AttentionMass
-from engine.model import LoadedModel, assemble
-from engine.plan import HeadPlan, plan_all
-from engine.sampling import Sampling
-from engine.scope import EPSILON, attention_scope
+from engine.attend.evidence import AttentionMass
+from engine.decode.sampling import Sampling
+from engine.document.budget import EXACT
+from engine.document.cache import DocumentCache
+from engine.model.attention_scope import EPSILON, attention_scope
+from engine.model.head_plan import HeadPlan, plan_all
+from engine.model.loader import LoadedModel, assemble
 from tests.engine.test_exactness import TOLERANCE, prompt, stored, worst_error
 from tests.models import ALIBI, SETTINGS, byte_tokenizer, prose, random_model, read
 

@@ -9,13 +9,13 @@ import pytest
 
 from common.errors import Cancelled
 from engine.answer import open_question
-from engine.attention import forward
-from engine.curve import BudgetCurve
-from engine.document import DocumentCache, LookupConfig
-from engine.kernels.score_clusters import AGGREGATIONS
-from engine.meter import Meter
-from engine.model import LoadedModel
-from engine.plan import HeadPlan
+from engine.attend.read_meter import Meter
+from engine.document.budget_curve import BudgetCurve
+from engine.document.cache import DocumentCache, LookupConfig
+from engine.kernels.shared.score_clusters import AGGREGATIONS
+from engine.model.attention import forward
+from engine.model.head_plan import HeadPlan
+from engine.model.loader import LoadedModel
 from precompute.calibrate import calibrate
 from precompute.histogram import FLOOR_TOKENS
 from precompute.probes import Probe, make_probes

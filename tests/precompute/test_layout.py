@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from engine.document import LayerCache
+from engine.document.cache import LayerCache
 from precompute.clustering.base import KMeansConfig
 from precompute.clustering.torch import TorchKMeans
 from precompute.layout import lay_out_clusters, lay_out_window

@@ -5,8 +5,8 @@ import torch
 from torch.testing import assert_close
 
 from common.errors import LeaseLost
-from engine.model import LoadedModel
-from engine.plan import HeadPlan
+from engine.model.head_plan import HeadPlan
+from engine.model.loader import LoadedModel
 from precompute.prefill import prefill
 from tests.models import FAMILIES, loaded, prose, random_model, unheard
 

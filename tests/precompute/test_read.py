@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from common.errors import Cancelled, DocumentTooLong, EmptyDocument, UnknownPlugin
-from engine.document import DocumentCache, LookupConfig, Page
-from engine.model import LoadedModel
+from engine.document.cache import DocumentCache, LookupConfig, Page
+from engine.model.loader import LoadedModel
 from precompute import read as reading
 from precompute.read import read_document
 from tests.models import FAMILIES, SETTINGS, loaded, prose, read, sizes

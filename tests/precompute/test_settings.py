@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from common.settings import PrecomputeSettings
-from engine.document import LookupConfig
-from engine.model import LoadedModel
-from engine.plan import HeadPlan
+from engine.document.cache import LookupConfig
+from engine.model.head_plan import HeadPlan
+from engine.model.loader import LoadedModel
 from precompute.settings import ReadSettings, artifact_fingerprint
 from tests.models import FAMILIES, loaded
 

@@ -8,9 +8,9 @@ import torch
 
 from common.errors import GpuBusy
 from common.settings import PrecomputeSettings, Settings
-from engine.artifact import unpack
-from engine.document import DocumentCache
-from engine.model import LoadedModel
+from engine.document.artifact import unpack
+from engine.document.cache import DocumentCache
+from engine.model.loader import LoadedModel
 from precompute.settings import artifact_fingerprint
 from storage import Storage
 from tests.models import FAMILIES, HALF, loaded, prose

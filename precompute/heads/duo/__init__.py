@@ -5,7 +5,7 @@ Source: DuoAttention, https://arxiv.org/abs/2410.10819, sections 2.2 and 3.1.
 
 from torch import Tensor
 
-from engine.model import LoadedModel
+from engine.model.loader import LoadedModel
 from precompute.heads.base import Heads, Measure, Progress, Scores, top_heads
 from precompute.heads.duo.config import DuoConfig, Recipe
 from precompute.heads.duo.train import train_gates

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from engine.attention import AttentionCall
+from engine.model.attention import AttentionCall
 from precompute.heads.duo.attention import attend_causal, attend_streaming, streaming_bias
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from common.errors import InvalidInput
-from engine.model import LoadedModel
+from engine.model.loader import LoadedModel
 from precompute.heads.duo.config import DuoConfig
 from precompute.heads.duo.haystack import Haystack
 from precompute.heads.duo.words import NOUNS, SYLLABLES

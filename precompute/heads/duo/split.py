@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from engine.attention import AttentionCall
+from engine.model.attention import AttentionCall
 from precompute.heads.base import Streaming
 from precompute.heads.duo.attention import attend_biased, mask_bias
 from precompute.heads.duo.gates import GatedState, mix

@@ -10,8 +10,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import mse_loss
 
 from common.errors import UnsupportedModel
-from engine.attention import AttentionState
-from engine.model import LoadedModel
+from engine.model.attention import AttentionState
+from engine.model.loader import LoadedModel
 from precompute.heads.base import Progress, Streaming, refuse_plan
 from precompute.heads.duo.config import DuoConfig
 from precompute.heads.duo.frozen import frozen

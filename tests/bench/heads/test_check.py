@@ -12,8 +12,8 @@ from bench.heads.check import differing_answers, with_plan
 from bench.heads.controls import random_plan, streaming_plan
 from bench.heads.exam import make_exam
 from bench.heads.sitting import sit
-from engine.model import load_model
-from engine.plan import ALL
+from engine.model.head_plan import ALL
+from engine.model.loader import load_model
 from training.data.plants import Question
 from training.data.prose import minutes
 from training.examiner import Sheet

@@ -2,8 +2,8 @@
 
 from bench.heads.alone import missing_heads
 from bench.heads.controls import plans_without_one, random_plan, streaming_plan
-from engine.plan import HeadPlan
-from engine.spec import LayerSpec, ModelSpec
+from engine.model.head_plan import HeadPlan
+from engine.model.spec import LayerSpec, ModelSpec
 
 SPEC = ModelSpec((LayerSpec(6, 3, 8, 1.0, None, None),) * 10, 4096)
 

@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from bench.heads.sitting import TurnState, read_documents, sit
 from bench.heads.streaming import attend_streaming
-from engine.plan import HeadPlan
+from engine.model.head_plan import HeadPlan
 from tests.bench.heads.conftest import SHAPE
 from training.model import attend_causal
 

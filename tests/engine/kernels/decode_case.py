@@ -6,18 +6,17 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from engine.kernels.decoding import (
+from engine.kernels.decode.inputs import (
     QuestionKeys,
     ResidentLayer,
     Scoring,
     StreamingKeys,
-    Tuning,
     UpperLevel,
-    Workspace,
-    allocate,
-    sizes_of,
     upper_level,
 )
+from engine.kernels.decode.step_sizes import sizes_of
+from engine.kernels.decode.tuning import Tuning
+from engine.kernels.decode.workspace import Workspace, allocate
 from tests.engine.kernels.launched import DEVICE, beside
 from tests.engine.naive import normal
 

@@ -6,8 +6,8 @@ import pytest
 
 from common import plugins
 from common.errors import InvalidInput
-from engine.model import LoadedModel
-from engine.plan import HeadPlan
+from engine.model.head_plan import HeadPlan
+from engine.model.loader import LoadedModel
 from precompute import heads
 from precompute.heads.all import AllHeads
 from precompute.heads.base import (

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from common.errors import HeadPlanRejected
-from engine.model import LoadedModel
-from engine.plan import HeadPlan
+from engine.model.head_plan import HeadPlan
+from engine.model.loader import LoadedModel
 from precompute.heads.base import make_plan
 from precompute.heads.file import FileConfig, PatternFile, read_pattern, write_pattern
 from tests.models import FAMILIES, loaded, unheard

@@ -6,8 +6,8 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from common.errors import InvalidInput
-from engine.attention import AttentionCall
-from engine.model import LoadedModel
+from engine.model.attention import AttentionCall
+from engine.model.loader import LoadedModel
 from precompute.heads.base import Measure
 from precompute.heads.razor import Razor, RazorConfig, ScoringState, repeated_ids
 from tests.engine.naive import normal, scores

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from engine.model import LoadedModel
+from engine.model.loader import LoadedModel
 from precompute.heads.base import Measure, Scores, num_chosen, top_heads
 from precompute.heads.duo import DuoConfig
 from precompute.heads.zigzag import Zigzag, ZigzagConfig

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from engine.attention import AttentionCall
+from engine.model.attention import AttentionCall
 from precompute.heads.duo.attention import attend_causal, attend_streaming, streaming_bias
 from precompute.heads.duo.gates import GatedState
 from tests.engine.naive import TOLERANCE, attention, normal

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from common.errors import InvalidInput
-from engine.model import LoadedModel
+from engine.model.loader import LoadedModel
 from precompute.heads.duo.config import DuoConfig, Recipe
 from precompute.heads.duo.haystack import Haystack, open_haystack
 from precompute.heads.duo.passkeys import PasskeyDocument, Passkeys, hide

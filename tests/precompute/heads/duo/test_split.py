@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from engine.attention import AttentionCall
-from engine.plan import HeadPlan
-from engine.question import QuestionState
-from engine.reach import Everything
+from engine.attend.clusters import Everything
+from engine.attend.question import QuestionState
+from engine.model.attention import AttentionCall
+from engine.model.head_plan import HeadPlan
 from precompute.heads.base import Streaming
 from precompute.heads.duo.config import DuoConfig
 from precompute.heads.duo.gates import GatedState

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from common.errors import Cancelled, InvalidInput
-from engine.model import LoadedModel, assemble
+from engine.model.loader import LoadedModel, assemble
 from precompute.heads.base import Measure
 from precompute.heads.duo import Duo, DuoConfig, Recipe
 from precompute.heads.duo.schedule import learning_rate

@@ -1,0 +1,98 @@
+"""A question's prefill in kernels that never wait for the host."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from engine.attend.clusters import Everything, LookedUp, Reach, Reached
+from engine.attend.lookup import ListedTokens, Lookup
+from engine.document.budget_curve import Thresholds
+from engine.document.cache import DocumentCache, LayerCache, LookupConfig
+from engine.kernels.prefill.attend_tokens import attend_tokens
+from engine.kernels.prefill.select_tokens import choose_tokens
+from engine.kernels.shared.attention_mass import Listed
+from engine.kernels.shared.sizes import HEAD_DIMS, MAX_ELEMENTS
+from engine.kernels.shared.state import empty_state
+
+log = logging.getLogger("lectern.decoding")
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Squeezed attention with one-level lookup in kernels; where they fail, as `LookedUp`."""
+
+    thresholds: Thresholds
+    config: LookupConfig
+
+    def attend(self, lookup: Lookup, layer: LayerCache) -> Reached:
+        """Look clusters up and attend to their tokens."""
+        try:
+            return self._attend(lookup, layer)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception:  # whatever a compiler or a driver may raise: the other way still works
+            log.warning("attending without kernels: they failed", exc_info=True)
+            return LookedUp(self.thresholds, self.config).attend(lookup, layer)
+
+    def _attend(self, lookup: Lookup, layer: LayerCache) -> Reached:
+        rows = lookup.rows.contiguous()
+        chosen = choose_tokens(
+            rows,
+            layer.level2.centroids,
+            layer.level2.offsets,
+            torch.full((1,), self.thresholds.level2, device=rows.device),
+            lookup.extra_lse.contiguous(),
+            layer.keys[:, :0],  # anchors are in `extra_lse`
+            num_tokens=layer.num_tokens - layer.num_anchors,
+            group=lookup.group,
+            how=self.config.aggregation,
+            scale=lookup.scale,
+            softcap=lookup.softcap,
+        )
+        state = attend_tokens(
+            rows,
+            layer.keys[:, layer.num_anchors :],
+            layer.values[:, layer.num_anchors :],
+            chosen.tokens,
+            chosen.counts,
+            empty_state(rows),
+            scale=lookup.scale,
+            softcap=lookup.softcap,
+        )
+        listed = Listed(chosen.tokens, chosen.counts)
+        return Reached(state, ListedTokens(listed, layer.level2.num_centroids))
+
+
+def looking_up(
+    document: DocumentCache, *, kernels: bool = True
+) -> Callable[[Thresholds | None], Reach]:
+    """How far thresholds reach into a document: in kernels on a GPU; None reaches everything."""
+    kind: type[Listing | LookedUp] = LookedUp
+    if kernels and on_gpu(document):
+        if (reason := why_not_listed(document)) is None:
+            kind = Listing
+        else:
+            log.info("attending without kernels: %s", reason)
+    return lambda thresholds: kind(thresholds, document.lookup) if thresholds else Everything()
+
+
+def on_gpu(document: DocumentCache) -> bool:
+    """Whether a document's tensors are on a GPU."""
+    return document.layers[0].keys.is_cuda
+
+
+def why_not_listed(document: DocumentCache) -> str | None:
+    """What keeps a document's questions from being prefilled in kernels; None if nothing does."""
+    if document.lookup.levels != 1:
+        return "its lookup is hierarchical"
+    for layer in document.layers:
+        if not layer.has_clusters:
+            continue
+        head_dim = layer.keys.shape[2]
+        if head_dim not in HEAD_DIMS:
+            return f"its heads are {head_dim} wide, no power of two"
+        if layer.num_tokens * head_dim >= MAX_ELEMENTS:
+            return "it is too long"
+    return None

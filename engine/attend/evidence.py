@@ -1,0 +1,155 @@
+"""Evidence: where in the document the model attended while it answered."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from engine.attend.clusters import gather
+from engine.attend.lookup import ListedTokens, Lookup, Selection
+from engine.document.cache import DocumentCache, LayerCache
+from engine.kernels.shared.attend_keys import attention_weights
+from engine.kernels.shared.attention_mass import note_weights
+from engine.sentences import sentence_spans
+
+MAX_QUOTE_CHARS = 400
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A passage that the model attended to.
+
+    Attributes:
+        quote: the passage's text.
+        page: its page, from 1.
+        start_char, end_char: its half-open span in the document's text.
+        weight: its share of the attention mass on the document, sinks excluded.
+    """
+
+    quote: str
+    page: int
+    start_char: int
+    end_char: int
+    weight: float
+
+
+class AttentionMass:
+    """Attention on each document token, summed over heads and over the tokens of the answer.
+
+    Diffuse heads say little about where an answer comes from, so a head's weight on a token counts
+    squared: one head that gives 0.9 to a token outweighs eighty that give it 0.1.
+    """
+
+    def __init__(self, num_tokens: int, num_sinks: int, device: torch.device) -> None:
+        self._mass = torch.zeros(num_tokens, dtype=torch.float32, device=device)
+        self._num_sinks = num_sinks
+
+    def add(
+        self,
+        lookup: Lookup,
+        layer: LayerCache,
+        selection: Selection | ListedTokens | None,
+        lse: Tensor,
+    ) -> None:
+        """Add what the last token of this pass attends to in one layer.
+
+        Args:
+            lookup: the layer's rows.
+            selection: the clustered tokens that were attended to; None for all.
+            lse: log-sum-exp over everything attended to (kv_heads, group x tokens).
+        """
+        last = Lookup(
+            _last_token(lookup.rows, lookup.group),
+            lookup.group,
+            _last_token(lse[..., None], lookup.group)[..., 0],
+            lookup.scale,
+            lookup.softcap,
+        )
+        if selection is None:
+            self._spread(last, layer.keys, layer.positions)
+            return
+        if isinstance(selection, ListedTokens):
+            note_weights(
+                self._mass,
+                last.rows.contiguous(),
+                last.extra_lse.contiguous(),
+                layer.keys,
+                layer.positions,
+                selection.listed,
+                num_anchors=layer.num_anchors,
+                scale=last.scale,
+                softcap=last.softcap,
+            )
+            return
+        anchors = slice(0, layer.num_anchors)
+        self._spread(last, layer.keys[:, anchors], layer.positions[:, anchors])
+        for head, chosen in enumerate(selection.tokens):
+            one = slice(head, head + 1)
+            self._spread(
+                Lookup(last.rows[one], last.group, last.extra_lse[one], last.scale, last.softcap),
+                gather(layer.keys, layer, head, chosen),
+                layer.positions[head, layer.num_anchors :].index_select(0, chosen)[None],
+            )
+
+    def _spread(self, last: Lookup, keys: Tensor, positions: Tensor) -> None:
+        weights = attention_weights(
+            last.rows, keys, last.extra_lse, scale=last.scale, softcap=last.softcap
+        )
+        self.add_weights(weights, positions)
+
+    def add_weights(self, weights: Tensor, positions: Tensor) -> None:
+        """Add attention weights (kv_heads, rows, keys) on keys at positions (kv_heads, keys)."""
+        squares = weights.square().sum(dim=1)  # (kv_heads, keys)
+        self._mass.index_add_(0, positions.flatten().long(), squares.flatten())
+
+    def add_places(self, mass: Tensor) -> None:
+        """Add mass that was noted by place in the document (tokens,)."""
+        self._mass += mass
+
+    def on_tokens(self) -> Tensor:
+        """The mass of each document token (tokens,) on the CPU; sinks count nothing."""
+        mass = self._mass.cpu().clone()
+        mass[: self._num_sinks] = 0.0
+        return mass
+
+
+def find_evidence(document: DocumentCache, mass: Tensor, *, limit: int = 3) -> tuple[Evidence, ...]:
+    """Merge the mass on tokens into sentences, and return those that carry most of it.
+
+    Args:
+        mass: attention mass per document token (tokens,).
+        limit: passages at most.
+    """
+    total = float(mass.sum())
+    if total <= 0.0:
+        return ()
+    sentences = list(sentence_spans(document.text))
+    if not sentences:
+        return ()
+    starts = torch.tensor([start for start, _ in sentences])
+    offsets = document.offsets.cpu().long()
+    inside = (offsets[:, 1] > offsets[:, 0]).nonzero()[:, 0]  # the template's tokens have no place
+    middle = (offsets[inside, 0] + offsets[inside, 1] - 1) // 2
+    owner = torch.searchsorted(starts, middle, right=True).sub(1).clamp(min=0)
+    shares = torch.zeros(len(sentences)).index_add_(0, owner, mass[inside]) / total
+    best = shares.argsort(descending=True)[:limit].tolist()
+    return tuple(
+        _passage(document, sentences[index], float(shares[index]))
+        for index in best
+        if shares[index] >= 0.02
+    )
+
+
+def _last_token(rows: Tensor, group: int) -> Tensor:
+    """(kv_heads, group x tokens, width) to the last token's (kv_heads, group, width)."""
+    heads, num_rows, width = rows.shape
+    return rows.reshape(heads, group, num_rows // group, width)[:, :, -1]
+
+
+def _passage(document: DocumentCache, span: tuple[int, int], weight: float) -> Evidence:
+    start, end = span
+    quote = document.text[start:end].strip()
+    if len(quote) > MAX_QUOTE_CHARS:
+        quote = quote[: MAX_QUOTE_CHARS - 1] + "…"
+    pages = (page.number for page in document.pages if page.start <= start < page.end)
+    return Evidence(quote, next(pages, 1), start, end, round(weight, 4))

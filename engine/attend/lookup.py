@@ -1,0 +1,146 @@
+"""Centroid lookup: which clusters of a layer a block of question tokens attends to."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from engine.document.budget_curve import Thresholds
+from engine.document.cache import LayerCache, LookupConfig
+from engine.kernels.shared.attend_keys import scores_reference
+from engine.kernels.shared.attention_mass import Listed
+from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a lookup found.
+
+    Attributes:
+        tokens: per KV head the chosen indices into the layer's clustered tokens, ascending int64.
+        centroids_read: centroids that were read to find them, over all heads.
+    """
+
+    tokens: tuple[Tensor, ...]
+    centroids_read: int
+
+    @property
+    def num_tokens(self) -> int:
+        """Chosen tokens over all heads."""
+        return sum(len(chosen) for chosen in self.tokens)
+
+
+@dataclass(frozen=True)
+class ListedTokens:
+    """What a lookup found, as a `Selection`, but on the device.
+
+    Attributes:
+        listed: clustered tokens of each head.
+        centroids_read: centroids that were read to find them, over all heads.
+    """
+
+    listed: Listed
+    centroids_read: int
+
+    @property
+    def num_tokens(self) -> Tensor:
+        """Chosen tokens over all heads, a number that is still on the device."""
+        return self.listed.counts.sum()
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """The query side of a lookup.
+
+    Attributes:
+        rows: queries (kv_heads, group x tokens, head_dim).
+        group: query heads per KV head.
+        extra_lse: log mass of what is attended anyway (kv_heads, group x tokens).
+        scale, softcap: the layer's own.
+    """
+
+    rows: Tensor
+    group: int
+    extra_lse: Tensor
+    scale: float
+    softcap: float | None
+
+
+def select(
+    lookup: Lookup, layer: LayerCache, thresholds: Thresholds, config: LookupConfig
+) -> Selection:
+    """Choose the clusters whose aggregated score reaches the thresholds.
+
+    Source: Squeezed Attention, section 4; hierarchical lookup section 4.3. Where level 1 prunes,
+    the pruned clusters keep their place in the denominator through their level-1 centroids.
+    """
+    if config.levels == 1:
+        return _one_level(lookup, layer, thresholds, config)
+    return _two_levels(lookup, layer, thresholds, config)
+
+
+def _one_level(
+    lookup: Lookup, layer: LayerCache, thresholds: Thresholds, config: LookupConfig
+) -> Selection:
+    scores = log_cluster_scores(
+        lookup.rows,
+        layer.level2.centroids,
+        layer.level2.sizes,
+        scale=lookup.scale,
+        softcap=lookup.softcap,
+        extra_lse=lookup.extra_lse,
+    )
+    keep = aggregate(scores, lookup.group, config.aggregation) >= thresholds.level2  # (heads, K2)
+    members = _members(keep, layer.level2.sizes)
+    return Selection(members, keep.numel())
+
+
+def _two_levels(
+    lookup: Lookup, layer: LayerCache, thresholds: Thresholds, config: LookupConfig
+) -> Selection:
+    sizes1 = layer.level1_token_sizes()
+    scores1 = log_cluster_scores(
+        lookup.rows,
+        layer.level1.centroids,
+        sizes1,
+        scale=lookup.scale,
+        softcap=lookup.softcap,
+        extra_lse=lookup.extra_lse,
+    )
+    keep1 = aggregate(scores1, lookup.group, config.aggregation) >= thresholds.level1  # (heads, K1)
+    pruned_lse = _pruned_mass(lookup, layer, sizes1, keep1)
+    candidates = _members(keep1, layer.level1.sizes)  # per head: level-2 clusters
+    tokens: list[Tensor] = []
+    centroids_read = keep1.numel()
+    for head, clusters in enumerate(candidates):
+        scores2 = log_cluster_scores(
+            lookup.rows[head : head + 1],
+            layer.level2.centroids[head, clusters][None],
+            layer.level2.sizes[head, clusters][None],
+            scale=lookup.scale,
+            softcap=lookup.softcap,
+            extra_lse=torch.logaddexp(lookup.extra_lse, pruned_lse)[head : head + 1],
+        )
+        voted = aggregate(scores2, lookup.group, config.aggregation)[0]
+        kept = torch.zeros_like(layer.level2.sizes[head], dtype=torch.bool)
+        kept[clusters[voted >= thresholds.level2]] = True
+        tokens += _members(kept[None], layer.level2.sizes[head][None])
+        centroids_read += len(clusters)
+    return Selection(tuple(tokens), centroids_read)
+
+
+def _pruned_mass(lookup: Lookup, layer: LayerCache, sizes1: Tensor, keep1: Tensor) -> Tensor:
+    """Log mass of the pruned level-1 clusters, by their centroids (heads, rows)."""
+    scores = scores_reference(
+        lookup.rows, layer.level1.centroids, scale=lookup.scale, softcap=lookup.softcap
+    )
+    weights = sizes1.float().masked_fill(keep1, 0.0).log()[:, None, :]
+    return torch.logsumexp(scores + weights, dim=-1)
+
+
+def _members(keep: Tensor, sizes: Tensor) -> tuple[Tensor, ...]:
+    """Per head the indices of all members of the kept runs."""
+    return tuple(
+        torch.repeat_interleave(kept, size).nonzero()[:, 0]
+        for kept, size in zip(keep, sizes.long(), strict=True)
+    )

@@ -1,0 +1,1 @@
+"""Decoding: graphs, the model that they run, tokens and text."""

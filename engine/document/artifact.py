@@ -1,0 +1,193 @@
+"""The artifact: a document cache as named safetensors files and a manifest, and back.
+
+Where the bytes lie, their hashes and their publication are the storage's business.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load
+from torch import Tensor
+
+from common.errors import CorruptArtifact
+from engine.document.budget_curve import BudgetCurve, BudgetCurves, Thresholds
+from engine.document.cache import (
+    Clusters,
+    DocumentCache,
+    LayerCache,
+    LookupConfig,
+    Page,
+    ScopedHeads,
+    StreamingCache,
+)
+from engine.document.safetensors_writer import serialize
+
+DOCUMENT_FILE = "document.safetensors"
+
+
+def layer_file(layer: int) -> str:
+    """Name of a layer's file."""
+    return f"layer-{layer:03d}.safetensors"
+
+
+def pack(
+    document: DocumentCache, dtype: str
+) -> tuple[dict[str, Any], Iterator[tuple[str, memoryview]]]:
+    """Describe a document for the manifest, and yield its files one by one.
+
+    Args:
+        dtype: of stored keys, values and centroids: "float32", "bfloat16" or "float16".
+    Returns: the manifest's part (JSON-like), and (name, bytes) of each file.
+    """
+    manifest = {
+        "codec": "none",
+        "dtype": dtype,
+        "num_tokens": document.num_tokens,
+        "num_sinks": document.num_sinks,
+        "lookup": asdict(document.lookup),
+        "curves": asdict(document.curves),
+        "pages": [[page.number, page.start, page.end] for page in document.pages],
+        "layers": [_describe(layer) for layer in document.layers],
+    }
+    return manifest, _files(document, getattr(torch, dtype))
+
+
+def unpack(
+    manifest: Mapping[str, Any],
+    files: Iterable[tuple[str, bytes | memoryview]],
+    *,
+    device: torch.device,
+    dtype: torch.dtype,
+) -> DocumentCache:
+    """Build the document cache from a manifest and its verified files, in any order.
+
+    Args:
+        device, dtype: where keys, values and centroids go, and what they become.
+    Raises: CorruptArtifact if a file is missing, unreadable or of another shape than described.
+    """
+    try:
+        return _unpack(manifest, files, device, dtype)
+    except (SafetensorError, KeyError, TypeError, ValueError, UnicodeDecodeError) as error:
+        raise CorruptArtifact("The stored cache does not fit its own description.") from error
+
+
+def _files(document: DocumentCache, dtype: torch.dtype) -> Iterator[tuple[str, memoryview]]:
+    text = torch.frombuffer(bytearray(document.text.encode()), dtype=torch.uint8)
+    parts = {"ids": document.ids, "offsets": document.offsets, "text": text}
+    yield DOCUMENT_FILE, serialize({name: part.contiguous() for name, part in parts.items()})
+    for index, layer in enumerate(document.layers):
+        tensors = {
+            name: (part.to(dtype) if part.is_floating_point() else part).contiguous()
+            for name, part in _named(layer).items()
+        }
+        yield layer_file(index), serialize(tensors)
+
+
+def _named(layer: LayerCache) -> dict[str, Tensor]:
+    named = {
+        "keys": layer.keys,
+        "values": layer.values,
+        "positions": layer.positions,
+        "level2.centroids": layer.level2.centroids,
+        "level2.offsets": layer.level2.offsets,
+        "level1.centroids": layer.level1.centroids,
+        "level1.offsets": layer.level1.offsets,
+    }
+    if layer.streaming is not None:
+        named |= {
+            "streaming.keys": layer.streaming.keys,
+            "streaming.values": layer.streaming.values,
+        }
+    for index, part in enumerate(layer.scoped):
+        named |= {f"scoped{index}.keys": part.keys, f"scoped{index}.values": part.values}
+    return named
+
+
+def _describe(layer: LayerCache) -> dict[str, Any]:
+    return {
+        "num_anchors": layer.num_anchors,
+        "window": layer.window,
+        "num_dropped": None if layer.streaming is None else layer.streaming.num_dropped,
+        "scoped": [list(part.heads) for part in layer.scoped],
+        "shapes": {name: list(part.shape) for name, part in _named(layer).items()},
+    }
+
+
+def _unpack(
+    manifest: Mapping[str, Any],
+    files: Iterable[tuple[str, bytes | memoryview]],
+    device: torch.device,
+    dtype: torch.dtype,
+) -> DocumentCache:
+    described = manifest["layers"]
+    wanted = {layer_file(index): index for index in range(len(described))}
+    layers: dict[int, LayerCache] = {}
+    parts: dict[str, Tensor] | None = None
+    for name, given in files:
+        data = bytes(given)  # no copy of what is bytes already
+        if name == DOCUMENT_FILE:
+            parts = load(data)
+        else:
+            index = wanted[name]
+            layers[index] = _unpack_layer(described[index], load(data), device, dtype)
+    if parts is None or len(layers) != len(described):
+        raise CorruptArtifact("The stored cache lacks some of its files.")
+    num_tokens, num_sinks = int(manifest["num_tokens"]), int(manifest["num_sinks"])
+    if parts["ids"].shape != (num_tokens,) or parts["offsets"].shape != (num_tokens, 2):
+        raise CorruptArtifact("The stored cache has another number of tokens than described.")
+    return DocumentCache(
+        layers=tuple(layers[index] for index in range(len(described))),
+        ids=parts["ids"],
+        offsets=parts["offsets"],
+        text=bytes(parts["text"].numpy()).decode(),
+        pages=tuple(Page(*page) for page in manifest["pages"]),
+        num_sinks=num_sinks,
+        lookup=LookupConfig(**manifest["lookup"]),
+        curves=BudgetCurves(**{
+            phase: _curve(manifest["curves"][phase]) for phase in ("prefill", "decode")
+        }),
+    )  # fmt: skip
+
+
+def _unpack_layer(
+    described: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    device: torch.device,
+    dtype: torch.dtype,
+) -> LayerCache:
+    if {name: list(part.shape) for name, part in tensors.items()} != described["shapes"]:
+        raise CorruptArtifact("A layer's tensors are of other shapes than described.")
+    parts = {
+        name: part.to(device, dtype if part.is_floating_point() else part.dtype)
+        for name, part in tensors.items()
+    }
+    return LayerCache(
+        keys=parts["keys"],
+        values=parts["values"],
+        positions=parts["positions"],
+        num_anchors=described["num_anchors"],
+        level2=Clusters(parts["level2.centroids"], parts["level2.offsets"]),
+        level1=Clusters(parts["level1.centroids"], parts["level1.offsets"]),
+        window=described["window"],
+        streaming=_streaming(described["num_dropped"], parts),
+        scoped=tuple(
+            ScopedHeads(tuple(heads), parts[f"scoped{index}.keys"], parts[f"scoped{index}.values"])
+            for index, heads in enumerate(described["scoped"])
+        ),
+    )
+
+
+def _streaming(num_dropped: int | None, parts: Mapping[str, Tensor]) -> StreamingCache | None:
+    if num_dropped is None:
+        return None
+    return StreamingCache(parts["streaming.keys"], parts["streaming.values"], num_dropped)
+
+
+def _curve(given: Mapping[str, Any]) -> BudgetCurve:
+    return BudgetCurve(
+        shares=tuple(given["shares"]),
+        thresholds=tuple(Thresholds(**one) for one in given["thresholds"]),
+    )

@@ -1,0 +1,54 @@
+"""`append_keys` in Triton: one program a KV head."""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from engine.kernels.shared.overlap import launch_options
+from engine.kernels.shared.sizes import power_of_two
+from engine.kernels.shared.triton.overlap import release, settle
+
+
+@triton.jit
+def append_keys_kernel(
+    keys,
+    values,
+    key,
+    value,
+    key_stride,
+    value_stride,
+    slot,
+    capacity,
+    D: tl.constexpr,
+    WIDTH: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
+    """Strides are in elements, between heads."""
+    head, cols = tl.program_id(0).to(tl.int64), tl.arange(0, WIDTH)
+    real = cols < D
+    settle(OVERLAP)
+    release(OVERLAP)
+    place = (head * capacity + tl.load(slot)) * D + cols
+    tl.store(keys + place, tl.load(key + head * key_stride + cols, mask=real), mask=real)
+    tl.store(values + place, tl.load(value + head * value_stride + cols, mask=real), mask=real)
+
+
+def append_keys_triton(
+    keys: Tensor, values: Tensor, key: Tensor, value: Tensor, slot: Tensor, *, overlap: bool = False
+) -> None:
+    """See `append_keys`."""
+    heads, capacity, head_dim = keys.shape
+    append_keys_kernel[(heads,)](
+        keys,
+        values,
+        key,
+        value,
+        key.stride(0),
+        value.stride(0),
+        slot,
+        capacity,
+        D=head_dim,
+        WIDTH=power_of_two(head_dim),
+        num_warps=1,
+        **launch_options(overlap),
+    )

@@ -1,0 +1,1 @@
+"""The two halves of an iteration of K-means."""

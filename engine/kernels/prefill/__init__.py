@@ -1,0 +1,1 @@
+"""Many tokens at a time: the document's prefill, and a question's."""

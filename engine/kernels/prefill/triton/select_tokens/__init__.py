@@ -1,0 +1,1 @@
+"""The Triton kernels of `select_tokens`; `launch` runs them."""

@@ -1,0 +1,1 @@
+"""Kernels and references that decoding, prefill and calibration share."""

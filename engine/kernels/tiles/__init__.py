@@ -1,1 +1,0 @@
-"""Triton functions that several kernels share."""

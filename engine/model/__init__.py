@@ -1,0 +1,1 @@
+"""Loading a model for exact serving, and what it is made of."""

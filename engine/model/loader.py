@@ -1,0 +1,216 @@
+"""Loading a Hugging Face causal language model for exact serving."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from torch import nn
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from common.errors import UnsupportedModel
+from engine.decode.graph_pool import DecodeConfig, Decoders
+from engine.model.adapters.base import find_adapter
+from engine.model.attention import NAME, register
+from engine.model.fingerprint import model_fingerprint, weights_fingerprint
+from engine.model.head_plan import ALL, HeadPlan, plan_all
+from engine.model.head_plan_file import check_plan, read_plan
+from engine.model.prompt import PromptTemplate
+from engine.model.reorder_heads import order_heads
+from engine.model.spec import ModelSpec, probe
+from engine.model.support import check_windows, refuse_unsupported
+
+DEFAULT_PLAN = "default"
+PLAN_FILE = "head_plan.json"  # in a model's folder
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model ready to read and to answer.
+
+    Attributes:
+        name: the folder's or repository's name, for people.
+        eos_ids: tokens that end an answer.
+        fingerprint: identifies configuration, tokenizer, weights and dtype.
+        plan: which KV heads are retrieval heads; in every layer they were brought to the front.
+        decoders: decode steps of the documents that are resident on a GPU.
+        weights: identifies the same but for the dtype: what a head plan belongs to.
+    """
+
+    name: str
+    model: nn.Module
+    tokenizer: Any
+    prompt: PromptTemplate
+    spec: ModelSpec
+    eos_ids: tuple[int, ...]
+    repetition_penalty: float
+    fingerprint: str
+    device: torch.device
+    dtype: torch.dtype
+    plan: HeadPlan
+    decoders: Decoders
+    weights: str = ""
+
+
+def load_model(
+    path: str,
+    *,
+    device: str = "auto",
+    dtype: str = "auto",
+    heads: str = DEFAULT_PLAN,
+    decoding: DecodeConfig | None = None,
+) -> LoadedModel:
+    """Load a model folder (or an id that is in the local Hugging Face cache, or can be fetched).
+
+    Args:
+        device: "cpu", "cuda" or "auto" (the GPU if there is one).
+        dtype: "float32", "bfloat16", "float16" or "auto" (float32 on CPU, bfloat16 on GPU).
+        heads: a head plan's file, "all" for retrieval heads alone, or "default" for the plan in the
+            model's folder, if there is one.
+        decoding: how tokens are decoded on a GPU.
+    Raises: UnsupportedModel with a sentence that says why, if it cannot be served exactly;
+        HeadPlanRejected if the head plan is none or another model's.
+    """
+    where = torch.device(_choose_device(device))
+    kind = _choose_dtype(dtype, where)
+    folder = _local_folder(path)
+    with _explained(path):
+        model, tokenizer = _load_parts(folder, kind)
+    weights = weights_fingerprint(folder)
+    model.train(False).to(device=where)
+    return assemble(
+        model,
+        tokenizer,
+        name=Path(path).name,
+        fingerprint=model_fingerprint(weights, str(kind).removeprefix("torch.")),
+        weights=weights,
+        plan=_read_plan(heads, folder),
+        decoding=decoding,
+    )
+
+
+def assemble(
+    model: Any,
+    tokenizer: Any,
+    *,
+    name: str,
+    fingerprint: str,
+    weights: str = "",
+    plan: HeadPlan | None = None,
+    decoding: DecodeConfig | None = None,
+) -> LoadedModel:
+    """Probe a model that is in memory already and bind it to its tokenizer.
+
+    Args:
+        plan: None for retrieval heads alone. Its order of heads is brought into the weights.
+        decoding: how tokens are decoded on a GPU.
+    Raises: UnsupportedModel and HeadPlanRejected as `load_model`.
+    """
+    refuse_unsupported(model.config)
+    config, generation = model.config.get_text_config(), model.generation_config
+    adapter = find_adapter(config)
+    if adapter is None:
+        register()
+        model.set_attn_implementation(NAME)
+        context_length = config.max_position_embeddings
+    else:
+        model, context_length = adapter.bind(model), adapter.context_length
+    spec = probe(model, config.num_hidden_layers, context_length)
+    check_windows(config, [layer.window for layer in spec.layers])
+    plan = plan or plan_all(spec)
+    check_plan(plan, spec, weights)
+    order_heads(model, spec, plan)
+    weight = next(model.parameters())
+    return LoadedModel(
+        name=name,
+        model=model,
+        tokenizer=tokenizer,
+        prompt=PromptTemplate.of(tokenizer),
+        spec=spec,
+        eos_ids=_eos_ids(generation.eos_token_id, tokenizer.eos_token_id),
+        repetition_penalty=float(generation.repetition_penalty or 1.0),
+        fingerprint=fingerprint,
+        device=weight.device,
+        dtype=weight.dtype,
+        plan=plan,
+        decoders=Decoders(model, spec, decoding or DecodeConfig()),
+        weights=weights,
+    )
+
+
+def _load_parts(folder: Path, dtype: torch.dtype) -> tuple[Any, Any]:
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    refuse_unsupported(config)
+    register()
+    model = AutoModelForCausalLM.from_pretrained(
+        folder,
+        config=config,
+        dtype=dtype,
+        attn_implementation=NAME,
+        trust_remote_code=False,
+        use_safetensors=True,
+    )
+    return model, AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+
+
+def _read_plan(heads: str, folder: Path) -> HeadPlan | None:
+    path = folder / PLAN_FILE if heads == DEFAULT_PLAN else Path(heads)
+    if heads == ALL or (heads == DEFAULT_PLAN and not path.is_file()):
+        return None
+    return read_plan(path)
+
+
+@contextmanager
+def _explained(path: str) -> Iterator[None]:
+    """Turn what transformers raises for a folder that it cannot load into a sentence of ours."""
+    try:
+        yield
+    except (OSError, ValueError, SafetensorError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise UnsupportedModel(f"'{path}' cannot be loaded as a model: {reason}") from error
+
+
+def _eos_ids(*given: int | list[int] | None) -> tuple[int, ...]:
+    found = [
+        one for ids in given if ids is not None for one in ([ids] if isinstance(ids, int) else ids)
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _choose_device(device: str) -> str:
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UnsupportedModel("The model is to run on a GPU, but this machine offers none.")
+    if device != "auto":
+        return device
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _choose_dtype(dtype: str, device: torch.device) -> torch.dtype:
+    if dtype == "auto":
+        return torch.float32 if device.type == "cpu" else torch.bfloat16
+    kind = getattr(torch, dtype, None)
+    if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
+        raise UnsupportedModel(f"'{dtype}' is no dtype to run a model in.")
+    return kind
+
+
+def _local_folder(path: str) -> Path:
+    folder = Path(path)
+    if folder.is_dir():
+        return folder
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(
+            snapshot_download(
+                path, allow_patterns=["*.json", "*.safetensors", "*.jinja", "*.model"]
+            )
+        )
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        raise UnsupportedModel(
+            f"'{path}' is neither a folder nor a model that can be fetched."
+        ) from error

@@ -1,0 +1,65 @@
+"""Bytes read, counted by hand."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from engine.attend.lookup import Selection
+from engine.attend.read_meter import Meter
+from engine.document.cache import Clusters, LayerCache, StreamingCache
+
+# 2 KV heads, 30 tokens of which 6 are anchors, vectors of 8 numbers.
+HEADS, TOKENS, ANCHORS, WIDTH = 2, 30, 6, 8
+
+
+def layer(dtype: torch.dtype) -> LayerCache:
+    cluster = Clusters(torch.zeros(HEADS, 1, WIDTH, dtype=dtype), torch.tensor([[0, 24]] * HEADS))
+    parent = Clusters(cluster.centroids, torch.tensor([[0, 1]] * HEADS))
+    keys = torch.zeros(HEADS, TOKENS, WIDTH, dtype=dtype)
+    return LayerCache(keys, keys, torch.zeros(HEADS, TOKENS), ANCHORS, cluster, parent)
+
+
+@pytest.mark.parametrize(("dtype", "num_bytes"), [(torch.float32, 4), (torch.bfloat16, 2)])
+def test_reads_are_keys_values_anchors_and_centroids(dtype: torch.dtype, num_bytes: int) -> None:
+    meter = Meter()
+    meter.begin_pass()
+    meter.count(layer(dtype), None)
+    meter.begin_pass()
+    meter.count(layer(dtype), Selection((torch.arange(5), torch.arange(2)), centroids_read=9))
+    everything = 2 * HEADS * TOKENS * WIDTH * num_bytes
+    chosen = (2 * (5 + 2 + HEADS * ANCHORS) + 9) * WIDTH * num_bytes
+    assert meter.read == [everything, chosen]
+    assert meter.full == [everything, everything]
+    assert meter.bytes_read == everything + chosen
+    assert meter.share(0, 1) == 1.0
+    assert meter.share(1) == chosen / everything
+    assert meter.share() == (everything + chosen) / (2 * everything)
+
+
+def test_layers_of_a_pass_add_up() -> None:
+    meter = Meter()
+    meter.begin_pass()
+    meter.count(layer(torch.float32), None)
+    meter.count(layer(torch.float32), None)
+    assert meter.full == [2 * 2 * HEADS * TOKENS * WIDTH * 4]
+
+
+def test_nothing_read_is_no_share() -> None:
+    assert Meter().share() == 0.0
+
+
+def test_streaming_heads_are_read_whole_and_counted_as_full_attention_would_read_them() -> None:
+    kept = torch.zeros(3, 9, WIDTH)  # 3 more KV heads with 8 tokens and a compensation token
+    dual = replace(layer(torch.float32), streaming=StreamingCache(kept, kept, num_dropped=22))
+    meter = Meter()
+    meter.begin_pass()
+    meter.count(dual, None)
+    meter.begin_pass()
+    meter.count(dual, Selection((torch.arange(5), torch.arange(2)), centroids_read=9))
+    vector = WIDTH * 4
+    streaming = 2 * 3 * 9
+    assert meter.full == [2 * (HEADS + 3) * TOKENS * vector] * 2
+    everything = 2 * HEADS * TOKENS + streaming
+    chosen = 2 * (5 + 2 + HEADS * ANCHORS) + 9 + streaming
+    assert meter.read == [everything * vector, chosen * vector]

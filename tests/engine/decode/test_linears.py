@@ -1,0 +1,128 @@
+"""Linear layers through `matvec` give what they gave, together or alone."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from engine.decode.compiled import compile_layers
+from engine.decode.linears import Product, SharedProduct, with_products
+from engine.kernels.decode.matvec import MOST_ROWS
+from engine.model.attention import forward, register
+from engine.model.reorder_heads import _FullAttention
+from tests.engine.naive import normal
+from tests.models import FAMILIES, random_model
+
+ONE = torch.tensor([7])
+
+
+class Launches(TorchDispatchMode):
+    """Counts the products' parts, launch by launch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[int] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        if func is torch.ops.lectern.matvec.default:
+            self.parts.append(len(args[1]))
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.fixture(autouse=True)
+def registry() -> Iterator[None]:
+    """Our attention is what transformers finds, before and after."""
+    register()
+    yield
+    register()
+
+
+def logits(model: nn.Module, ids: Tensor) -> Tensor:
+    return forward(model, ids, 0, _FullAttention(), keep=len(ids))
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2", "phi3"])  # biases; layers joined already
+@pytest.mark.parametrize("count", [1, MOST_ROWS])
+def test_a_model_answers_alike(family: str, count: int) -> None:
+    model = random_model(FAMILIES[family])
+    model.set_attn_implementation("lectern")
+    ids = torch.arange(1, count + 1)
+    with Launches() as launches:
+        found = logits(with_products(model), ids)
+    assert_close(found, logits(model, ids), rtol=1e-5, atol=1e-5)
+    layers = model.config.num_hidden_layers
+    each = [1, 1, 1, 1] if family == "phi3" else [3, 1, 2, 1]
+    assert launches.parts == each * layers + [1]
+
+
+def test_the_model_is_left_alone_and_its_weights_are_shared() -> None:
+    model = random_model(FAMILIES["llama"])
+    before = [type(module) for module in model.modules()]
+    twin = with_products(model)
+    assert [type(module) for module in model.modules()] == before
+    assert [id(p) for p in twin.parameters()] == [id(p) for p in model.parameters()]
+    assert twin.state_dict().keys() == model.state_dict().keys()
+
+
+def test_many_rows_are_the_librarys() -> None:
+    model = random_model(FAMILIES["llama"])
+    model.set_attn_implementation("lectern")
+    ids = torch.arange(1, MOST_ROWS + 2)
+    with Launches() as launches:
+        found = logits(with_products(model), ids)
+    assert not launches.parts
+    assert_close(found, logits(model, ids), rtol=0.0, atol=0.0)
+
+
+def test_compiled_layers_take_the_same_products() -> None:
+    model = random_model(FAMILIES["llama"])
+    model.set_attn_implementation("lectern")
+    twin = compile_layers(with_products(model), 2, backend="eager")
+    with Launches() as launches:
+        found = [logits(twin, ONE) for _ in range(2)]
+    assert launches.parts == [3, 1, 2, 1, 3, 1, 2, 1, 1] * 2
+    assert_close(found, [logits(model, ONE)] * 2, rtol=1e-5, atol=1e-5)
+
+
+def test_a_layer_that_is_handed_another_input_multiplies_alone() -> None:
+    members = nn.Linear(8, 5), nn.Linear(8, 3), nn.Linear(8, 3)
+    first, second, third = SharedProduct.among(members)
+    x, other = normal(1, 8), normal(1, 8, seed=1)
+    assert_close(first(x), members[0](x))
+    assert_close(second(other), members[1](other))
+    assert_close(third(x), members[2](x))
+    assert first.shared.found is None
+    assert_close(second(x), members[1](x))
+
+
+def test_layers_that_are_alike_are_compiled_once() -> None:
+    model = random_model(FAMILIES["llama"])
+    model.set_attn_implementation("lectern")
+    torch.compiler.reset()
+    graphs = []
+
+    def backend(graph: torch.fx.GraphModule, _: object) -> torch.fx.GraphModule:
+        graphs.append(graph)
+        return graph
+
+    twin = compile_layers(with_products(model), 2, backend=backend)  # type: ignore[arg-type]
+    assert_close(logits(twin, ONE), logits(model, ONE), rtol=1e-5, atol=1e-5)
+    assert len(graphs) == 6  # angles, four of one layer that both take, and the last norm
+
+
+class Doubled(nn.Linear):
+    """A linear layer that computes something else."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Twice the product."""
+        return 2 * super().forward(x)
+
+
+def test_layers_of_another_kind_stay() -> None:
+    model = nn.ModuleDict({"q_proj": nn.Linear(4, 4), "k_proj": Doubled(4, 4),
+                           "v_proj": nn.Linear(4, 4)})  # fmt: skip
+    found = with_products(model)
+    assert [type(found[name]) for name in model] == [Product, Doubled, Product]  # type: ignore[index]

@@ -1,0 +1,57 @@
+"""Centroid scores against equations 1 to 3 of Squeezed Attention in float64."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from common.errors import ShapeError
+from engine.kernels.shared.score_clusters import log_cluster_scores
+from tests.engine import naive
+from tests.engine.naive import TOLERANCE, normal
+
+SIZES = torch.tensor([[3, 1, 40, 7, 2], [1, 1, 1, 60, 9]])
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("softcap", [None, 2.0])
+@pytest.mark.parametrize("extra", [False, True])
+@pytest.mark.parametrize("rows", [1, 13])
+def test_scores_are_the_papers_formula(
+    rows: int, extra: bool, softcap: float | None, dtype: torch.dtype
+) -> None:
+    query = normal(2, rows, 16, dtype=dtype, seed=1)
+    centroids = normal(2, 5, 16, dtype=dtype, seed=2)
+    lse = normal(2, rows, seed=3) if extra else None
+    found = log_cluster_scores(query, centroids, SIZES, scale=0.3, softcap=softcap, extra_lse=lse)
+    terms = naive.scores(query, centroids, 0.3, softcap).exp()
+    mass = (terms * SIZES[:, None, :]).sum(dim=-1, keepdim=True)
+    if lse is not None:
+        mass = mass + lse.double().exp()[..., None]
+    assert found.dtype == torch.float32
+    assert_close(found.double(), (terms / mass).log(), **TOLERANCE[dtype])
+
+
+def test_members_and_extra_mass_share_out_all_attention() -> None:
+    query, centroids, lse = normal(2, 4, 16), normal(2, 5, 16, seed=1), normal(2, 4, seed=2)
+    found = log_cluster_scores(query, centroids, SIZES, scale=0.3)
+    assert_close((found.exp() * SIZES[:, None]).sum(dim=-1), torch.ones(2, 4))
+    found = log_cluster_scores(query, centroids, SIZES, scale=0.3, extra_lse=lse)
+    assert ((found.exp() * SIZES[:, None]).sum(dim=-1) < 1).all()
+
+
+def test_empty_clusters_score_nothing_and_weigh_nothing() -> None:
+    query, centroids = normal(2, 4, 16), normal(2, 6, 16, seed=1)
+    sizes = torch.cat((SIZES[:, :2], torch.zeros(2, 1, dtype=torch.int64), SIZES[:, 2:]), dim=1)
+    found = log_cluster_scores(query, centroids, sizes, scale=0.3)
+    others = [0, 1, 3, 4, 5]
+    assert torch.isneginf(found[..., 2]).all()
+    assert_close(
+        found[..., others], log_cluster_scores(query, centroids[:, others], SIZES, scale=0.3)
+    )
+
+
+def test_shapes_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ShapeError, match="do not fit"):
+        log_cluster_scores(normal(2, 4, 16), normal(2, 5, 8), SIZES, scale=1.0)
+    with pytest.raises(ShapeError, match="sizes"):
+        log_cluster_scores(normal(2, 4, 16), normal(2, 4, 16), SIZES, scale=1.0)
