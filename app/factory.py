@@ -8,14 +8,15 @@ from typing import Any
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
 
-from app import errors
 from app.admin import routes as admin
-from app.auth import authenticate
-from app.envelope import Envelope
-from app.routes import ask, documents, health
+from app.documents import routes as documents
+from app.documents.upload import sweep
+from app.http import errors, health
+from app.http.auth import authenticate
+from app.http.middleware import Envelope
+from app.questions import routes as ask
 from app.schema import ErrorBody
-from app.services import Services
-from app.upload import sweep
+from app.services.services import Services
 
 GRACE_S = 25.0
 FAILURES: dict[int | str, dict[str, Any]] = {

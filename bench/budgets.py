@@ -32,9 +32,9 @@ from engine.model.attention import forward
 from engine.model.head_plan import ALL
 from engine.model.head_plan_file import read_plan
 from engine.model.loader import LoadedModel, load_model
+from precompute.build import read_document
 from precompute.calibrate import calibrate
-from precompute.read import read_document
-from precompute.settings import ReadSettings
+from precompute.config import ReadSettings
 from training.examiner import Sheet
 from training.scoring import is_exact
 

@@ -21,9 +21,9 @@ from engine.document.cache import DocumentCache
 from engine.model.head_plan import ALL, HeadPlan
 from engine.model.head_plan_file import write_plan
 from engine.model.loader import LoadedModel, load_model
+from precompute.build import read_document
+from precompute.config import ReadSettings
 from precompute.heads.base import num_chosen
-from precompute.read import read_document
-from precompute.settings import ReadSettings
 
 SEED = 0
 

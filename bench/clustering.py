@@ -26,9 +26,9 @@ from engine.kernels.kmeans.member_means import member_means_reference
 from engine.kernels.kmeans.nearest_centroids import nearest_centroids, nearest_centroids_reference
 from precompute import clustering
 from precompute.clustering.base import KMeans, KMeansConfig, first_members, weighted_means
+from precompute.config import ReadSettings
 from precompute.layout import lay_out_clusters
 from precompute.prefill import PrefilledLayer
-from precompute.settings import ReadSettings
 
 ITERATIONS, LAYERS, DRAWN_LAYERS = 10, 32, 4
 SIZES = {"cpu": Shape(num_keys=12_288, kv_heads=2), "cuda": Shape(num_keys=131_072)}

@@ -28,9 +28,9 @@ from engine.document.cache import DocumentCache
 from engine.model.attention import forward
 from engine.model.head_plan import ALL
 from engine.model.loader import LoadedModel, load_model
+from precompute.build import read_document
+from precompute.config import ReadSettings
 from precompute.prefill import prefill
-from precompute.read import read_document
-from precompute.settings import ReadSettings
 
 HANDBOOK = Path("reader/handbook/handbook.md")
 WEIGHTS = Path("reader/weights")

@@ -18,8 +18,8 @@ from engine.document.artifact import pack, unpack
 from engine.document.budget import NAMES
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel, load_model
-from precompute.read import read_document
-from precompute.settings import ReadSettings
+from precompute.build import read_document
+from precompute.config import ReadSettings
 from reader import WEIGHTS
 from training.examiner import Sheet, shipped
 from training.scoring import is_exact

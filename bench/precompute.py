@@ -38,8 +38,8 @@ from engine.document.safetensors_writer import STAGE_BYTES
 from engine.model.attention import forward
 from engine.model.head_plan import plan_all
 from engine.model.loader import LoadedModel
-from precompute.read import read_document
-from precompute.settings import ReadSettings
+from precompute.build import read_document
+from precompute.config import ReadSettings
 
 PLANS = ("all", "quarter")
 PHASES = ("prefill", "cluster", "calibrate", "pack")

@@ -11,14 +11,14 @@ from transformers.utils.logging import disable_progress_bar
 
 from app.admin.password import ensure_password
 from app.factory import create_app
-from app.services import Services, make_services
+from app.services.services import Services, make_services
 from common.settings import Settings
 from engine.decode.graph_pool import DecodeConfig
 from engine.model.loader import LoadedModel, load_model
-from precompute.settings import artifact_fingerprint
+from precompute.config import artifact_fingerprint
 from reader import WEIGHTS
 from storage import Storage, open_storage
-from workers.model_reader import ModelReader, read_settings
+from workers.model_artifact_builder import ModelReader, read_settings
 from workers.worker import Worker
 
 

@@ -15,8 +15,8 @@ from cli.show import make_console, say, when
 from common.errors import InvalidInput
 
 if TYPE_CHECKING:  # SQLAlchemy takes time that the client's commands need not wait
+    from storage.db.records import ApiKeyRecord
     from storage.keys import ApiKeys
-    from storage.records import ApiKeyRecord
 
 MARK = "lk_"
 MAKE = "Make one with `lectern key create NAME`."

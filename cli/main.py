@@ -9,8 +9,8 @@ from rich.console import Console
 
 from cli import documents as commands
 from cli import heads, keys
-from cli.address import listen
 from cli.client import Client
+from cli.listener import listen
 from cli.options import DEFAULT_URL, AsJson, DataDir, Key, Url, given, read_settings
 from cli.show import make_console, say
 from common.errors import LecternError

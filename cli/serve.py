@@ -4,8 +4,8 @@ import socket
 
 from rich.console import Console
 
-from cli.address import url_of
 from cli.compose import Secrets, make_secrets, model_path, open_stack, open_worker
+from cli.listener import url_of
 from cli.serving import serve, work
 from cli.show import say
 from common.logging import configure

@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from app.server import Server, make_server
-from cli.address import CannotServe, url_of
+from app.http.server import Server, make_server
 from cli.compose import Stack
+from cli.listener import CannotServe, url_of
 from workers.worker import Worker
 
 START_S = 60.0

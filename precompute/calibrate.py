@@ -8,9 +8,9 @@ from engine.document.budget_curve import BudgetCurve, BudgetCurves, Thresholds
 from engine.document.cache import DocumentCache
 from engine.model.attention import forward
 from engine.model.loader import LoadedModel
-from precompute.histogram import ScoreHistogram
+from precompute.config import ReadSettings
 from precompute.probes import Probe, make_probes
-from precompute.settings import ReadSettings
+from precompute.score_histogram import ScoreHistogram
 
 
 def calibrate(

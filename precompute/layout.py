@@ -5,8 +5,8 @@ from torch import Tensor
 
 from engine.document.cache import Clusters, LayerCache, no_clusters
 from precompute.clustering.base import KMeans, weighted_means
+from precompute.config import ReadSettings
 from precompute.prefill import PrefilledLayer
-from precompute.settings import ReadSettings
 
 
 def lay_out_window(layer: PrefilledLayer, window: int, num_tokens: int) -> LayerCache:

@@ -17,8 +17,8 @@ from engine.kernels.prefill.attend_causal import attend_causal
 from engine.model.attention import AttentionCall, forward
 from engine.model.attention_scope import EPSILON
 from engine.model.loader import LoadedModel
-from precompute.scopes import Scopes
-from precompute.stream import Stream
+from precompute.alibi_prefill import Scopes
+from precompute.streaming_prefill import Stream
 
 
 @dataclass(frozen=True)

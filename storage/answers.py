@@ -8,8 +8,8 @@ from sqlalchemy import BigInteger, Select, case, cast, func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.sql.elements import Label
 
-from storage.database import Database
-from storage.tables import Answer
+from storage.db.database import Database
+from storage.db.tables import Answer
 
 OK = "ok"
 

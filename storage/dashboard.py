@@ -8,9 +8,9 @@ from uuid import UUID
 from sqlalchemy import Select, and_, func, select
 
 from storage.answers import OK, Answers, AnswerSummary, figures
-from storage.database import Database
-from storage.queueing import ACTIVE
-from storage.tables import DOCUMENT_STATUSES, Answer, Artifact, Document, Job
+from storage.db.database import Database
+from storage.db.tables import DOCUMENT_STATUSES, Answer, Artifact, Document, Job
+from storage.jobs.queueing import ACTIVE
 
 Row = TypeVar("Row")
 IN_WORK = ("queued", "reading", "rebuilding")

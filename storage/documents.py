@@ -12,13 +12,13 @@ from sqlalchemy import ColumnElement, and_, delete, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from common.errors import Busy, DocumentNotFound
-from storage import queueing
-from storage.artifacts import Artifacts
+from storage.artifacts.store import Artifacts
 from storage.blobs.base import Blobs
-from storage.database import Database
-from storage.queueing import NOT_FOUND
-from storage.records import DocumentRecord, record
-from storage.tables import Artifact, Document, Job
+from storage.db.database import Database
+from storage.db.records import DocumentRecord, record
+from storage.db.tables import Artifact, Document, Job
+from storage.jobs import queueing
+from storage.jobs.queueing import NOT_FOUND
 
 UNCLAIMED_S = 300.0
 TRIES = 3

@@ -10,9 +10,9 @@ from uuid import UUID
 from sqlalchemy import func, select, update
 
 from common.errors import InvalidInput, Unauthorized
-from storage.database import Database
-from storage.records import ApiKeyRecord, record
-from storage.tables import ApiKey
+from storage.db.database import Database
+from storage.db.records import ApiKeyRecord, record
+from storage.db.tables import ApiKey
 from storage.tenants import Tenants
 
 MARK = "lk"

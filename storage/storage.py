@@ -8,16 +8,16 @@ from common import plugins
 from common.settings import Settings
 from storage import blobs as blob_stores
 from storage.answers import Answers
-from storage.artifacts import Artifacts
-from storage.bell import make_bell
-from storage.bells.base import Bell
+from storage.artifacts.store import Artifacts
 from storage.blobs.base import Blobs
 from storage.dashboard import Dashboard
-from storage.database import Database
+from storage.db.database import Database
 from storage.documents import Documents
-from storage.jobs import Jobs
+from storage.jobs.jobs import Jobs
+from storage.jobs.liveness import Presence
 from storage.keys import ApiKeys
-from storage.presence import Presence
+from storage.notifier import make_bell
+from storage.notify.base import Bell
 from storage.tenants import Tenants
 
 

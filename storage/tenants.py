@@ -6,8 +6,8 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
 from common.errors import InvalidInput
-from storage.database import Database
-from storage.tables import Tenant
+from storage.db.database import Database
+from storage.db.tables import Tenant
 
 DEFAULT = "default"
 

@@ -37,8 +37,8 @@ from transformers.models.auto import AutoModelForCausalLM
 from engine.document.cache import DocumentCache
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel, assemble
-from precompute.read import read_document
-from precompute.settings import ReadSettings
+from precompute.build import read_document
+from precompute.config import ReadSettings
 
 SPECIAL = ("<|document|>", "<|question|>", "<|answer|>", "<|end|>")
 VOCABULARY = 256 + len(SPECIAL)

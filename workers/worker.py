@@ -20,10 +20,10 @@ from common.errors import (
 )
 from common.settings import WorkerSettings
 from storage import Storage
-from storage.records import JobRecord
+from storage.db.records import JobRecord
+from workers.artifact_builder import Reader
 from workers.heartbeat import NOT_MINE, Heartbeat
-from workers.reading import Reader
-from workers.report import Report
+from workers.progress_report import Report
 from workers.sweeper import Sweeper
 
 UNEXPECTED = (

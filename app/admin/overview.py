@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from app.desk import DeskLoad
-from app.resident import Occupancy
-from app.services import Services
+from app.services.document_cache import Occupancy
+from app.services.question_queue import DeskLoad
+from app.services.services import Services
 from storage.dashboard import DocumentRow, QueueRow, Totals
 
 MOST_ROWS = 100

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi.responses import FileResponse, HTMLResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from app.admin import words
+from app.admin import format as words
 
 HERE = Path(__file__).parent
 STATIC = {

@@ -13,7 +13,7 @@ from app.admin.guard import Desk, DeskDep, SessionDep
 from app.admin.overview import take_overview
 from app.admin.pages import HEADERS, render, static_file
 from app.admin.password import check_password
-from app.services import ServicesDep
+from app.services.services import ServicesDep
 
 public = APIRouter(prefix="/admin", include_in_schema=False)
 private = APIRouter(

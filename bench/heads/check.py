@@ -12,8 +12,8 @@ from engine.document.budget import EXACT
 from engine.document.cache import DocumentCache
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel, assemble
-from precompute.read import read_document
-from precompute.settings import ReadSettings
+from precompute.build import read_document
+from precompute.config import ReadSettings
 from training.examiner import Sheet
 from training.model import Reader
 

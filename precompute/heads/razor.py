@@ -23,7 +23,7 @@ from precompute.heads.base import (
     ranked,
     refuse_plan,
 )
-from precompute.stream import Stream
+from precompute.streaming_prefill import Stream
 
 ECHO = "echo"
 

@@ -9,8 +9,8 @@ from typing import BinaryIO
 from uuid import uuid4
 
 from common.errors import OriginalMissing
-from storage.disk import sync_folder
-from storage.faults import disk_errors
+from storage.db.errors import disk_errors
+from storage.files import sync_folder
 
 KEY = re.compile(r"[0-9a-f]{32}(\.part)?")
 COPY_BYTES = 1024 * 1024

@@ -10,12 +10,12 @@ from starlette.testclient import TestClient
 
 from app.admin.password import ensure_password
 from app.factory import create_app
-from app.services import Services, make_services
+from app.services.services import Services, make_services
 from common.settings import ServerSettings, Settings
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel, load_model
-from precompute.read import read_document
-from precompute.settings import ReadSettings
+from precompute.build import read_document
+from precompute.config import ReadSettings
 from storage import Storage, open_storage
 from tests.app.library import FINGERPRINT, TEXT, Library
 from tests.app.live import serving

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from engine.document.artifact import pack
 from engine.document.cache import DocumentCache
 from storage import Storage
-from storage.records import DocumentRecord, JobRecord
+from storage.db.records import DocumentRecord, JobRecord
 from storage.tenants import Tenants
 
 FINGERPRINT = "fingerprint-of-the-tests"

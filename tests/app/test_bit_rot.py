@@ -12,16 +12,16 @@ import torch
 from starlette.testclient import TestClient
 from structlog.testing import capture_logs
 
-from app.services import Services
+from app.services.services import Services
 from common.errors import CorruptArtifact
 from engine.document.artifact import unpack
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
-from precompute.read import read_document
-from precompute.settings import ReadSettings
+from precompute.build import read_document
+from precompute.config import ReadSettings
 from storage import Storage
-from storage.draft import MANIFEST
-from storage.records import ArtifactRecord
+from storage.artifacts.draft import MANIFEST
+from storage.db.records import ArtifactRecord
 from tests.app.library import TEXT, Library
 
 NUM_DAMAGES, NUM_ASKED = 1000, 60

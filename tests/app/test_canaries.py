@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from structlog.testing import capture_logs
 
 from app.factory import create_app
-from app.services import Services
+from app.services.services import Services
 from engine.answer import Piece
 from tests.app.library import TEXT, Library
 

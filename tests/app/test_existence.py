@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import Engine, event
 from starlette.testclient import TestClient
 
-from app.services import Services
+from app.services.services import Services
 from tests.app.library import TEXT, Library
 
 FILE_EVENTS = frozenset({"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"})

@@ -12,13 +12,13 @@ import torch
 from starlette.testclient import TestClient
 
 from app.factory import create_app
-from app.services import Services
+from app.services.services import Services
 from common.errors import GpuBusy
 from engine.answer import Piece
 from engine.document.artifact import unpack
 from engine.model.memory import memory_watched
+from tests.app.documents.test_routes import events
 from tests.app.library import TEXT, Library
-from tests.app.routes.test_documents import events
 
 QUESTION = {"question": "When does the gate close?", "max_tokens": 4}
 
@@ -75,7 +75,7 @@ def test_a_gpu_that_stays_full_is_a_503_that_passes(
 def test_a_document_that_can_never_fit_is_told_apart(
     services: Services, library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.library.room_bytes", lambda model: 1000)
+    monkeypatch.setattr("app.documents.loader.room_bytes", lambda model: 1000)
     with client_of(replace(services, unpack=FullGpu(times=99)), library) as client:
         path = f"/documents/{library.ready(client)}/ask"
         response = client.post(path, json=QUESTION)

@@ -10,12 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
-from app.services import Services
+from app.services.services import Services
 from common.settings import Settings
 from engine.answer import Answer, Piece, answer
 from storage import open_storage
+from tests.app.documents.test_routes import events
 from tests.app.library import Library
-from tests.app.routes.test_documents import events
 
 
 @dataclass

@@ -15,8 +15,8 @@ from hypothesis.strategies import DataObject, SearchStrategy
 from starlette.testclient import TestClient
 
 from app import schema as bodies
-from app.errors import STATUS
-from app.services import Services
+from app.http.errors import STATUS
+from app.services.services import Services
 from common.settings import Settings
 from tests.app.library import Library
 

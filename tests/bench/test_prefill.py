@@ -9,7 +9,7 @@ from bench import prefill as bench
 from engine.model.head_plan import plan_all
 from engine.model.loader import LoadedModel
 from precompute import prefill as product
-from precompute.stream import Stream
+from precompute.streaming_prefill import Stream
 from tests.models import FAMILIES, HALF, loaded
 
 

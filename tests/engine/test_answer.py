@@ -13,7 +13,7 @@ from engine.decode.sampling import Sampling
 from engine.document.budget import EXACT
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
-from precompute.histogram import FLOOR_TOKENS
+from precompute.score_histogram import FLOOR_TOKENS
 from tests.models import FAMILIES, HALF, SETTINGS, loaded, prose, read, sizes
 
 TEXT = prose(1000)

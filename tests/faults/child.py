@@ -10,10 +10,10 @@ from pathlib import Path
 
 from common.settings import WorkerSettings
 from storage import Storage
-from storage.artifacts import Artifacts
-from storage.database import Database
+from storage.artifacts.store import Artifacts
+from storage.db.database import Database
 from storage.storage import assemble
-from workers.reading import Progress, Reading
+from workers.artifact_builder import Progress, Reading
 from workers.worker import Worker
 
 FILES = {"document.bin": b"d" * 1000, "layer.bin": bytes(range(256)) * 100}

@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from storage import Storage
-from storage.database import Database
-from storage.records import DocumentRecord
+from storage.db.database import Database
+from storage.db.records import DocumentRecord
 from tests.faults.child import open_at
 from tests.services import postgresql_schema
 from tests.storage.conftest import send_text

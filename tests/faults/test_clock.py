@@ -16,11 +16,11 @@ import pytest
 from sqlalchemy.orm import Session
 
 from storage import Storage
-from storage.artifacts import Artifacts
-from storage.database import Database
-from storage.jobs import LONGEST_DELAY_S, Jobs
-from storage.leaps import SETTLE_S
-from storage.records import DocumentRecord, JobRecord
+from storage.artifacts.store import Artifacts
+from storage.db.database import Database
+from storage.db.records import DocumentRecord, JobRecord
+from storage.jobs.clock_jumps import SETTLE_S
+from storage.jobs.jobs import LONGEST_DELAY_S, Jobs
 from tests.faults import child
 from tests.faults.conftest import Upload, wait_for
 from tests.faults.test_kills import check_one_cache_each, folders, is_whole, read_here, status
@@ -141,7 +141,7 @@ def pass_time(set_clock: SetClock, monkeypatch: pytest.MonkeyPatch) -> PassTime:
     Returns: how many seconds passed until then.
     """
     own_s = 0.0
-    monkeypatch.setattr("storage.leaps.monotonic", lambda: own_s)
+    monkeypatch.setattr("storage.jobs.clock_jumps.monotonic", lambda: own_s)
 
     def after(jump_s: float, look: Callable[[], object]) -> int:
         nonlocal own_s

@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import func, select
 
 from storage import Storage
-from storage.draft import STEPS
-from storage.records import ArtifactRecord, DocumentRecord
-from storage.tables import Artifact, Job
+from storage.artifacts.draft import STEPS
+from storage.db.records import ArtifactRecord, DocumentRecord
+from storage.db.tables import Artifact, Job
 from tests.faults import child
 from tests.faults.conftest import Start, Upload, wait_for, wait_until_stopped
 from workers.sweeper import Sweeper

@@ -17,9 +17,9 @@ from engine.model.attention import forward
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel
 from precompute.calibrate import calibrate
-from precompute.histogram import FLOOR_TOKENS
+from precompute.config import ReadSettings
 from precompute.probes import Probe, make_probes
-from precompute.settings import ReadSettings
+from precompute.score_histogram import FLOOR_TOKENS
 from tests.models import FAMILIES, HALF, SETTINGS, loaded, prose, read
 
 TEXT = prose(2000)

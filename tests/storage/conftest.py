@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from storage import Storage
-from storage.database import Database
-from storage.records import DocumentRecord
+from storage.db.database import Database
+from storage.db.records import DocumentRecord
 from storage.storage import assemble
 from tests.services import postgresql_schema
 

@@ -5,8 +5,8 @@ from uuid import UUID
 from sqlalchemy import inspect
 
 from storage import Storage
-from storage.records import DocumentRecord
-from storage.tables import Answer
+from storage.db.records import DocumentRecord
+from storage.db.tables import Answer
 from tests.storage.conftest import Upload
 from tests.storage.publishing import FACTS, claim, publish
 

@@ -7,11 +7,11 @@ import pytest
 
 from common.settings import WorkerSettings
 from storage import Storage
-from storage.database import Database
-from storage.records import DocumentRecord
+from storage.db.database import Database
+from storage.db.records import DocumentRecord
 from storage.storage import assemble
 from tests.storage.conftest import send_text
-from workers.reading import Progress, Reading
+from workers.artifact_builder import Progress, Reading
 from workers.worker import Worker
 
 QUICK = WorkerSettings(lease_s=30.0, heartbeat_s=0.02, poll_s=0.02)

@@ -14,8 +14,8 @@ from storage import Storage
 from tests.ingest import samples
 from tests.models import FAMILIES, loaded
 from tests.workers.conftest import QUICK
-from workers import model_reader
-from workers.model_reader import ModelReader
+from workers import model_artifact_builder as model_reader
+from workers.model_artifact_builder import ModelReader
 from workers.worker import Worker
 
 NUM_PAGES = 10_000

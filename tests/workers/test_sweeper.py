@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from common.errors import DatabaseUnavailable
 from storage import Storage
-from storage.presence import Presence
+from storage.jobs.liveness import Presence
 from tests.workers.conftest import Upload, WordReader
 from workers.sweeper import Sweeper
 from workers.worker import Worker

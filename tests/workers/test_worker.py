@@ -32,8 +32,8 @@ from common.errors import (
 )
 from common.settings import WorkerSettings
 from storage import Storage
-from storage.records import JobRecord
-from storage.tables import Job
+from storage.db.records import JobRecord
+from storage.db.tables import Job
 from tests.workers.conftest import QUICK, Upload, WordReader
 from workers.heartbeat import Heartbeat
 from workers.worker import Worker

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.services import Services
+from app.services.services import Services
 from tests.app.browser import Page, chromium
 from tests.app.library import Library
 

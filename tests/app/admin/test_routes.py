@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from app.admin import pages
 from app.factory import create_app
-from app.services import Services
+from app.services.services import Services
 from tests.app.library import Library
 
 ORIGIN = {"origin": "http://testserver"}

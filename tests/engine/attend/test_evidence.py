@@ -11,7 +11,7 @@ from engine.document.cache import DocumentCache
 from engine.model.attention import forward
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel
-from precompute.read import read_document
+from precompute.build import read_document
 from tests.models import FAMILIES, HALF, SETTINGS, loaded, prose, read
 
 SENTENCES = [f"Sentence number {index} speaks of €{index}00. " for index in range(12)]

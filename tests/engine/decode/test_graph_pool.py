@@ -23,7 +23,7 @@ from engine.document.cache import DocumentCache, LookupConfig
 from engine.model.attention import forward, register
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel, assemble
-from precompute.settings import ReadSettings
+from precompute.config import ReadSettings
 from tests.engine.as_on_gpu import in_torch, in_triton
 from tests.models import (
     ALIBI,

@@ -1,0 +1,1 @@
+"""Routes of documents: upload, list, progress, and loading their caches."""

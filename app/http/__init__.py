@@ -1,0 +1,1 @@
+"""The protocol: middleware, errors, keys, event streams, the server and its health."""

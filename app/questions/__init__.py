@@ -1,0 +1,1 @@
+"""Routes of questions, and answering them."""

@@ -1,1 +1,0 @@
-"""The routers; each depends on a Bearer key unless it says why not."""

@@ -1,0 +1,1 @@
+"""What lives as long as the process: queue of questions, cache of documents, watchers."""

@@ -1,0 +1,1 @@
+"""Artifacts on disk: published whole or not at all, verified when loaded."""

@@ -1,0 +1,1 @@
+"""The SQL database: connections, tables, records and migrations."""

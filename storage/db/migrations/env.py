@@ -1,0 +1,14 @@
+"""Alembic's entry: runs inside the transaction that `storage.db.migrate` has opened."""
+
+from alembic import context
+
+from storage.db.tables import Base
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=Base.metadata,
+    render_as_batch=True,  # SQLite cannot alter most of a table: it is copied into a new one
+    transactional_ddl=True,
+)
+with context.begin_transaction():
+    context.run_migrations()

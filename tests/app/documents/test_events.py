@@ -1,0 +1,126 @@
+"""Following a document over real sockets, with and without Redis."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from app.services.services import Services
+from app.services.watchers import Watchers
+from common.errors import DatabaseUnavailable
+from common.settings import Settings
+from tests.app.library import Library
+from tests.app.live import send_raw, until
+from tests.services import redis_url
+
+
+@pytest.fixture(params=["poll", "redis"])
+def settings(settings: Settings, request: pytest.FixtureRequest) -> Settings:
+    """Settings with and without Redis."""
+    if request.param == "poll":
+        return settings
+    return settings.model_copy(update={"redis_url": SecretStr(redis_url())})
+
+
+@contextmanager
+def following(address: str, library: Library, document_id: object) -> Iterator[Iterator[str]]:
+    """The data of the events of a document, as they come."""
+    url = f"{address}/documents/{document_id}/events"
+    with httpx.stream("GET", url, headers=library.headers(), timeout=20) as response:
+        assert response.status_code == 200
+        lines = response.iter_lines()
+        yield (line.removeprefix("data: ") for line in lines if line.startswith("data: "))
+
+
+def test_every_step_is_told_until_the_document_is_ready(
+    address: str, library: Library, services: Services
+) -> None:
+    document = library.add("a.txt")
+    with following(address, library, document.id) as events:
+        assert json.loads(next(events))["status"] == "queued"
+
+        def report(job: object) -> None:
+            services.storage.jobs.progress(job, "prefill", 1, 2)
+            services.storage.bell.publish(document.id, {"status": "reading"})
+            told = [json.loads(next(events)) for _ in range(1)]
+            if told[-1]["phase"] is None:  # the claim alone was seen first
+                told.append(json.loads(next(events)))
+            assert told[-1] == {
+                "status": "reading",
+                "phase": "prefill",
+                "tokens_done": 1,
+                "tokens_total": 2,
+                "error": None,
+            }
+
+        library.publish(after=report)
+        rest = [json.loads(event) for event in events]
+    assert rest[-1]["status"] == "ready"
+    assert [event["status"] for event in rest].count("ready") == 1
+
+
+def test_a_deleted_document_ends_its_events(address: str, library: Library) -> None:
+    document = library.add("a.txt")
+    with following(address, library, document.id) as events:
+        next(events)
+        library.delete(str(document.id))
+        assert json.loads(next(events))["error"]["code"] == "document_deleted"
+        assert list(events) == []
+
+
+def test_a_stopping_server_ends_them(address: str, library: Library, services: Services) -> None:
+    document = library.add("a.txt")
+    with following(address, library, document.id) as events:
+        next(events)
+        services.questions.drain()
+        assert json.loads(next(events))["error"]["code"] == "shutting_down"
+        assert list(events) == []
+
+
+def test_an_outage_of_the_database_is_sat_out(
+    address: str, library: Library, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.documents.events.AGAIN_S", 0.01)
+    document = library.add("a.txt")
+    real, outages = services.storage.bell.subscribe, iter(range(3))
+
+    def subscribe(*args: object) -> Iterator[dict[str, object]]:
+        for _ in outages:
+            raise DatabaseUnavailable("Away.")
+        yield from real(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(services.storage.bell, "subscribe", subscribe)
+    with following(address, library, document.id) as events:
+        assert json.loads(next(events))["status"] == "queued"
+    assert list(outages) == []
+
+
+class TestOneWatcher:
+    """A server with room for one caller who follows documents."""
+
+    @pytest.fixture
+    def services(self, services: Services) -> Services:
+        return replace(services, watchers=Watchers(1))
+
+    def test_the_next_is_refused_until_the_first_leaves(
+        self, address: str, library: Library, services: Services
+    ) -> None:
+        document = library.add("a.txt")
+        path = f"/documents/{document.id}/events"
+        key = library.headers()["authorization"]
+        request = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: {key}\r\n\r\n"
+        first = send_raw(address, request.encode())
+        until(lambda: b"queued" in first.recv(10_000))
+
+        def status() -> int:
+            url = f"{address}{path}"
+            with httpx.stream("GET", url, headers=library.headers(), timeout=5) as response:
+                return response.status_code
+
+        until(lambda: status() == 503)
+        first.close()
+        until(lambda: status() == 200, timeout_s=3)

@@ -1,0 +1,242 @@
+"""Documents over HTTP: upload, list, look at, follow, delete."""
+
+import json
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.services.services import Services
+from common.errors import DatabaseUnavailable, StorageFull
+from tests.app.library import TEXT, Library
+
+NOBODYS = "6f0c3c1e-0000-4000-8000-000000000000"
+FIELDS = {
+    "id", "object", "filename", "media_type", "num_bytes", "status", "error", "num_tokens",
+    "num_pages", "reading_ms", "created_at", "ready_at", "progress", "cache_bytes",
+}  # fmt: skip
+
+
+def events(text: str) -> list[tuple[str, dict[str, object]]]:
+    """The named events of a stream."""
+    blocks = [block.split("\n") for block in text.split("\n\n") if block.startswith("event")]
+    return [
+        (name.removeprefix("event: "), json.loads(data.removeprefix("data: ")))
+        for name, data in blocks
+    ]
+
+
+def test_an_upload_is_accepted_and_queued(client: TestClient) -> None:
+    response = client.post("/documents", files={"file": ("notes.md", TEXT.encode())})
+    document = response.json()
+    assert response.status_code == 202
+    assert response.headers["location"] == f"/documents/{document['id']}"
+    assert set(document) == FIELDS
+    assert document["object"] == "document"
+    assert document["filename"] == "notes.md"
+    assert document["media_type"] == "text/markdown"
+    assert document["num_bytes"] == len(TEXT.encode())
+    assert document["status"] == "queued"
+    assert (document["error"], document["progress"], document["cache_bytes"]) == (None,) * 3
+    assert client.get(response.headers["location"]).json() == document
+
+
+def test_the_same_bytes_are_the_same_document(client: TestClient, library: Library) -> None:
+    first = library.upload(client)
+    assert library.upload(client, name="other-name.txt") == first
+    library.publish()
+    assert client.post("/documents", files={"file": ("b.txt", TEXT.encode())}).json() == (
+        client.get(f"/documents/{first}").json()
+    )
+    assert library.storage.jobs.claim("test", 60.0) is None
+
+
+def test_a_ready_document_tells_its_size(client: TestClient, library: Library) -> None:
+    document = client.get(f"/documents/{library.ready(client)}").json()
+    assert document["status"] == "ready"
+    assert document["num_tokens"] == library.cache.num_tokens
+    assert document["num_pages"] == 1
+    assert document["cache_bytes"] > library.cache.kv_bytes
+    assert document["ready_at"] >= document["created_at"]
+    assert document["progress"] is None
+
+
+def test_progress_is_shown_while_reading(client: TestClient, library: Library) -> None:
+    document_id = library.upload(client)
+    job = library.storage.jobs.claim("test", 60.0)
+    library.storage.jobs.progress(job, "prefill", 512, 2048)
+    document = client.get(f"/documents/{document_id}").json()
+    assert document["status"] == "reading"
+    assert document["progress"] == {"phase": "prefill", "tokens_done": 512, "tokens_total": 2048}
+
+
+def test_a_failed_document_says_why(client: TestClient, library: Library) -> None:
+    document_id = library.upload(client)
+    library.fail("document_too_long", "It has 9 tokens, the model holds 8.")
+    document = client.get(f"/documents/{document_id}").json()
+    assert document["status"] == "failed"
+    assert document["error"] == {
+        "code": "document_too_long",
+        "message": "It has 9 tokens, the model holds 8.",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "status", "code"),
+    [
+        ("a.txt", b"", 422, "empty_document"),
+        ("a.txt", b" \n\t ", 422, "empty_document"),
+        ("a.txt", b"\x7fELF\x02\x01\x01" + bytes(range(256)) * 9, 415, "unsupported_type"),
+        ("a.png", b"\x89PNG\r\n\x1a\n" + bytes(99), 415, "unsupported_type"),
+        ("a.exe", b"text", 415, "unsupported_type"),
+        ("a.docx", b"%PDF-1.7 not a docx", 415, "unsupported_type"),
+        ("a.txt", b"x" * 100_001, 413, "upload_too_large"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_at_once(
+    client: TestClient, name: str, content: bytes, status: int, code: str
+) -> None:
+    response = client.post("/documents", files={"file": (name, content)})
+    assert response.status_code == status
+    assert response.json()["error"]["code"] == code
+    assert client.get("/documents").json()["data"] == []
+
+
+def test_nothing_stays_behind_after_an_upload(client: TestClient, services: Services) -> None:
+    client.post("/documents", files={"file": ("a.txt", TEXT.encode())})
+    client.post("/documents", files={"file": ("a.txt", b"")})
+    assert list((services.settings.data_dir / "incoming").iterdir()) == []
+
+
+def test_names_are_labels(client: TestClient) -> None:
+    files = {"file": ("../../etc/pass\u200bwd\u202e.txt", TEXT.encode())}
+    response = client.post("/documents", files=files)
+    assert response.json()["filename"].endswith("passwd.txt")
+    assert "/" not in response.json()["filename"]
+
+
+def test_pages_of_the_list(client: TestClient, library: Library) -> None:
+    made = [library.upload(client, f"text number {number}") for number in range(5)]
+    seen, after = [], None
+    while True:
+        query = {"limit": "2"} | ({"after": after} if after else {})
+        page = client.get("/documents", params=query).json()
+        assert set(page) == {"object", "data", "has_more", "first_id", "last_id"}
+        seen += [document["id"] for document in page["data"]]
+        assert page["first_id"] == page["data"][0]["id"]
+        after = page["last_id"]
+        if not page["has_more"]:
+            break
+    assert seen == made[::-1]
+
+
+@pytest.mark.parametrize("query", [{"limit": "0"}, {"limit": "101"}, {"limit": "x"}])
+def test_a_bad_page_is_refused(client: TestClient, query: dict[str, str]) -> None:
+    response = client.get("/documents", params=query)
+    assert response.status_code == 422
+    assert response.json()["error"]["param"] == "limit"
+
+
+def test_an_empty_list(client: TestClient) -> None:
+    assert client.get("/documents").json() == {
+        "object": "list",
+        "data": [],
+        "has_more": False,
+        "first_id": None,
+        "last_id": None,
+    }
+
+
+@pytest.mark.parametrize("document_id", [NOBODYS, "x", "..%2f..", "%00", "0" * 500])
+@pytest.mark.parametrize(
+    ("method", "tail"), [("GET", ""), ("DELETE", ""), ("GET", "/events"), ("POST", "/ask")]
+)
+def test_an_unknown_id_is_not_found(
+    client: TestClient, method: str, tail: str, document_id: str
+) -> None:
+    body = {"question": "When?"} if method == "POST" else None
+    response = client.request(method, f"/documents/{document_id}{tail}", json=body)
+    assert response.status_code == 404
+
+
+def test_tenants_do_not_see_each_other(
+    client: TestClient, library: Library, stranger: dict[str, str]
+) -> None:
+    mine = library.ready(client)
+    for method, tail in (("GET", ""), ("DELETE", ""), ("GET", "/events"), ("POST", "/ask")):
+        answers = [
+            client.request(
+                method,
+                f"/documents/{document_id}{tail}",
+                headers=stranger,
+                json={"question": "When?"} if method == "POST" else None,
+            )
+            for document_id in (mine, NOBODYS)
+        ]
+        assert [answer.status_code for answer in answers] == [404, 404]
+        assert answers[0].json() == answers[1].json()
+    assert client.get("/documents", headers=stranger).json()["data"] == []
+    assert client.get(f"/documents/{mine}").status_code == 200
+    theirs = client.post("/documents", files={"file": ("a.txt", TEXT)}, headers=stranger).json()
+    assert theirs["id"] != mine
+    assert theirs["status"] == "queued"  # not even that somebody else has it can be seen
+
+
+def test_a_deleted_document_is_gone(client: TestClient, library: Library) -> None:
+    document_id = library.ready(client)
+    assert client.post(f"/documents/{document_id}/ask", json={"question": "Q"}).status_code == 200
+    response = client.delete(f"/documents/{document_id}")
+    assert response.status_code == 204
+    assert response.content == b""
+    assert client.get(f"/documents/{document_id}").status_code == 404
+    assert client.delete(f"/documents/{document_id}").status_code == 404
+    asked = client.post(f"/documents/{document_id}/ask", json={"question": "Q"})
+    assert asked.status_code == 404
+    assert asked.json()["error"]["code"] == "document_not_found"
+
+
+def test_deleting_frees_memory(client: TestClient, library: Library, services: Services) -> None:
+    document_id = library.ready(client)
+    client.post(f"/documents/{document_id}/ask", json={"question": "When?", "max_tokens": 1})
+    assert services.resident.occupancy().documents == 1
+    client.delete(f"/documents/{document_id}")
+    assert services.resident.occupancy().documents == 0
+
+
+def test_events_of_a_ready_document_end_at_once(client: TestClient, library: Library) -> None:
+    response = client.get(f"/documents/{library.ready(client)}/events")
+    assert response.headers["content-type"].startswith("text/event-stream")
+    [(name, data)] = events(response.text)
+    assert name == "progress"
+    assert set(data) == {"status", "phase", "tokens_done", "tokens_total", "error"}
+    assert data["status"] == "ready"
+
+
+def test_events_of_a_failed_document_say_why(client: TestClient, library: Library) -> None:
+    document_id = library.upload(client)
+    library.fail("encrypted_pdf", "It asks for a password.")
+    [(_, data)] = events(client.get(f"/documents/{document_id}/events").text)
+    assert data["status"] == "failed"
+    assert data["error"] == {"code": "encrypted_pdf", "message": "It asks for a password."}
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(DatabaseUnavailable("Away."), 503), (StorageFull("Full."), 507)],
+)
+def test_passing_faults_of_storage_have_their_status(
+    client: TestClient, services: Services, error: Exception, status: int, monkeypatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(services.storage.documents, "add", fail)
+    response = client.post("/documents", files={"file": ("a.txt", TEXT.encode())})
+    assert response.status_code == status
+    assert int(response.headers["retry-after"]) > 0
+
+
+def test_a_stopping_server_takes_no_uploads(client: TestClient, services: Services) -> None:
+    services.questions.drain()
+    response = client.post("/documents", files={"file": ("a.txt", TEXT.encode())})
+    assert response.status_code == 503
+    assert response.json()["error"]["code"] == "shutting_down"

@@ -1,0 +1,242 @@
+"""Asking over HTTP: shapes, bounds, states; with the real engine."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.factory import create_app
+from app.schema import AnswerJson
+from app.services.services import Services
+from common.errors import CorruptArtifact
+from common.settings import Settings
+from engine.answer import Piece
+from tests.app.documents.test_routes import events
+from tests.app.library import TEXT, Library
+
+QUESTION = {"question": "When does the gate close?", "max_tokens": 8}
+
+
+@pytest.fixture
+def ask(client: TestClient, library: Library):
+    """Ask the one ready document."""
+    document_id = library.ready(client)
+    headers = {"content-type": "application/json"}
+    path = f"/documents/{document_id}/ask"
+    return lambda body: client.post(path, content=json.dumps(body), headers=headers)
+
+
+def test_an_answer_has_all_its_parts(ask, library: Library) -> None:
+    response = ask({**QUESTION, "budget": "exact"})
+    body = response.json()
+    assert response.status_code == 200
+    assert AnswerJson.model_validate(body).model_dump() == body
+    assert body["finish_reason"] in ("stop", "length")
+    assert body["budget"]["requested"] == 1.0
+    assert body["budget"]["loaded"] == pytest.approx(1.0, abs=0.2)
+    assert body["budget"]["raised"] is False
+    assert body["usage"]["document_tokens"] == library.cache.num_tokens
+    assert body["usage"]["kv_bytes_stored"] == library.cache.kv_bytes
+    assert body["cache_hit"] is False
+    times = body["timings_ms"]
+    assert {"queue", "load", "question_prefill", "first_token", "decode", "total"} <= set(times)
+    assert times["total"] >= times["first_token"] >= times["load"] > 0
+    for passage in body["evidence"]:
+        assert set(passage) == {"quote", "page", "start_char", "end_char", "weight"}
+        assert TEXT[passage["start_char"] : passage["end_char"]] == passage["quote"]
+
+
+def test_the_second_question_finds_the_document_in_memory(ask) -> None:
+    first, second = ask(QUESTION).json(), ask(QUESTION).json()
+    assert (first["cache_hit"], second["cache_hit"]) == (False, True)
+    assert second["timings_ms"]["load"] == 0
+    assert second["answer"] == first["answer"]
+
+
+def test_a_stream_brings_the_same_answer_in_pieces(ask) -> None:
+    whole = ask(QUESTION).json()
+    response = ask({**QUESTION, "stream": True})
+    assert response.headers["content-type"].startswith("text/event-stream")
+    *pieces, (name, last) = events(response.text)
+    assert {kind for kind, _ in pieces} == {"piece"}
+    assert "".join(str(data["text"]) for _, data in pieces) == whole["answer"]
+    assert name == "answer"
+    assert {**last, "timings_ms": 0, "cache_hit": 0} == {**whole, "timings_ms": 0, "cache_hit": 0}
+
+
+@pytest.mark.parametrize(
+    ("budget", "requested"),
+    [("fast", 0.05), ("balanced", 0.15), ("exact", 1.0), (0.5, 0.5), (1, 1.0), (None, 0.15)],
+)
+def test_budgets(ask, budget: object, requested: float) -> None:
+    given = {} if budget is None else {"budget": budget}
+    report = ask({**QUESTION, **given}).json()["budget"]
+    assert report["requested"] == requested
+    assert report["applied"] >= requested
+    assert report["raised"] == (report["applied"] > requested)
+
+
+def test_a_seed_makes_a_sampled_answer_repeatable(ask) -> None:
+    drawn = {**QUESTION, "temperature": 1.5, "top_p": 0.9, "seed": 7}
+    assert ask(drawn).json()["answer"] == ask(drawn).json()["answer"]
+    answers = {ask({**drawn, "seed": seed}).json()["answer"] for seed in range(4)}
+    assert len(answers) > 1
+
+
+def test_max_tokens_cuts_the_answer(ask) -> None:
+    body = ask({**QUESTION, "max_tokens": 3}).json()
+    assert body["usage"]["completion_tokens"] <= 3
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "code", "param"),
+    [
+        ({"question": ""}, 422, "empty_question", "question"),
+        ({"question": " \n\x00\t "}, 422, "empty_question", "question"),
+        ({"question": "x" * 8_001}, 422, "question_too_long", "question"),
+        ({"question": "x" * 3_900}, 422, "question_too_long", "question"),  # more than fits
+        ({"question": 3}, 422, "invalid_request", "question"),
+        ({"question": None}, 422, "invalid_request", "question"),
+        ({"question": "half \ud800 a pair"}, 422, "invalid_request", "question"),
+        ({"budget": "cheap"}, 422, "invalid_request", "budget"),
+        ({"budget": 0}, 422, "invalid_request", "budget"),
+        ({"budget": 1.01}, 422, "invalid_request", "budget"),
+        ({"budget": -1}, 422, "invalid_request", "budget"),
+        ({"budget": True}, 422, "invalid_request", "budget"),
+        ({"budget": "0.5"}, 422, "invalid_request", "budget"),
+        ({"budget": [0.5]}, 422, "invalid_request", "budget"),
+        ({"max_tokens": 0}, 422, "invalid_request", "max_tokens"),
+        ({"max_tokens": 1.5}, 422, "invalid_request", "max_tokens"),
+        ({"max_tokens": 65}, 400, "invalid_input", "max_tokens"),
+        ({"temperature": -0.1}, 422, "invalid_request", "temperature"),
+        ({"temperature": 2.1}, 422, "invalid_request", "temperature"),
+        ({"temperature": "1"}, 422, "invalid_request", "temperature"),
+        ({"top_p": 0}, 422, "invalid_request", "top_p"),
+        ({"top_p": 1.1}, 422, "invalid_request", "top_p"),
+        ({"seed": -1}, 422, "invalid_request", "seed"),
+        ({"seed": 2**63}, 422, "invalid_request", "seed"),
+        ({"stream": "yes"}, 422, "invalid_request", "stream"),
+        ({"n": 5}, 422, "invalid_request", "n"),
+    ],
+)
+def test_bad_questions_are_refused(ask, change, status: int, code: str, param: str) -> None:
+    for stream in (False, True):
+        response = ask({**QUESTION, "stream": stream, **change})
+        error = response.json()["error"]
+        assert (response.status_code, error["code"], error["param"]) == (status, code, param)
+        assert error["message"]
+        assert len(error["message"]) < 500
+
+
+def test_a_missing_question_is_an_empty_one(ask) -> None:
+    assert ask({"budget": "fast"}).json()["error"]["code"] == "empty_question"
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999", "-Infinity"])
+@pytest.mark.parametrize("name", ["temperature", "top_p", "budget"])
+def test_numbers_that_are_none(
+    client: TestClient, library: Library, name: str, number: str
+) -> None:
+    path = f"/documents/{library.upload(client)}/ask"
+    content = f'{{"question": "When?", "{name}": {number}}}'
+    headers = {"content-type": "application/json"}
+    assert client.post(path, content=content, headers=headers).status_code == 422
+
+
+@pytest.mark.parametrize("temperature", [0, 1e-300, 1e-4, 2])
+def test_any_allowed_temperature_works(ask, temperature: float) -> None:
+    assert ask({**QUESTION, "temperature": temperature}).status_code == 200
+
+
+def test_text_of_every_script_passes(ask) -> None:
+    for text in ("Wann schließt das Tor? 💥", "متى يغلق الباب؟", "e\u0301" * 300, "a\x00b"):
+        assert ask({**QUESTION, "question": text}).status_code == 200
+
+
+def test_a_document_that_is_not_ready_yet(client: TestClient, library: Library) -> None:
+    document_id = library.upload(client)
+    for stream in (False, True):
+        response = client.post(f"/documents/{document_id}/ask", json={**QUESTION, "stream": stream})
+        assert response.status_code == 409
+        assert response.json()["error"]["code"] == "document_not_ready"
+        assert int(response.headers["retry-after"]) > 0
+
+
+def test_a_failed_document(client: TestClient, library: Library) -> None:
+    document_id = library.upload(client)
+    library.fail("document_too_long", "It has 9 tokens, the model holds 8.")
+    response = client.post(f"/documents/{document_id}/ask", json=QUESTION)
+    assert response.status_code == 422
+    assert response.json()["error"]["code"] == "document_failed"
+    assert "document_too_long" in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_cache_of_another_model_is_never_answered_from(
+    client: TestClient, library: Library, stream: bool
+) -> None:
+    document_id = library.ready(client, fingerprint="another-model")
+    path = f"/documents/{document_id}/ask"
+    response = client.post(path, json={**QUESTION, "stream": stream})
+    assert response.status_code == 409
+    assert response.json()["error"]["code"] == "cache_stale"
+    assert client.get(f"/documents/{document_id}").json()["status"] == "rebuilding"
+    assert client.post(path, json=QUESTION).json()["error"]["code"] == "cache_rebuilding"
+    library.publish()
+    assert client.post(path, json=QUESTION).status_code == 200
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_damaged_cache_is_rebuilt(
+    client: TestClient, library: Library, services: Services, stream: bool
+) -> None:
+    document_id = library.ready(client)
+    flip_a_bit(services.settings)
+    path = f"/documents/{document_id}/ask"
+    response = client.post(path, json={**QUESTION, "stream": stream})
+    assert response.status_code == 409
+    assert response.json()["error"]["code"] == "cache_rebuilding"
+    assert client.get(f"/documents/{document_id}").json()["status"] == "rebuilding"
+    library.publish()
+    assert client.post(path, json=QUESTION).status_code == 200
+
+
+def flip_a_bit(settings: Settings) -> None:
+    files = sorted(settings.data_dir.rglob("layer-*.safetensors"))
+    assert files
+    data = bytearray(files[0].read_bytes())
+    data[len(data) // 2] ^= 4
+    files[0].write_bytes(data)
+
+
+def test_an_answer_is_counted_without_its_words(ask, services: Services) -> None:
+    ask(QUESTION)
+    ask({**QUESTION, "stream": True})
+    summary = services.storage.answers.summary()
+    assert (summary.hits, summary.misses) == (1, 1)
+    raw = b"".join(
+        path.read_bytes() for path in services.settings.data_dir.glob("lectern.sqlite3*")
+    )
+    assert b"When does the gate close" not in raw
+
+
+def test_an_error_in_the_middle_of_a_stream_is_an_event(
+    services: Services, library: Library
+) -> None:
+    def breaks(*_: object, **__: object):
+        yield Piece("The ga")
+        raise CorruptArtifact("/secret/path")
+
+    with TestClient(
+        create_app(replace(services, answer=breaks)), headers=library.headers()
+    ) as client:
+        path = f"/documents/{library.ready(client)}/ask"
+        response = client.post(path, json={**QUESTION, "stream": True})
+        assert response.status_code == 200
+        assert "secret" not in response.text
+        (first, piece), (last, body) = events(response.text)
+        assert (first, piece) == ("piece", {"text": "The ga"})
+        assert last == "error"
+        assert body["error"]["code"] == "internal_error"  # type: ignore[index]
+        assert client.post(path, json=QUESTION).status_code == 500

@@ -1,0 +1,378 @@
+"""Artifacts: what was published comes back byte for byte, or not at all."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from sqlalchemy.orm import Session
+
+from common.errors import (
+    CacheRebuilding,
+    CorruptArtifact,
+    DatabaseUnavailable,
+    DocumentDeleted,
+    InvalidInput,
+    LeaseLost,
+)
+from storage import Storage
+from storage.artifacts import draft as drafts
+from storage.artifacts.store import Artifacts
+from storage.db.database import Database
+from storage.db.records import ArtifactRecord
+from tests.storage.conftest import Upload
+from tests.storage.publishing import FACTS, FILES, claim, publish
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Where artifacts lie."""
+    return tmp_path / "data" / "artifacts"
+
+
+def load_all(storage: Storage, artifact: ArtifactRecord) -> dict[str, bytes]:
+    return dict(storage.artifacts.load(artifact).files)
+
+
+def test_what_was_published_comes_back(storage: Storage, upload: Upload, root: Path) -> None:
+    document = upload()
+    published = publish(storage, document)
+    found = storage.artifacts.current(document.id)
+    assert found == published
+    assert found.tenant_id == document.tenant_id
+    loaded = storage.artifacts.load(found)
+    assert dict(loaded.files) == FILES
+    assert loaded.manifest["codec"] == "none"
+    assert loaded.manifest["binding"]["fingerprint"] == "now"
+    assert found.num_bytes == sum(file.stat().st_size for file in (root / found.folder).iterdir())
+    ready = storage.documents.find(document.id)
+    facts = (ready.status, ready.num_tokens, ready.num_pages, ready.reading_ms)
+    assert facts == ("ready", 50, 2, 1234.5)
+    assert ready.ready_at is not None
+    job = storage.jobs.latest(document.id)
+    assert job is not None
+    assert (job.status, job.lease_owner) == ("done", None)
+
+
+def test_a_draft_that_is_left_vanishes(storage: Storage, upload: Upload, root: Path) -> None:
+    document = upload()
+
+    def interrupted() -> None:
+        with storage.artifacts.draft(document.id, "now") as draft:
+            draft.write("a.bin", b"data")
+            assert len(list(root.iterdir())) == 1
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        interrupted()
+    assert list(root.iterdir()) == []
+
+
+def test_a_draft_for_no_document_is_refused(storage: Storage) -> None:
+    with pytest.raises(DocumentDeleted):
+        storage.artifacts.draft(uuid4(), "now")
+
+
+@pytest.mark.parametrize(
+    "name", ["manifest.json", "../a", "a/b", "", ".hidden", "a\x00", "A" * 200]
+)
+def test_names_stay_inside_the_folder(storage: Storage, upload: Upload, name: str) -> None:
+    with (
+        storage.artifacts.draft(upload().id, "now") as draft,
+        pytest.raises(InvalidInput),
+    ):
+        draft.write(name, b"data")
+
+
+def test_a_job_publishes_its_own_document_alone(storage: Storage, upload: Upload) -> None:
+    one, other = upload("One."), upload("Two.")
+    job = claim(storage)
+    assert job.document_id == one.id
+    with storage.artifacts.draft(other.id, "now") as draft, pytest.raises(InvalidInput):
+        draft.publish(job, {}, **FACTS)  # type: ignore[arg-type]
+
+
+def test_a_lost_lease_publishes_nothing(storage: Storage, upload: Upload, root: Path) -> None:
+    document = upload()
+    job = claim(storage)
+    storage.jobs.release(job)
+    with pytest.raises(LeaseLost):
+        publish(storage, document, job)
+    assert list(root.iterdir()) == []
+    assert storage.documents.find(document.id).status == "queued"
+
+
+def test_deleting_while_publishing_leaves_nothing(
+    storage: Storage, upload: Upload, root: Path
+) -> None:
+    document = upload()
+
+    def delete_at(step: str) -> None:
+        if step == "parent_synced":
+            storage.documents.delete(document.tenant_id, document.id)
+
+    with pytest.raises(DocumentDeleted):
+        publish(storage, document, artifacts=Artifacts(storage.db, root, delete_at))
+    assert list(root.iterdir()) == []
+
+
+def test_a_new_artifact_replaces_the_old_one(storage: Storage, upload: Upload, root: Path) -> None:
+    document = upload()
+    old = publish(storage, document, fingerprint="before")
+    storage.jobs.enqueue(document.id)
+    new = publish(storage, document, fingerprint="now", files={"a.bin": b"new"})
+    assert storage.artifacts.current(document.id) == new
+    assert [path.name for path in root.iterdir()] == [new.folder]
+    with pytest.raises(CacheRebuilding):
+        load_all(storage, old)
+
+
+@pytest.mark.parametrize("again", ["now", "other"])
+def test_the_old_artifact_is_served_until_the_new_one_is_committed(
+    storage: Storage, upload: Upload, root: Path, again: str
+) -> None:
+    document = upload()
+    old = publish(storage, document)
+    storage.jobs.enqueue(document.id)
+    seen: dict[str, ArtifactRecord | None] = {}
+
+    def look(step: str) -> None:
+        if step in ("manifest_synced", "parent_synced", "committed"):
+            seen[step] = storage.artifacts.current(document.id)
+            assert load_all(storage, seen[step]) == FILES  # type: ignore[arg-type]
+
+    new = publish(storage, document, fingerprint=again, artifacts=Artifacts(storage.db, root, look))
+    assert seen == {"manifest_synced": old, "parent_synced": old, "committed": new}
+
+
+# -- damage ------------------------------------------------------------------------------------
+
+
+def flip(path: Path, at: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 1]))
+
+
+def swap_for_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def swap_for_link(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to("elsewhere")
+
+
+def swap_for_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "first bit": lambda path: flip(path, 0),
+    "middle bit": lambda path: flip(path, path.stat().st_size // 2),
+    "last bit": lambda path: flip(path, path.stat().st_size - 1),
+    "zeroed": lambda path: path.write_bytes(bytes(path.stat().st_size)),
+    "truncated": lambda path: os.truncate(path, path.stat().st_size - 1),
+    "empty": lambda path: os.truncate(path, 0),
+    "longer": lambda path: os.truncate(path, path.stat().st_size + 1),
+    "missing": Path.unlink,
+    "folder": swap_for_folder,
+    "link": swap_for_link,
+    "pipe": swap_for_pipe,
+}
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("name", ["manifest.json", *FILES])
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_is_detected(
+    storage: Storage, upload: Upload, root: Path, name: str, damage: str
+) -> None:
+    artifact = publish(storage, upload())
+    DAMAGE[damage](root / artifact.folder / name)
+    with pytest.raises(CorruptArtifact):
+        load_all(storage, artifact)
+
+
+def test_another_documents_valid_folder_is_detected(
+    storage: Storage, upload: Upload, root: Path
+) -> None:
+    one, two = (publish(storage, upload(text)) for text in ("One.", "Two."))
+    (root / one.folder).rename(root / "aside")
+    (root / two.folder).rename(root / one.folder)
+    (root / "aside").rename(root / two.folder)
+    for artifact in (one, two):
+        with pytest.raises(CorruptArtifact):
+            load_all(storage, artifact)
+
+
+def test_another_documents_valid_file_is_detected(
+    storage: Storage, upload: Upload, root: Path
+) -> None:
+    one = publish(storage, upload("One."), files={"a.bin": b"first"})
+    two = publish(storage, upload("Two."), files={"a.bin": b"other"})
+    (root / two.folder / "a.bin").replace(root / one.folder / "a.bin")
+    with pytest.raises(CorruptArtifact):
+        load_all(storage, one)
+
+
+def test_a_row_that_names_anothers_manifest_is_detected(storage: Storage, upload: Upload) -> None:
+    one, two = (publish(storage, upload(text)) for text in ("One.", "Two."))
+    mixed = ArtifactRecord(
+        **{**vars(one), "folder": two.folder, "manifest_hash": two.manifest_hash}
+    )
+    with pytest.raises(CorruptArtifact):
+        load_all(storage, mixed)
+
+
+def test_a_file_cut_short_while_loading_is_detected(
+    storage: Storage, upload: Upload, root: Path
+) -> None:
+    artifact = publish(storage, upload())
+    files = storage.artifacts.load(artifact).files
+    next(files)
+    os.truncate(root / artifact.folder / "layer-000.safetensors", 10)
+    with pytest.raises(CorruptArtifact):
+        next(files)
+
+
+def test_damage_leads_to_another_reading(storage: Storage, upload: Upload, root: Path) -> None:
+    document = upload()
+    artifact = publish(storage, document)
+    flip(root / artifact.folder / "layer-000.safetensors", 5)
+    storage.artifacts.quarantine(artifact)
+    assert storage.artifacts.current(document.id) is None
+    assert storage.documents.find(document.id).status == "rebuilding"
+    assert [path.suffix for path in root.iterdir()] == [".quarantine"]
+    rebuilt = publish(storage, document)
+    assert load_all(storage, rebuilt) == FILES
+    storage.artifacts.quarantine(artifact)  # late news of the old damage changes nothing
+    assert storage.artifacts.current(document.id) == rebuilt
+    assert storage.documents.find(document.id).status == "ready"
+
+
+def test_quarantined_bytes_go_with_their_document_or_with_time(
+    storage: Storage, upload: Upload, root: Path
+) -> None:
+    one, two = upload("One."), upload("Two.")
+    for document in (one, two):
+        storage.artifacts.quarantine(publish(storage, document))
+    assert storage.artifacts.collect_garbage() == 0
+    storage.documents.delete(one.tenant_id, one.id)
+    assert storage.artifacts.collect_garbage() == 1
+    assert storage.artifacts.collect_garbage(quarantine_s=-1) == 1
+    assert list(root.iterdir()) == []
+
+
+# -- garbage -----------------------------------------------------------------------------------
+
+
+def test_garbage_is_what_has_neither_a_row_nor_a_writer(
+    storage: Storage, upload: Upload, root: Path
+) -> None:
+    document = upload()
+    artifact = publish(storage, document)
+    for name in (f"{uuid4()}.{uuid4().hex}", f"{uuid4()}.{uuid4().hex}.draft"):
+        (root / name).mkdir()
+        (root / name / "a.bin").write_bytes(b"left")
+    (root / "lost+found").mkdir()
+    with storage.artifacts.draft(document.id, "other") as draft:
+        draft.write("a.bin", b"being written")
+        assert storage.artifacts.collect_garbage() == 2
+        assert len(list(root.iterdir())) == 3
+    assert {path.name for path in root.iterdir()} == {artifact.folder, "lost+found"}
+    assert load_all(storage, artifact) == FILES
+
+
+def test_the_collector_leaves_what_is_about_to_be_committed(
+    storage: Storage, upload: Upload, root: Path
+) -> None:
+    document = upload()
+    collected: list[int] = []
+
+    def collect_at(step: str) -> None:
+        if step in ("folder_made", "folder_synced", "renamed", "parent_synced", "committed"):
+            collected.append(storage.artifacts.collect_garbage())
+
+    artifact = publish(storage, document, artifacts=Artifacts(storage.db, root, collect_at))
+    assert collected == [0] * 5
+    assert load_all(storage, artifact) == FILES
+
+
+# -- the database's part -----------------------------------------------------------------------
+
+
+class Flaky(Database):
+    """Loses its connection at chosen commits, before or after they went through."""
+
+    def __init__(self, url: str, *, after_commit: bool) -> None:
+        super().__init__(url)
+        self.after_commit = after_commit
+        self.losses = 0
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        with super().session() as session:
+            yield session
+            if self.losses and not self.after_commit:
+                self.losses -= 1
+                raise DatabaseUnavailable("lost before the commit")
+        if self.losses and self.after_commit:
+            self.losses -= 1
+            raise DatabaseUnavailable("lost after the commit")
+
+
+@pytest.mark.parametrize("after_commit", [False, True])
+def test_a_connection_lost_at_the_commit_costs_no_reading(
+    storage: Storage,
+    upload: Upload,
+    root: Path,
+    url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    after_commit: bool,
+) -> None:
+    monkeypatch.setattr(drafts, "RETRIES_S", (0.0, 0.0))
+    document = upload()
+    flaky = Flaky(url, after_commit=after_commit)
+    job = claim(storage)
+    flaky.losses = 1
+    published = publish(storage, document, job, artifacts=Artifacts(flaky, root))
+    flaky.close()
+    assert storage.artifacts.current(document.id) == published
+    assert load_all(storage, published) == FILES
+
+
+def test_a_database_that_stays_away_leaves_the_folder_to_the_collector(
+    storage: Storage, upload: Upload, root: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drafts, "RETRIES_S", (0.0,))
+    document = upload()
+    job = claim(storage)
+    flaky = Flaky(url, after_commit=False)
+    flaky.losses = 99
+    with pytest.raises(DatabaseUnavailable):
+        publish(storage, document, job, artifacts=Artifacts(flaky, root))
+    flaky.close()
+    assert storage.artifacts.current(document.id) is None
+    assert storage.artifacts.collect_garbage() == 1
+    assert list(root.iterdir()) == []
+    assert load_all(storage, publish(storage, document, job)) == FILES
+
+
+def test_the_manifest_is_plain_json_with_every_files_hash(
+    storage: Storage, upload: Upload, root: Path
+) -> None:
+    artifact = publish(storage, upload())
+    manifest = json.loads((root / artifact.folder / "manifest.json").read_text())
+    assert manifest["format"] == 1
+    assert {name: file["num_bytes"] for name, file in manifest["files"].items()} == {
+        name: len(data) for name, data in FILES.items()
+    }
+    assert all(len(file["blake3"]) == 64 for file in manifest["files"].values())

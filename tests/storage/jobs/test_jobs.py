@@ -1,0 +1,195 @@
+"""Jobs: one owner at a time, and writes of a former owner change nothing."""
+
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+import pytest
+from sqlalchemy import update
+
+from common.errors import DocumentNotFound, LeaseLost
+from storage import Storage
+from storage.db.tables import Job
+from tests.storage.conftest import Upload
+from tests.storage.publishing import claim, publish
+
+
+def shift(storage: Storage, job_id: UUID, **seconds: float) -> None:
+    """Move moments of a job, as a clock that jumps would."""
+    with storage.db.session() as session:
+        now = storage.db.now(session)
+        moved = {name: now + timedelta(seconds=delta) for name, delta in seconds.items()}
+        session.execute(update(Job).where(Job.id == job_id).values(**moved))
+
+
+def test_jobs_are_claimed_once_in_the_order_of_uploads(storage: Storage, upload: Upload) -> None:
+    documents = [upload(f"Text {number}.") for number in range(3)]
+    claimed = [storage.jobs.claim(f"worker {number}", 30) for number in range(4)]
+    assert [job and job.document_id for job in claimed] == [*(one.id for one in documents), None]
+    assert {job.attempt for job in claimed if job} == {1}
+    assert {storage.documents.find(one.id).status for one in documents} == {"reading"}
+
+
+def test_progress_is_seen(storage: Storage, upload: Upload) -> None:
+    document = upload()
+    job = claim(storage)
+    storage.jobs.progress(job, "prefill", 100, 400)
+    seen = storage.jobs.latest(document.id)
+    assert seen is not None
+    assert (seen.phase, seen.tokens_done, seen.tokens_total) == ("prefill", 100, 400)
+    assert (seen.status, seen.lease_owner) == ("running", "worker")
+
+
+def test_a_live_lease_is_left_alone(storage: Storage, upload: Upload) -> None:
+    upload()
+    job = claim(storage)
+    assert storage.jobs.sweep(3) == ()
+    storage.jobs.progress(job, "prefill", 1, 2)
+
+
+def test_a_heartbeat_keeps_an_expired_lease_that_nobody_took(
+    storage: Storage, upload: Upload
+) -> None:
+    upload()
+    job = claim(storage)
+    shift(storage, job.id, lease_expires_at=-1)
+    storage.jobs.heartbeat(job, 30)
+    assert storage.jobs.sweep(3) == ()
+
+
+def test_an_expired_job_goes_to_the_next_worker_and_the_first_can_write_nothing(
+    storage: Storage, upload: Upload
+) -> None:
+    document = upload()
+    first = claim(storage, "first")
+    shift(storage, first.id, lease_expires_at=-1)
+    assert storage.jobs.sweep(3) == (first.id,)
+    assert storage.documents.find(document.id).status == "queued"
+    second = claim(storage, "second")
+    assert (second.id, second.attempt, second.crashes) == (first.id, 2, 1)
+    for write in (
+        lambda: storage.jobs.heartbeat(first, 30),
+        lambda: storage.jobs.progress(first, "prefill", 9, 9),
+        lambda: storage.jobs.finish(first),
+        lambda: storage.jobs.fail(first, "code", "message"),
+        lambda: storage.jobs.release(first),
+        lambda: publish(storage, document, first),
+    ):
+        with pytest.raises(LeaseLost):
+            write()
+    seen = storage.jobs.latest(document.id)
+    assert seen is not None
+    assert (seen.status, seen.phase, seen.lease_owner) == ("running", None, "second")
+    assert storage.artifacts.current(document.id) is None
+    assert publish(storage, document, second).document_id == document.id
+
+
+def test_a_job_that_was_swept_cannot_be_written_even_before_it_is_claimed(
+    storage: Storage, upload: Upload
+) -> None:
+    upload()
+    job = claim(storage)
+    shift(storage, job.id, lease_expires_at=-1)
+    storage.jobs.sweep(3)
+    with pytest.raises(LeaseLost):
+        storage.jobs.progress(job, "prefill", 1, 2)
+
+
+def test_three_crashes_park_the_job(storage: Storage, upload: Upload) -> None:
+    document = upload()
+    for crash in range(3):
+        job = claim(storage)
+        assert job.crashes == crash
+        shift(storage, job.id, lease_expires_at=-1)
+        storage.jobs.sweep(3)
+    assert storage.jobs.claim("worker", 30) is None
+    parked = storage.documents.find(document.id)
+    assert (parked.status, parked.error_code) == ("failed", "worker_crashed")
+    assert parked.error_message is not None
+    assert "3 times" in parked.error_message
+    latest = storage.jobs.latest(document.id)
+    assert latest is not None
+    assert (latest.status, latest.error_code) == ("failed", "worker_crashed")
+
+
+def test_a_passing_fault_costs_no_attempt_and_waits(storage: Storage, upload: Upload) -> None:
+    document = upload()
+    for _ in range(5):
+        job = claim(storage)
+        assert job.crashes == 0
+        storage.jobs.release(job, delay_s=40)
+        assert storage.documents.find(document.id).status == "queued"
+        assert storage.jobs.claim("worker", 30) is None
+        shift(storage, job.id, available_at=0)
+    assert claim(storage).attempt == 6
+
+
+def test_an_unexpected_error_counts_as_a_crash(storage: Storage, upload: Upload) -> None:
+    upload()
+    storage.jobs.release(claim(storage), crashed=True)
+    assert claim(storage).crashes == 1
+
+
+def test_a_clock_set_back_hangs_no_job(storage: Storage, upload: Upload) -> None:
+    upload()
+    job = claim(storage)
+    shift(storage, job.id, heartbeat_at=7200, lease_expires_at=7230)
+    assert storage.jobs.sweep(3) == (job.id,)
+    shift(storage, job.id, available_at=7200)
+    assert claim(storage).attempt == 2
+
+
+def test_a_crashed_job_whose_artifact_was_published_is_done(
+    storage: Storage, upload: Upload
+) -> None:
+    document = upload()
+    first = claim(storage)
+    publish(storage, document, first)
+    with storage.db.session() as session:  # as if the job's own row had not been written
+        running = {"status": "running", "attempt": 1, "lease_expires_at": storage.db.now(session)}
+        session.execute(update(Job).where(Job.id == first.id).values(**running))
+    assert storage.jobs.sweep(1) == ()
+    latest = storage.jobs.latest(document.id)
+    assert latest is not None
+    assert latest.status == "done"
+    assert storage.documents.find(document.id).status == "ready"
+
+
+def test_a_job_whose_artifact_is_there_can_be_finished(storage: Storage, upload: Upload) -> None:
+    document = upload()
+    publish(storage, document)
+    storage.jobs.enqueue(document.id)
+    job = claim(storage)
+    assert storage.documents.find(document.id).status == "rebuilding"
+    storage.jobs.finish(job)
+    assert storage.documents.find(document.id).status == "ready"
+
+
+def test_a_document_has_one_active_job(storage: Storage, upload: Upload) -> None:
+    document = upload()
+    queued = storage.jobs.enqueue(document.id)
+    assert queued == storage.jobs.latest(document.id)
+    running = claim(storage)
+    assert storage.jobs.enqueue(document.id).id == running.id == queued.id
+    with pytest.raises(DocumentNotFound):
+        storage.jobs.enqueue(uuid4())
+
+
+def test_documents_of_another_fingerprint_are_rebuilt(storage: Storage, upload: Upload) -> None:
+    old, new, waiting = upload("One."), upload("Two."), upload("Three.")
+    publish(storage, old, fingerprint="before")
+    publish(storage, new, fingerprint="now")
+    assert storage.jobs.enqueue_stale("now") == (old.id,)
+    assert storage.documents.find(old.id).status == "rebuilding"
+    assert storage.documents.find(new.id).status == "ready"
+    assert storage.documents.find(waiting.id).status == "queued"
+    assert storage.jobs.enqueue_stale("now") == ()
+    rebuilt = claim(storage)
+    while rebuilt.document_id != old.id:
+        rebuilt = claim(storage)
+    before = storage.artifacts.current(old.id)
+    publish(storage, old, rebuilt, fingerprint="now")
+    after = storage.artifacts.current(old.id)
+    assert before is not None
+    assert after is not None
+    assert (before.fingerprint, after.fingerprint) == ("before", "now")
+    assert storage.documents.find(old.id).status == "ready"

@@ -1,0 +1,129 @@
+"""The real reader over a tiny model: what a worker stores, the engine can answer from."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import torch
+
+from common.errors import GpuBusy
+from common.settings import PrecomputeSettings, Settings
+from engine.document.artifact import unpack
+from engine.document.cache import DocumentCache
+from engine.model.loader import LoadedModel
+from precompute.config import artifact_fingerprint
+from storage import Storage
+from tests.models import FAMILIES, HALF, loaded, prose
+from tests.storage.conftest import send_text
+from tests.workers.conftest import QUICK
+from workers.model_artifact_builder import ModelReader, read_settings
+from workers.worker import Worker
+
+PRECOMPUTE = PrecomputeSettings(chunk_tokens=200, num_tail=16, level2_ratio=0.1, num_probes=8)
+
+
+@pytest.fixture(scope="module")
+def model() -> LoadedModel:
+    """A tiny random Llama."""
+    return loaded(FAMILIES["llama"])
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Settings small enough for a tiny model."""
+    return Settings(data_dir=tmp_path / "data", precompute=PRECOMPUTE)
+
+
+@pytest.fixture
+def worker(storage: Storage, model: LoadedModel, settings: Settings) -> Worker:
+    """A worker with the real reader."""
+    return Worker(storage, ModelReader(lambda: model, settings), QUICK)
+
+
+def load(storage: Storage, document_id: object) -> DocumentCache:
+    artifact = storage.artifacts.current(document_id)  # type: ignore[arg-type]
+    assert artifact is not None
+    stored = storage.artifacts.load(artifact)
+    return unpack(
+        stored.manifest, stored.files, device=torch.device("cpu"), dtype=torch.float32
+    )  # fmt: skip
+
+
+def test_a_file_becomes_a_cache_that_the_engine_can_load(
+    storage: Storage, worker: Worker, model: LoadedModel, settings: Settings, tmp_path: Path
+) -> None:
+    text = prose(1500)
+    tenant = storage.tenants.default()
+    document, _ = send_text(storage, tmp_path, tenant, text)
+    assert worker.run_once()
+
+    ready = storage.documents.find(document.id)
+    assert (ready.status, ready.error_message, ready.num_pages) == ("ready", None, 1)
+    cache = load(storage, document.id)
+    assert cache.text == text
+    assert cache.num_tokens == ready.num_tokens
+    assert len(cache.layers) == 2
+    assert any(layer.has_clusters for layer in cache.layers)
+    artifact = storage.artifacts.current(document.id)
+    assert artifact is not None
+    wanted = artifact_fingerprint(model, read_settings(settings.precompute))
+    assert artifact.fingerprint == wanted
+    keys_and_values = 2 * 2 * 2 * cache.num_tokens * 16 * 2  # layers, heads, width, bfloat16
+    assert artifact.kv_bytes == keys_and_values
+    assert artifact.num_bytes > artifact.kv_bytes
+
+
+def test_a_head_plan_shrinks_what_is_stored(
+    storage: Storage, settings: Settings, tmp_path: Path
+) -> None:
+    model = loaded(FAMILIES["llama"], plan=HALF)
+    worker = Worker(storage, ModelReader(lambda: model, settings), QUICK)
+    document, _ = send_text(storage, tmp_path, storage.tenants.default(), prose(1500))
+    assert worker.run_once()
+    artifact = storage.artifacts.current(document.id)
+    assert artifact is not None
+    kept = 1501 + 4 + 24 + 1  # of two heads, one of which streams
+    assert artifact.kv_bytes == 2 * 2 * kept * 16 * 2  # layers, both, width, bfloat16
+    assert [layer.num_retrieval for layer in load(storage, document.id).layers] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [(prose(9000), "document_too_long"), (" \n \n", "empty_document")],
+)
+def test_the_documents_own_faults_come_back_with_their_code(
+    storage: Storage, worker: Worker, tmp_path: Path, text: str, code: str
+) -> None:
+    document, _ = send_text(storage, tmp_path, storage.tenants.default(), text)
+    assert worker.run_once()
+    failed = storage.documents.find(document.id)
+    assert (failed.status, failed.error_code) == ("failed", code)
+
+
+def test_settings_reach_the_fingerprint(model: LoadedModel, settings: Settings) -> None:
+    other = settings.model_copy(
+        update={"precompute": PRECOMPUTE.model_copy(update={"level2_ratio": 0.2})}
+    )
+    one, same, two = (
+        ModelReader(lambda: model, given).fingerprint for given in (settings, settings, other)
+    )
+    assert one == same != two
+
+
+def test_every_setting_of_reading_is_handed_on() -> None:
+    given = PRECOMPUTE.model_dump(exclude={"heads"})  # which is a setting of the model
+    kept = asdict(read_settings(PRECOMPUTE))
+    assert {name: kept[name] for name in given} == given
+
+
+def test_a_gpu_that_runs_out_of_memory_is_busy(
+    model: LoadedModel, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_out(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    path = tmp_path / "a.txt"
+    path.write_text("A text.")
+    monkeypatch.setattr(model.model, "forward", run_out)
+    with pytest.raises(GpuBusy):
+        ModelReader(lambda: model, settings).read(path, "txt", lambda *_: None)
