@@ -32,9 +32,9 @@ from engine.model.attention import forward
 from engine.model.head_plan import ALL
 from engine.model.head_plan_file import read_plan
 from engine.model.loader import LoadedModel, load_model
-from precompute.build import read_document
+from precompute.build import precompute_document
 from precompute.calibrate import calibrate
-from precompute.config import ReadSettings
+from precompute.config import PrecomputeConfig
 from training.examiner import Sheet
 from training.scoring import is_exact
 
@@ -85,7 +85,7 @@ class Row:
 def main() -> None:
     """Measure, print and write the result."""
     options = _parse()
-    default = ReadSettings().lookup
+    default = PrecomputeConfig().lookup
     others = [one for one in LOOKUPS if one != default] if options.lookups == "all" else []
     name, lookups = "lookups" if others else "budgets", (default, *others)
     sheets = draw_documents(
@@ -161,8 +161,8 @@ def do(task: Task, *, path: str, device: str) -> list[Row]:
     """Read one document, store and load it, check it, and ask it in every way."""
     torch.set_num_threads(1)
     model = load_model(path, device=device, heads=task.heads)
-    text, settings = task.sheet.text, ReadSettings()
-    read = read_document(model, text, [(1, 0, len(text))], settings, lambda *_: None)
+    text, settings = task.sheet.text, PrecomputeConfig()
+    read = precompute_document(model, text, [(1, 0, len(text))], settings, lambda *_: None)
     manifest, files = pack(read, settings.dtype)
     stored = unpack(manifest, files, device=model.device, dtype=model.dtype)
     check(model, stored, task.sheet)

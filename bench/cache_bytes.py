@@ -21,8 +21,8 @@ from engine.document.cache import DocumentCache
 from engine.model.head_plan import ALL, HeadPlan
 from engine.model.head_plan_file import write_plan
 from engine.model.loader import LoadedModel, load_model
-from precompute.build import read_document
-from precompute.config import ReadSettings
+from precompute.build import precompute_document
+from precompute.config import PrecomputeConfig
 from precompute.heads.base import num_chosen
 
 SEED = 0
@@ -46,8 +46,8 @@ def measure(path: str, num_tokens: int, ratio: float, device: str) -> dict[str, 
     model = load_with_ratio(path, ratio, device)
     text = document_of(model, HANDBOOK.read_text(), num_tokens)
     # Probes settle thresholds, which are a few numbers in the manifest.
-    settings = ReadSettings(num_probes=8)
-    document = read_document(model, text, [(1, 0, len(text))], settings, print_progress)
+    settings = PrecomputeConfig(num_probes=8)
+    document = precompute_document(model, text, [(1, 0, len(text))], settings, print_progress)
     manifest, packed = pack(document, settings.dtype)
     with TemporaryDirectory() as folder:
         for name, data in packed:

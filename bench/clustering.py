@@ -26,7 +26,7 @@ from engine.kernels.kmeans.member_means import member_means_reference
 from engine.kernels.kmeans.nearest_centroids import nearest_centroids, nearest_centroids_reference
 from precompute import clustering
 from precompute.clustering.base import KMeans, KMeansConfig, first_members, weighted_means
-from precompute.config import ReadSettings
+from precompute.config import PrecomputeConfig
 from precompute.layout import lay_out_clusters
 from precompute.prefill import PrefilledLayer
 
@@ -140,7 +140,7 @@ def measure_document(repeats: int) -> dict[str, Any]:
 
     Raises: SystemExit if a key is lost.
     """
-    settings = ReadSettings(kmeans_iterations=ITERATIONS)
+    settings = PrecomputeConfig(kmeans_iterations=ITERATIONS)
     kmeans: KMeans = plugins.build(clustering, "triton", KMeansConfig(ITERATIONS))
     shape = replace(SIZES["cuda"], num_anchors=0)
     layers = [PrefilledLayer(keys, keys) for keys in _drawn(shape)]

@@ -46,9 +46,9 @@ from bench.kernels.wrong_result import WrongResult
 from bench.random_llama import SHAPES, ModelShape
 from bench.record import circumstances, percentiles, write
 from engine.attend.question import QuestionState
-from engine.attend.read_meter import Meter
-from engine.decode.graph import DecodeStep
-from engine.decode.graph_pool import DecodeConfig, Decoders, Decoding
+from engine.attend.read_meter import ReadMeter
+from engine.decode.graph import DecodeGraph
+from engine.decode.graph_pool import DecodeConfig, DecodeGraphPool, DecodeSession
 from engine.decode.sampling import Sampler, Sampling
 from engine.document.cache import DocumentCache
 from engine.kernels.decode.append_keys import append_keys
@@ -177,7 +177,7 @@ def measure_document(model: LoadedModel, shape: ModelShape, num_tokens: int) -> 
     document = calibrated(model, draw_document(model, num_tokens))
     first = [first_token_ms(model, document) for _ in range(20)]
     tokens, state, capturing = token_ms(model, document, model.decoders)
-    plain = Decoders(model.model, model.spec, DecodeConfig(compiled=False))
+    plain = DecodeGraphPool(model.model, model.spec, DecodeConfig(compiled=False))
     found = {
         "first_token_ms": percentiles(first[WARM_TOKENS:]),
         "token_ms": percentiles(tokens),
@@ -208,14 +208,14 @@ def first_token_ms(model: LoadedModel, document: DocumentCache) -> float:
 
 
 def token_ms(
-    model: LoadedModel, document: DocumentCache, decoders: Decoders
+    model: LoadedModel, document: DocumentCache, decoders: DecodeGraphPool
 ) -> tuple[list[float], QuestionState, float]:
     """Times of an answer's tokens, the question, and the time of the first pass apart."""
     state, ids = opened(model, document), question_ids(model)
     sampler = Sampler(Sampling(), 1.0, model.device)
     token = sampler.next_token(ids, ask(model, state))
     times = []
-    with Decoding(decoders, model.model, state, len(ids) + ANSWER_TOKENS) as decoding:
+    with DecodeSession(decoders, model.model, state, len(ids) + ANSWER_TOKENS) as decoding:
         for _ in range(ANSWER_TOKENS):
             started = time.perf_counter()
             fresh = torch.tensor([token], device=model.device)
@@ -228,7 +228,7 @@ def token_ms(
 # -- full attention, and reading again -----------------------------------------------------------
 
 
-class FullStep(DecodeStep):
+class FullStep(DecodeGraph):
     """A pass over all of the document by a library's attention."""
 
     library, folded = "cudnn", False
@@ -274,7 +274,7 @@ def full_token_ms(
     step.warm_up(decoding_model(model))
     step.capture(None)
     step.begin(state)
-    token, meter = question_ids(model)[:1], Meter()
+    token, meter = question_ids(model)[:1], ReadMeter()
     for index in range(36):
         started = time.perf_counter()
         token = step.run(token, None, meter).argmax()[None]

@@ -28,13 +28,13 @@ from bench.drawn_question import (
     opened,
     question_ids,
 )
-from engine.attend.budget_controller import Governor
-from engine.attend.clusters import Everything, LookedUp, Reach
+from engine.attend.budget_controller import BudgetController
+from engine.attend.clusters import ClusterAttention, FullClusterAttention, SparseClusterAttention
 from engine.attend.evidence import AttentionMass
 from engine.attend.question import QuestionState
-from engine.attend.read_meter import Meter
-from engine.decode.graph import DecodeStep
-from engine.decode.graph_pool import DecodeConfig, Decoders, Decoding
+from engine.attend.read_meter import ReadMeter
+from engine.decode.graph import DecodeGraph
+from engine.decode.graph_pool import DecodeConfig, DecodeGraphPool, DecodeSession
 from engine.document.budget_curve import Thresholds
 from engine.document.cache import DocumentCache
 from engine.model.attention import AttentionCall, forward
@@ -88,7 +88,7 @@ def compare(model: LoadedModel, document: DocumentCache) -> Comparison:
     wanted, expected = passes(model, reference_question(model, document), None)
     logits, state = passes(model, opened(model, document), model.decoders)
     keys = first_keys(model, document)
-    uncompiled = Decoders(model.model, model.spec, DecodeConfig(compiled=False))
+    uncompiled = DecodeGraphPool(model.model, model.spec, DecodeConfig(compiled=False))
     others, _ = passes(model, opened(model, document), uncompiled)
     errors = {
         "logits": relative(logits, wanted),
@@ -138,13 +138,17 @@ def reference_question(
     model: LoadedModel, document: DocumentCache, move: int | None = None
 ) -> QuestionState:
     """A question at the document's budget in plain torch; its roundings moved by a seed."""
-    meter, budget = Meter(), budget_of(document)
+    meter, budget = ReadMeter(), budget_of(document)
 
-    def reach(thresholds: Thresholds | None) -> Reach:
-        return LookedUp(thresholds, document.lookup) if thresholds else Everything()
+    def reach(thresholds: Thresholds | None) -> ClusterAttention:
+        return (
+            SparseClusterAttention(thresholds, document.lookup)
+            if thresholds
+            else FullClusterAttention()
+        )
 
     prefill_reach = reach(document.curves.prefill.at(budget))
-    governor = Governor(document.curves.decode, budget, reach, meter)
+    governor = BudgetController(document.curves.decode, budget, reach, meter)
     mass = fresh_mass(model, document)
     if move is None:
         return QuestionState(document, prefill_reach, governor, mass, meter)
@@ -154,12 +158,14 @@ def reference_question(
 
 
 def passes(
-    model: LoadedModel, state: QuestionState, decoders: Decoders | None
+    model: LoadedModel, state: QuestionState, decoders: DecodeGraphPool | None
 ) -> tuple[Tensor, QuestionState]:
     """Logits of a few passes over given tokens (passes, vocabulary); None: the reference path."""
     ask(model, state)
-    off = Decoders(model.model, model.spec, DecodeConfig(captured=False))
-    with Decoding(decoders or off, model.model, state, QUESTION_TOKENS + ANSWER_TOKENS) as decoding:
+    off = DecodeGraphPool(model.model, model.spec, DecodeConfig(captured=False))
+    with DecodeSession(
+        decoders or off, model.model, state, QUESTION_TOKENS + ANSWER_TOKENS
+    ) as decoding:
         found = [decoding.logits(token).clone() for token in tokens(model)]
     return torch.stack(found), state
 
@@ -168,10 +174,10 @@ def without_graph(model: LoadedModel, document: DocumentCache) -> Tensor:
     """Logits of the same passes in a step that is not captured."""
     state = opened(model, document)
     ask(model, state)
-    step = DecodeStep(model.spec, document, 256)
+    step = DecodeGraph(model.spec, document, 256)
     step.warm_up(decoding_model(model))
     step.begin(state)
-    if not isinstance(state.decode, Governor):
+    if not isinstance(state.decode, BudgetController):
         raise SystemExit("The budget takes everything: nothing is looked up.")
     found = [
         step.run(token, state.decode.next_thresholds(), state.meter).clone()
@@ -241,7 +247,7 @@ class ComparedQuestion:
         return wanted
 
 
-class ComparedStep(DecodeStep):
+class ComparedStep(DecodeGraph):
     """A step that, once it has a question, goes on with what that attends to."""
 
     wanted: QuestionState | None = None
@@ -265,12 +271,15 @@ def attention_alone(model: LoadedModel, document: DocumentCache) -> dict[str, fl
     wanted = reference_question(model, document)
     both = ComparedQuestion(opened(model, document), wanted)
     forward(model.model, question_ids(model), wanted.position, both)
-    wanted.decode, wanted.mass = LookedUp(thresholds, document.lookup), fresh_mass(model, document)
+    wanted.decode, wanted.mass = (
+        SparseClusterAttention(thresholds, document.lookup),
+        fresh_mass(model, document),
+    )
     step = ComparedStep(model.spec, document, 256)
     step.warm_up(model.model)
     step.begin(wanted)
     step.wanted, step.errors = wanted, HeadErrors()
-    meter, mass = Meter(), fresh_mass(model, document)
+    meter, mass = ReadMeter(), fresh_mass(model, document)
     for token in tokens(model):
         step.run(token, thresholds, meter)
     mass.add_places(step.mass)

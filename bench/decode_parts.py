@@ -40,9 +40,9 @@ from bench.drawn_question import (
 from bench.random_llama import SHAPES
 from bench.record import RESULTS, circumstances, percentiles, write
 from engine.attend.question import QuestionState
-from engine.attend.read_meter import Meter
-from engine.decode.graph import DecodeStep
-from engine.decode.graph_pool import DecodeConfig, Decoders
+from engine.attend.read_meter import ReadMeter
+from engine.decode.graph import DecodeGraph
+from engine.decode.graph_pool import DecodeConfig, DecodeGraphPool
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
 
@@ -155,7 +155,7 @@ def token_parts(
     model: LoadedModel, document: DocumentCache, way: DecodeConfig, found: dict[str, Any]
 ) -> None:
     """A token in one way to decode."""
-    decoders = Decoders(model.model, model.spec, way)
+    decoders = DecodeGraphPool(model.model, model.spec, way)
     decoding.token_ms(model, document, decoders)  # compiles, and captures
     times, state, _ = decoding.token_ms(model, document, decoders)
     found |= {"token_ms": percentiles(times), "loaded": state.meter.share(1)}
@@ -182,9 +182,11 @@ def decoding_question(model: LoadedModel, document: DocumentCache) -> QuestionSt
     return state
 
 
-def one_pass(step: DecodeStep, model: LoadedModel, document: DocumentCache) -> Callable[[], object]:
+def one_pass(
+    step: DecodeGraph, model: LoadedModel, document: DocumentCache
+) -> Callable[[], object]:
     """A pass at the document's budget that nobody waits for."""
-    token, meter = question_ids(model)[:1], Meter()
+    token, meter = question_ids(model)[:1], ReadMeter()
     thresholds = document.curves.decode.at(budget_of(document))
     return lambda: step.run(token, thresholds, meter)
 

@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 
 from engine.answer import open_question
-from engine.attend.clusters import Everything
-from engine.attend.clusters_gpu import Listing
+from engine.attend.clusters import FullClusterAttention
+from engine.attend.clusters_gpu import SparseClusterAttentionOnGpu
 from engine.attend.evidence import AttentionMass
 from engine.attend.question import QuestionState
-from engine.attend.read_meter import Meter
-from engine.decode.graph import DecodeStep
-from engine.decode.graph_pool import Decoders
+from engine.attend.read_meter import ReadMeter
+from engine.decode.graph import DecodeGraph
+from engine.decode.graph_pool import DecodeGraphPool
 from engine.document.budget_curve import BudgetCurve, BudgetCurves, Thresholds
 from engine.document.cache import DocumentCache
 from engine.model.attention import forward
@@ -30,18 +30,18 @@ def calibrated(model: LoadedModel, document: DocumentCache) -> DocumentCache:
     aim = aimed_share(document)
 
     def prefill_share(threshold: float) -> float:
-        reach = Listing(Thresholds(threshold, threshold), document.lookup)
-        state = QuestionState(document, reach, Everything())
+        reach = SparseClusterAttentionOnGpu(Thresholds(threshold, threshold), document.lookup)
+        state = QuestionState(document, reach, FullClusterAttention())
         ask(model, state)
         return state.meter.share(0, 1)
 
-    state = QuestionState(document, Everything(), Everything())
+    state = QuestionState(document, FullClusterAttention(), FullClusterAttention())
     ask(model, state)
-    step = DecodeStep(model.spec, document, 256)
+    step = DecodeGraph(model.spec, document, 256)
     step.warm_up(model.model)
 
     def decode_share(threshold: float) -> float:
-        meter = Meter()
+        meter = ReadMeter()
         step.begin(state)
         for token in question_ids(model)[:4].unbind():
             step.run(token[None], Thresholds(threshold, threshold), meter)
@@ -106,7 +106,7 @@ def decoding_model(model: LoadedModel) -> torch.nn.Module:
     return model.decoders.twin or model.model
 
 
-def is_captured(decoders: Decoders, document: DocumentCache) -> bool:
+def is_captured(decoders: DecodeGraphPool, document: DocumentCache) -> bool:
     """Whether tokens are replays of a graph."""
     with decoders.borrow(document, QUESTION_TOKENS + ANSWER_TOKENS) as step:
         return step is not None and step.pool is not None

@@ -28,8 +28,8 @@ from engine.document.cache import DocumentCache
 from engine.model.attention import forward
 from engine.model.head_plan import ALL
 from engine.model.loader import LoadedModel, load_model
-from precompute.build import read_document
-from precompute.config import ReadSettings
+from precompute.build import precompute_document
+from precompute.config import PrecomputeConfig
 from precompute.prefill import prefill
 
 HANDBOOK = Path("reader/handbook/handbook.md")
@@ -67,7 +67,7 @@ def measure(path: str, num_tokens: int, repeats: int, device: str) -> dict[str, 
         path, dtype=model.dtype, attn_implementation="sdpa"
     )
     plain.to(model.device)
-    settings = ReadSettings()
+    settings = PrecomputeConfig()
     document, load_ms = read_and_reload(model, text, settings)
     baseline, _ = read_and_reload(whole, text, settings)
     warm = warm_prefix(plain, document)
@@ -115,10 +115,10 @@ def document_of(model: LoadedModel, text: str, num_tokens: int) -> str:
 
 
 def read_and_reload(
-    model: LoadedModel, text: str, settings: ReadSettings
+    model: LoadedModel, text: str, settings: PrecomputeConfig
 ) -> tuple[DocumentCache, float]:
     """Read a document and write its artifact's files; the time is of loading these again, in ms."""
-    document = read_document(model, text, [(1, 0, len(text))], settings, lambda *_: None)
+    document = precompute_document(model, text, [(1, 0, len(text))], settings, lambda *_: None)
     manifest, files = pack(document, settings.dtype)
     with TemporaryDirectory() as folder:
         for name, data in files:

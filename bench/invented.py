@@ -18,8 +18,8 @@ from engine.document.artifact import pack, unpack
 from engine.document.budget import NAMES
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel, load_model
-from precompute.build import read_document
-from precompute.config import ReadSettings
+from precompute.build import precompute_document
+from precompute.config import PrecomputeConfig
 from reader import WEIGHTS
 from training.examiner import Sheet, shipped
 from training.scoring import is_exact
@@ -59,8 +59,8 @@ def examine(model: LoadedModel, folder: Path) -> dict[str, Any]:
 
 def stored(model: LoadedModel, text: str) -> DocumentCache:
     """The document as it comes back from its artifact."""
-    settings = ReadSettings()
-    read = read_document(model, text, [(1, 0, len(text))], settings, lambda *_: None)
+    settings = PrecomputeConfig()
+    read = precompute_document(model, text, [(1, 0, len(text))], settings, lambda *_: None)
     manifest, files = pack(read, settings.dtype)
     return unpack(manifest, files, device=model.device, dtype=model.dtype)
 

@@ -38,8 +38,8 @@ from engine.document.safetensors_writer import STAGE_BYTES
 from engine.model.attention import forward
 from engine.model.head_plan import plan_all
 from engine.model.loader import LoadedModel
-from precompute.build import read_document
-from precompute.config import ReadSettings
+from precompute.build import precompute_document
+from precompute.config import PrecomputeConfig
 
 PLANS = ("all", "quarter")
 PHASES = ("prefill", "cluster", "calibrate", "pack")
@@ -58,7 +58,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--tokens", type=int, default=131_072)
     parser.add_argument("--layers", type=int, default=32)
-    parser.add_argument("--chunk", type=int, default=ReadSettings.chunk_tokens)
+    parser.add_argument("--chunk", type=int, default=PrecomputeConfig.chunk_tokens)
     parser.add_argument("--repeats", type=int, default=1, help="after the first run")
     parser.add_argument("--plans", nargs="+", choices=PLANS, default=PLANS)
     parser.add_argument(
@@ -67,12 +67,12 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result")
     parser.add_argument("--dry", action="store_true", help="a tiny model on a CPU")
     options = parser.parse_args(given)
-    dry, settings = options.dry, ReadSettings(chunk_tokens=options.chunk)
+    dry, settings = options.dry, PrecomputeConfig(chunk_tokens=options.chunk)
     if dry:
         settings = replace(settings, num_probes=8)
     model = dry_model(options.tokens) if dry else build_model(options.layers, options.tokens)
     text = draw_text(model, options.tokens)
-    report = Report(
+    report = ProgressReport(
         {
             "benchmark": "precompute",
             **circumstances(model.device.type),
@@ -93,7 +93,7 @@ def main(given: Sequence[str] | None = None) -> None:
         report.add("publishing", name, publish(files, options.disk, probed))
 
 
-class Report:
+class ProgressReport:
     """The result as it grows, on file.
 
     Args:
@@ -161,11 +161,11 @@ Files = list[tuple[str, memoryview]]
 
 
 def read(
-    model: LoadedModel, text: str, settings: ReadSettings
+    model: LoadedModel, text: str, settings: PrecomputeConfig
 ) -> tuple[dict[str, Any], Files, Stopwatch]:
     """Read a document; its manifest and its files, all of them in host memory."""
     watch = Stopwatch()
-    document = read_document(model, text, [(1, 0, len(text))], settings, watch)
+    document = precompute_document(model, text, [(1, 0, len(text))], settings, watch)
     manifest, packed = pack(document, settings.dtype)
     files = list(packed)
     watch("pack", 0, 0)
@@ -173,7 +173,7 @@ def read(
 
 
 def measure(
-    model: LoadedModel, text: str, settings: ReadSettings, repeats: int
+    model: LoadedModel, text: str, settings: PrecomputeConfig, repeats: int
 ) -> tuple[dict[str, Any], Files]:
     """Seconds of each phase over some readings after a first one, and peak memory; the files."""
     weights = _emptied()
@@ -209,7 +209,7 @@ def _emptied() -> int:
 # -- correctness ---------------------------------------------------------------------------------
 
 
-def check(model: LoadedModel, settings: ReadSettings, longest: int) -> dict[str, float]:
+def check(model: LoadedModel, settings: PrecomputeConfig, longest: int) -> dict[str, float]:
     """Read a short document and answer from its artifact, beside the model's own attention.
 
     Raises: SystemExit if tensors or, with retrieval heads alone, logits differ.

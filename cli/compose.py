@@ -18,7 +18,7 @@ from engine.model.loader import LoadedModel, load_model
 from precompute.config import artifact_fingerprint
 from reader import WEIGHTS
 from storage import Storage, open_storage
-from workers.model_artifact_builder import ModelReader, read_settings
+from workers.model_artifact_builder import ModelArtifactBuilder, read_settings
 from workers.worker import Worker
 
 
@@ -76,7 +76,7 @@ def open_worker(settings: Settings) -> tuple[Worker, Storage]:
 
 def make_worker(settings: Settings, storage: Storage, model: LoadedModel) -> Worker:
     """A worker around a model that is loaded already."""
-    return Worker(storage, ModelReader(lambda: model, settings), settings.worker)
+    return Worker(storage, ModelArtifactBuilder(lambda: model, settings), settings.worker)
 
 
 def make_secrets(stack: Stack) -> Secrets:

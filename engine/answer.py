@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from common.errors import Cancelled, EmptyQuestion, QuestionTooLong
-from engine.attend.budget_controller import Governor
-from engine.attend.clusters import Everything
-from engine.attend.clusters_gpu import looking_up, on_gpu
+from engine.attend.budget_controller import BudgetController
+from engine.attend.clusters import FullClusterAttention
+from engine.attend.clusters_gpu import on_gpu, sparse_attention_for
 from engine.attend.evidence import AttentionMass, Evidence, find_evidence
 from engine.attend.question import QuestionState
-from engine.attend.read_meter import Meter
-from engine.decode.detokenizer import PieceDecoder
-from engine.decode.graph_pool import Decoding
+from engine.attend.read_meter import ReadMeter
+from engine.decode.detokenizer import IncrementalDetokenizer
+from engine.decode.graph_pool import DecodeSession
 from engine.decode.sampling import Sampler, Sampling
 from engine.document.cache import DocumentCache
 from engine.model.attention import forward
@@ -23,7 +23,7 @@ from engine.model.loader import LoadedModel
 
 
 @dataclass(frozen=True)
-class Piece:
+class TextDelta:
     """A piece of the answer's text."""
 
     text: str
@@ -84,7 +84,7 @@ def answer(
     budget: float,
     sampling: Sampling,
     cancelled: Callable[[], bool] = _never,
-) -> Iterator[Piece | Answer]:
+) -> Iterator[TextDelta | Answer]:
     """Answer a question about a document: pieces as they come, the whole answer last.
 
     Args:
@@ -99,10 +99,10 @@ def answer(
     mass = AttentionMass(document.num_tokens, document.num_sinks, model.device)
     state = open_question(document, applied, mass, kernels=model.decoders.uses_kernels)
     sampler = Sampler(sampling, model.repetition_penalty, model.device)
-    pieces = PieceDecoder(model.tokenizer)
+    pieces = IncrementalDetokenizer(model.tokenizer)
     marks: dict[str, float] = {}
     finish, fresh = "length", ids
-    with Decoding(model.decoders, model.model, state, num_asked + limit) as decoding:
+    with DecodeSession(model.decoders, model.model, state, num_asked + limit) as decoding:
         while True:
             if cancelled():
                 raise Cancelled("The caller went away.")
@@ -119,11 +119,11 @@ def answer(
             fresh = torch.tensor([token], device=model.device)
             ids = torch.cat((ids, fresh))
             if text := pieces.push(token):
-                yield Piece(text)
+                yield TextDelta(text)
             if len(ids) - num_asked >= limit:
                 break
     if rest := pieces.flush():
-        yield Piece(rest)
+        yield TextDelta(rest)
     marks["decode"] = _since(started) - marks["first_token"]
     evidence = find_evidence(document, mass.on_tokens())
     marks["total"] = _since(started)
@@ -174,10 +174,10 @@ def open_question(
         kernels: whether a document on a GPU may be attended to by kernels of our own.
     """
     if budget >= 1.0:
-        return QuestionState(document, Everything(), Everything(), mass)
-    meter, reach = Meter(), looking_up(document, kernels=kernels)
+        return QuestionState(document, FullClusterAttention(), FullClusterAttention(), mass)
+    meter, reach = ReadMeter(), sparse_attention_for(document, kernels=kernels)
     prefill = reach(document.curves.prefill.at(budget))
-    decode = Governor(document.curves.decode, budget, reach, meter)
+    decode = BudgetController(document.curves.decode, budget, reach, meter)
     fused = kernels and on_gpu(document)
     return QuestionState(document, prefill, decode, mass, meter, kernels=fused)
 

@@ -9,7 +9,7 @@ from engine.model.attention import AttentionCall
 from engine.model.attention_scope import attention_scope
 
 
-class Scopes:
+class AlibiPrefill:
     """What a layer's heads keep of what they have read: each as many last tokens as it can see.
 
     Heads whose scope covers the whole text keep every token, the others a constant number.

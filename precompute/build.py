@@ -14,7 +14,7 @@ from engine.model.prompt import EncodedDocument
 from precompute import clustering
 from precompute.calibrate import calibrate
 from precompute.clustering.base import KMeans, KMeansConfig, back_end
-from precompute.config import ReadSettings
+from precompute.config import PrecomputeConfig
 from precompute.layout import lay_out_clusters, lay_out_window
 from precompute.prefill import PrefilledLayer, prefill
 
@@ -22,11 +22,11 @@ from precompute.prefill import PrefilledLayer, prefill
 Progress = Callable[[str, int, int], None]
 
 
-def read_document(
+def precompute_document(
     model: LoadedModel,
     text: str,
     pages: Sequence[tuple[int, int, int]],
-    settings: ReadSettings,
+    settings: PrecomputeConfig,
     progress: Progress,
 ) -> DocumentCache:
     """Prefill, cluster and calibrate a document.
@@ -71,7 +71,7 @@ def read_document(
     )
 
 
-def encode(model: LoadedModel, text: str, settings: ReadSettings) -> EncodedDocument:
+def encode(model: LoadedModel, text: str, settings: PrecomputeConfig) -> EncodedDocument:
     """Tokenize a document and make sure that it fits with room for a question.
 
     Raises: EmptyDocument, DocumentTooLong.
@@ -93,7 +93,7 @@ def _lay_out(
     layers: deque[PrefilledLayer],
     num_tokens: int,
     kmeans: KMeans,
-    settings: ReadSettings,
+    settings: PrecomputeConfig,
     progress: Progress,
 ) -> tuple[LayerCache, ...]:
     """Take the layers one by one, so that no more than one is held in both orders."""

@@ -8,7 +8,7 @@ from engine.document.budget_curve import BudgetCurve, BudgetCurves, Thresholds
 from engine.document.cache import DocumentCache
 from engine.model.attention import forward
 from engine.model.loader import LoadedModel
-from precompute.config import ReadSettings
+from precompute.config import PrecomputeConfig
 from precompute.probes import Probe, make_probes
 from precompute.score_histogram import ScoreHistogram
 
@@ -16,7 +16,7 @@ from precompute.score_histogram import ScoreHistogram
 def calibrate(
     model: LoadedModel,
     document: DocumentCache,
-    settings: ReadSettings,
+    settings: PrecomputeConfig,
     progress: Callable[[int], None],
 ) -> DocumentCache:
     """Ask probe questions, teacher-force their answers, and fit both budget curves.

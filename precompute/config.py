@@ -11,7 +11,7 @@ FORMAT = 2  # of the artifact; a new one makes every older artifact stale
 
 
 @dataclass(frozen=True)
-class ReadSettings:
+class PrecomputeConfig:
     """Settings of the reading side.
 
     Attributes:
@@ -44,7 +44,7 @@ class ReadSettings:
     lookup: LookupConfig = field(default_factory=LookupConfig)
 
 
-def artifact_fingerprint(model: LoadedModel, settings: ReadSettings) -> str:
+def artifact_fingerprint(model: LoadedModel, settings: PrecomputeConfig) -> str:
     """Identify what an artifact depends on beside the document: format, model, plan, settings.
 
     Of "auto" it is the word that counts, not what it means on a device: whichever back end clusters

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from engine.document.cache import Clusters, LayerCache, no_clusters
 from precompute.clustering.base import KMeans, weighted_means
-from precompute.config import ReadSettings
+from precompute.config import PrecomputeConfig
 from precompute.prefill import PrefilledLayer
 
 
@@ -25,7 +25,9 @@ def lay_out_window(layer: PrefilledLayer, window: int, num_tokens: int) -> Layer
     )
 
 
-def lay_out_clusters(layer: PrefilledLayer, kmeans: KMeans, settings: ReadSettings) -> LayerCache:
+def lay_out_clusters(
+    layer: PrefilledLayer, kmeans: KMeans, settings: PrecomputeConfig
+) -> LayerCache:
     """Cluster retrieval heads' keys on two levels and bring keys and values into cluster order.
 
     Sinks and tail come first and stay exact. A level-2 cluster is a contiguous run of tokens, in
@@ -66,7 +68,7 @@ def _gathered(
 
 
 def _two_levels(
-    keys: Tensor, kmeans: KMeans, settings: ReadSettings
+    keys: Tensor, kmeans: KMeans, settings: PrecomputeConfig
 ) -> tuple[Clusters, Clusters, Tensor]:
     """Both levels, and the order of tokens (heads, tokens) that makes their clusters runs."""
     num_tokens = keys.shape[1]

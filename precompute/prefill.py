@@ -17,8 +17,8 @@ from engine.kernels.prefill.attend_causal import attend_causal
 from engine.model.attention import AttentionCall, forward
 from engine.model.attention_scope import EPSILON
 from engine.model.loader import LoadedModel
-from precompute.alibi_prefill import Scopes
-from precompute.streaming_prefill import Stream
+from precompute.alibi_prefill import AlibiPrefill
+from precompute.streaming_prefill import StreamingPrefill
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class _Layer(Protocol):
 class _Windowed:
     """A layer with a sliding window."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: StreamingPrefill) -> None:
         self._stream = stream
 
     def attend(self, call: AttentionCall) -> Tensor:
@@ -86,7 +86,12 @@ class _Dual:
     """A layer with streaming heads, behind its `num_retrieval` retrieval heads."""
 
     def __init__(
-        self, retrieval: _Retrieval, num_retrieval: int, stream: Stream, *, compensation: bool
+        self,
+        retrieval: _Retrieval,
+        num_retrieval: int,
+        stream: StreamingPrefill,
+        *,
+        compensation: bool,
     ) -> None:
         self._retrieval = retrieval
         self._num_retrieval = num_retrieval
@@ -108,7 +113,7 @@ class _Dual:
 class _Scoped:
     """A layer with linear biases: none of its heads is clustered, `nothing` is."""
 
-    def __init__(self, nothing: Tensor, scopes: Scopes) -> None:
+    def __init__(self, nothing: Tensor, scopes: AlibiPrefill) -> None:
         self._nothing = nothing
         self._scopes = scopes
 
@@ -142,15 +147,19 @@ def _layer(model: LoadedModel, index: int, num_tokens: int, epsilon: float) -> _
         return torch.empty(shape, dtype=model.dtype, device=model.device)
 
     if spec.alibi is not None:
-        scopes = Scopes(empty(spec.num_kv_heads, 0), spec.alibi, num_tokens, epsilon)
+        scopes = AlibiPrefill(empty(spec.num_kv_heads, 0), spec.alibi, num_tokens, epsilon)
         return _Scoped(empty(0, num_tokens), scopes)
     if spec.window is not None:
-        return _Windowed(Stream(empty(spec.num_kv_heads, 0), num_sinks=0, window=spec.window))
+        return _Windowed(
+            StreamingPrefill(empty(spec.num_kv_heads, 0), num_sinks=0, window=spec.window)
+        )
     num_retrieval = plan.num_retrieval(index)
     retrieval = _Retrieval(empty(num_retrieval, num_tokens), empty(num_retrieval, num_tokens))
     if num_retrieval == spec.num_kv_heads:
         return retrieval
-    stream = Stream(empty(spec.num_kv_heads - num_retrieval, 0), plan.num_sinks, plan.window)
+    stream = StreamingPrefill(
+        empty(spec.num_kv_heads - num_retrieval, 0), plan.num_sinks, plan.window
+    )
     return _Dual(retrieval, num_retrieval, stream, compensation=plan.compensation)
 
 

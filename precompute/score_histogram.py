@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from engine.attend.clusters import Everything, Reached
+from engine.attend.clusters import AttendedClusters, FullClusterAttention
 from engine.attend.lookup import Lookup
 from engine.document.budget_curve import BudgetCurve, Thresholds
 from engine.document.cache import DocumentCache, LayerCache, LookupConfig
@@ -26,14 +26,14 @@ class ScoreHistogram:
     def __init__(self, config: LookupConfig, *, apart: bool, device: torch.device) -> None:
         self._config = config
         self._apart = apart
-        self._everything = Everything()
+        self._everything = FullClusterAttention()
         # Per (bin of level 1, bin of level 2): clustered tokens; per bin of level 1: centroids.
         # Whole numbers, so that no order of additions changes them.
         self._tokens = torch.zeros(NUM_BINS * NUM_BINS, dtype=torch.int64, device=device)
         self._centroids = torch.zeros(NUM_BINS, dtype=torch.int64, device=device)
         self.selections = 0
 
-    def attend(self, lookup: Lookup, layer: LayerCache) -> Reached:
+    def attend(self, lookup: Lookup, layer: LayerCache) -> AttendedClusters:
         """Attend to all clustered tokens and count their clusters' scores."""
         num_tokens = lookup.rows.shape[1] // lookup.group
         scores2 = self._voted(lookup, layer.level2.centroids, layer.level2.sizes)

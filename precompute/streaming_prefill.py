@@ -16,7 +16,7 @@ class _Terms(TypedDict):
     softcap: float | None
 
 
-class Stream:
+class StreamingPrefill:
     """What heads that see sinks and a window keep of what they have read.
 
     A token at position t sees the sinks, which are the text's first `num_sinks` tokens, and the

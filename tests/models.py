@@ -37,8 +37,8 @@ from transformers.models.auto import AutoModelForCausalLM
 from engine.document.cache import DocumentCache
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel, assemble
-from precompute.build import read_document
-from precompute.config import ReadSettings
+from precompute.build import precompute_document
+from precompute.config import PrecomputeConfig
 
 SPECIAL = ("<|document|>", "<|question|>", "<|answer|>", "<|end|>")
 VOCABULARY = 256 + len(SPECIAL)
@@ -177,7 +177,7 @@ ALIBI: dict[str, PretrainedConfig] = {
 # Half of the heads of the tiny Llama stream; weights must be reordered in the first layer alone.
 HALF = HeadPlan("file", ((False, True), (True, False)), num_sinks=4, window=24)
 
-SETTINGS = ReadSettings(
+SETTINGS = PrecomputeConfig(
     chunk_tokens=100,
     num_tail=16,
     level2_ratio=0.1,
@@ -229,7 +229,7 @@ def unheard(*_: Any) -> None:
 
 
 def read(
-    model: LoadedModel, text: str, settings: ReadSettings = SETTINGS, listener: Any = unheard
+    model: LoadedModel, text: str, settings: PrecomputeConfig = SETTINGS, listener: Any = unheard
 ) -> DocumentCache:
     """Read a text of one page."""
-    return read_document(model, text, [(1, 0, len(text))], settings, listener)
+    return precompute_document(model, text, [(1, 0, len(text))], settings, listener)

@@ -9,7 +9,7 @@ Progress = Callable[[str, int, int], None]  # phase, tokens done, tokens in all;
 
 
 @dataclass(frozen=True)
-class Reading:
+class BuiltArtifact:
     """A document that was read.
 
     Attributes:
@@ -25,7 +25,7 @@ class Reading:
     num_pages: int
 
 
-class Reader(Protocol):
+class ArtifactBuilder(Protocol):
     """Reads documents in one way, which its fingerprint names."""
 
     @property
@@ -35,7 +35,7 @@ class Reader(Protocol):
         Raises: whatever keeps the model from being loaded, before any job is claimed.
         """
 
-    def read(self, path: Path, kind: str, progress: Progress) -> Reading:
+    def read(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
         """Read a file of a known kind.
 
         Raises: DocumentRejected and its kin for the file's own faults.

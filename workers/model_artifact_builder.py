@@ -13,12 +13,12 @@ from engine.model.loader import LoadedModel
 from engine.model.memory import memory_watched
 from ingest.limits import Limits
 from ingest.sandbox import extract_limited
-from precompute.build import read_document
-from precompute.config import ReadSettings, artifact_fingerprint
-from workers.artifact_builder import Progress, Reading
+from precompute.build import precompute_document
+from precompute.config import PrecomputeConfig, artifact_fingerprint
+from workers.artifact_builder import BuiltArtifact, Progress
 
 
-class ModelReader:
+class ModelArtifactBuilder:
     """Reads documents with a model, which is asked for when it is first needed.
 
     Args:
@@ -35,17 +35,19 @@ class ModelReader:
 
     @property
     def fingerprint(self) -> str:
-        """See `Reader.fingerprint`."""
+        """See `ArtifactBuilder.fingerprint`."""
         return artifact_fingerprint(self._model(), self._settings)
 
-    def read(self, path: Path, kind: str, progress: Progress) -> Reading:
-        """See `Reader.read`."""
+    def read(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
+        """See `ArtifactBuilder.read`."""
         document = extract_limited(path, kind, self._limits)
         pages = [(page.number, page.start, page.end) for page in document.pages]
         with memory_watched():
-            cache = read_document(self._model(), document.text, pages, self._settings, progress)
+            cache = precompute_document(
+                self._model(), document.text, pages, self._settings, progress
+            )
         manifest, files = pack(cache, self._settings.dtype)
-        return Reading(
+        return BuiltArtifact(
             manifest=manifest,
             files=files,
             kv_bytes=_stored_kv_bytes(cache, self._settings.dtype),
@@ -54,11 +56,11 @@ class ModelReader:
         )
 
 
-def read_settings(settings: PrecomputeSettings) -> ReadSettings:
+def read_settings(settings: PrecomputeSettings) -> PrecomputeConfig:
     """The frozen settings of the reading side, field for field."""
-    names = {field.name for field in fields(ReadSettings)}
+    names = {field.name for field in fields(PrecomputeConfig)}
     given = {name: value for name, value in settings.model_dump().items() if name in names}
-    return ReadSettings(**{**given, "lookup": LookupConfig(**given["lookup"])})
+    return PrecomputeConfig(**{**given, "lookup": LookupConfig(**given["lookup"])})
 
 
 def _stored_kv_bytes(cache: DocumentCache, dtype: str) -> int:

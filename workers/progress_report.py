@@ -13,7 +13,7 @@ from workers.heartbeat import Heartbeat
 EVERY_S = 0.2
 
 
-class Report:
+class ProgressReport:
     """A `Progress` for one job; rows are written at most every `every_s` within a phase."""
 
     def __init__(

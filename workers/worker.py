@@ -21,9 +21,9 @@ from common.errors import (
 from common.settings import WorkerSettings
 from storage import Storage
 from storage.db.records import JobRecord
-from workers.artifact_builder import Reader
+from workers.artifact_builder import ArtifactBuilder
 from workers.heartbeat import NOT_MINE, Heartbeat
-from workers.progress_report import Report
+from workers.progress_report import ProgressReport
 from workers.sweeper import Sweeper
 
 UNEXPECTED = (
@@ -46,7 +46,7 @@ class Worker:
         settings: leases, polling and how often a job may crash.
     """
 
-    def __init__(self, storage: Storage, reader: Reader, settings: WorkerSettings) -> None:
+    def __init__(self, storage: Storage, reader: ArtifactBuilder, settings: WorkerSettings) -> None:
         self._storage = storage
         self._reader = reader
         self._settings = settings
@@ -118,7 +118,7 @@ class Worker:
             storage.jobs.finish(job)  # nothing is read twice
             self._tell_end(job)
             return
-        report = Report(storage, job, heartbeat, self._stop)
+        report = ProgressReport(storage, job, heartbeat, self._stop)
         path = storage.blobs.path(document.blob_key)
         reading = self._reader.read(path, document.kind, report)
         with storage.artifacts.draft(document.id, fingerprint) as draft:

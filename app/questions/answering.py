@@ -11,7 +11,7 @@ from app.services.document_cache import Resident
 from app.services.question_queue import Ticket
 from app.services.services import Services
 from common.errors import GpuBusy, LecternError
-from engine.answer import Answer, Piece
+from engine.answer import Answer, TextDelta
 from engine.decode.sampling import Sampling
 from engine.document.cache import DocumentCache
 from engine.model.memory import memory_watched
@@ -34,16 +34,16 @@ class AnswerBody:
     json: dict[str, Any]
 
 
-Work = Callable[[Ticket[Piece | AnswerBody]], Iterator[Piece | AnswerBody]]
+Work = Callable[[Ticket[TextDelta | AnswerBody]], Iterator[TextDelta | AnswerBody]]
 
 
 def answering(services: Services, document: DocumentRecord, question: AskedQuestion) -> Work:
     """Return the work of answering `question`: pieces first, the AnswerBody last."""
 
-    def work(ticket: Ticket[Piece | AnswerBody]) -> Iterator[Piece | AnswerBody]:
+    def work(ticket: Ticket[TextDelta | AnswerBody]) -> Iterator[TextDelta | AnswerBody]:
         opened = open_document(services, document)
         for item in _answer(services, opened.cache, question, ticket.cancelled):
-            if isinstance(item, Piece):
+            if isinstance(item, TextDelta):
                 yield item
                 continue
             timings_ms = _timings(item, ticket.queue_ms, opened.load_ms)
@@ -58,7 +58,7 @@ def _answer(
     cache: DocumentCache,
     question: AskedQuestion,
     cancelled: Callable[[], bool],
-) -> Iterator[Piece | Answer]:
+) -> Iterator[TextDelta | Answer]:
     """Answer; where the GPU is full, let the next question find it empty."""
     try:
         with memory_watched():

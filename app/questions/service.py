@@ -17,7 +17,7 @@ from app.questions.answering import AnswerBody
 from app.services.question_queue import Ticket
 from app.services.services import Services
 from common.errors import Cancelled, DocumentDeleted, DocumentNotFound, LecternError
-from engine.answer import Piece
+from engine.answer import TextDelta
 
 LOOK_S = 1.0
 DELETED = "The document was deleted while it was being asked about."
@@ -30,7 +30,7 @@ class Turn:
     services: Services
     tenant: UUID
     document_id: UUID
-    ticket: Ticket[Piece | AnswerBody]
+    ticket: Ticket[TextDelta | AnswerBody]
 
     async def settle(self, request: Request, wait_s: float) -> None:
         """Wait for the first piece; an error until then is raised and so becomes a status."""
@@ -110,7 +110,7 @@ async def stop(*tasks: asyncio.Task[None]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _frame(item: Piece | AnswerBody) -> bytes:
-    if isinstance(item, Piece):
+def _frame(item: TextDelta | AnswerBody) -> bytes:
+    if isinstance(item, TextDelta):
         return encode("piece", {"text": item.text})
     return encode("answer", item.json)

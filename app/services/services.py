@@ -10,7 +10,7 @@ from app.services.document_cache import ResidentDocuments
 from app.services.question_queue import QuestionDesk
 from app.services.watchers import Watchers
 from common.settings import Settings
-from engine.answer import Answer, Piece, answer
+from engine.answer import Answer, TextDelta, answer
 from engine.decode.sampling import Sampling
 from engine.document.artifact import unpack
 from engine.document.cache import DocumentCache
@@ -30,7 +30,7 @@ class AnswerQuestion(Protocol):
         budget: float,
         sampling: Sampling,
         cancelled: Callable[[], bool],
-    ) -> Iterator[Piece | Answer]: ...
+    ) -> Iterator[TextDelta | Answer]: ...
 
 
 class Unpack(Protocol):

@@ -12,8 +12,8 @@ from engine.document.budget import EXACT
 from engine.document.cache import DocumentCache
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel, assemble
-from precompute.build import read_document
-from precompute.config import ReadSettings
+from precompute.build import precompute_document
+from precompute.config import PrecomputeConfig
 from training.examiner import Sheet
 from training.model import Reader
 
@@ -28,8 +28,8 @@ def differing_answers(
         reader: the same weights, on the same device and of the same dtype.
     """
     exam = make_exam([asked], tokenizer, model.device)
-    settings, pages = ReadSettings(num_probes=1), [(1, 0, len(asked.text))]
-    document = read_document(model, asked.text, pages, settings, lambda *_: None)
+    settings, pages = PrecomputeConfig(num_probes=1), [(1, 0, len(asked.text))]
+    document = precompute_document(model, asked.text, pages, settings, lambda *_: None)
     theirs = _answers(model, document, [one.text for one in asked.questions], exam.max_tokens)
     pairs = zip(sit(reader, exam, model.plan, tokenizer), theirs, strict=True)
     return [(ours, engine) for ours, engine in pairs if ours.strip() != engine.strip()]

@@ -2,16 +2,16 @@
 
 from collections.abc import Callable
 
-from engine.attend.clusters import Reach, Reached
+from engine.attend.clusters import AttendedClusters, ClusterAttention
 from engine.attend.lookup import Lookup
-from engine.attend.read_meter import Meter
+from engine.attend.read_meter import ReadMeter
 from engine.document.budget_curve import BudgetCurve, Thresholds
 from engine.document.cache import LayerCache
 
 SWING = 2.0  # a pass aims at no less than budget / SWING and at no more than budget x SWING
 
 
-class Governor:
+class BudgetController:
     """A reach for decoding whose thresholds follow what the question has loaded so far.
 
     A calibrated curve holds for the mean of its probes; one question's answer may lie well off it.
@@ -28,8 +28,8 @@ class Governor:
         self,
         curve: BudgetCurve,
         budget: float,
-        reach: Callable[[Thresholds | None], Reach],
-        meter: Meter,
+        reach: Callable[[Thresholds | None], ClusterAttention],
+        meter: ReadMeter,
     ) -> None:
         self._curve = curve
         self._budget = budget
@@ -39,7 +39,7 @@ class Governor:
         self._aimed = self._loaded = 0.0  # sums over the decoding passes
         self._reach = reach(None)
 
-    def attend(self, lookup: Lookup, layer: LayerCache) -> Reached:
+    def attend(self, lookup: Lookup, layer: LayerCache) -> AttendedClusters:
         """Attend to what this pass may load; a new pass takes a new aim."""
         while self._num_aims < self._meter.num_passes - 1:
             self._reach = self._reach_at(self.next_thresholds())

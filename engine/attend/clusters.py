@@ -14,7 +14,7 @@ from engine.kernels.shared.attend_keys import attend_keys
 from engine.kernels.shared.state import State
 
 
-class Reached(NamedTuple):
+class AttendedClusters(NamedTuple):
     """Attention over clustered tokens.
 
     Attributes:
@@ -26,18 +26,18 @@ class Reached(NamedTuple):
     selection: Selection | ListedTokens | None
 
 
-class Reach(Protocol):
+class ClusterAttention(Protocol):
     """A way to attend to a layer's clustered tokens."""
 
-    def attend(self, lookup: Lookup, layer: LayerCache) -> Reached:
+    def attend(self, lookup: Lookup, layer: LayerCache) -> AttendedClusters:
         """Attend with `lookup.rows` to some of the layer's clustered tokens."""
         ...
 
 
-class Everything:
+class FullClusterAttention:
     """Budget `exact`: every token."""
 
-    def attend(self, lookup: Lookup, layer: LayerCache) -> Reached:
+    def attend(self, lookup: Lookup, layer: LayerCache) -> AttendedClusters:
         """Attend to all clustered tokens."""
         state = attend_all(  # a library's: documents are long, and all of it is read
             lookup.rows,
@@ -46,20 +46,20 @@ class Everything:
             scale=lookup.scale,
             softcap=lookup.softcap,
         )
-        return Reached(state, None)
+        return AttendedClusters(state, None)
 
 
 @dataclass(frozen=True)
-class LookedUp:
+class SparseClusterAttention:
     """Squeezed attention: the clusters that a centroid lookup chooses, exactly."""
 
     thresholds: Thresholds
     config: LookupConfig
 
-    def attend(self, lookup: Lookup, layer: LayerCache) -> Reached:
+    def attend(self, lookup: Lookup, layer: LayerCache) -> AttendedClusters:
         """Look clusters up and attend to their tokens."""
         selection = select(lookup, layer, self.thresholds, self.config)
-        return Reached(attend_selected(lookup, layer, selection), selection)
+        return AttendedClusters(attend_selected(lookup, layer, selection), selection)
 
 
 def attend_selected(lookup: Lookup, layer: LayerCache, selection: Selection) -> State:

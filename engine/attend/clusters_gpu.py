@@ -6,7 +6,12 @@ from dataclasses import dataclass
 
 import torch
 
-from engine.attend.clusters import Everything, LookedUp, Reach, Reached
+from engine.attend.clusters import (
+    AttendedClusters,
+    ClusterAttention,
+    FullClusterAttention,
+    SparseClusterAttention,
+)
 from engine.attend.lookup import ListedTokens, Lookup
 from engine.document.budget_curve import Thresholds
 from engine.document.cache import DocumentCache, LayerCache, LookupConfig
@@ -20,13 +25,13 @@ log = logging.getLogger("lectern.decoding")
 
 
 @dataclass(frozen=True)
-class Listing:
-    """Squeezed attention with one-level lookup in kernels; where they fail, as `LookedUp`."""
+class SparseClusterAttentionOnGpu:
+    """Squeezed attention with one-level lookup in kernels; where they fail, as `SparseClusterAttention`."""
 
     thresholds: Thresholds
     config: LookupConfig
 
-    def attend(self, lookup: Lookup, layer: LayerCache) -> Reached:
+    def attend(self, lookup: Lookup, layer: LayerCache) -> AttendedClusters:
         """Look clusters up and attend to their tokens."""
         try:
             return self._attend(lookup, layer)
@@ -34,9 +39,9 @@ class Listing:
             raise
         except Exception:  # whatever a compiler or a driver may raise: the other way still works
             log.warning("attending without kernels: they failed", exc_info=True)
-            return LookedUp(self.thresholds, self.config).attend(lookup, layer)
+            return SparseClusterAttention(self.thresholds, self.config).attend(lookup, layer)
 
-    def _attend(self, lookup: Lookup, layer: LayerCache) -> Reached:
+    def _attend(self, lookup: Lookup, layer: LayerCache) -> AttendedClusters:
         rows = lookup.rows.contiguous()
         chosen = choose_tokens(
             rows,
@@ -62,20 +67,22 @@ class Listing:
             softcap=lookup.softcap,
         )
         listed = Listed(chosen.tokens, chosen.counts)
-        return Reached(state, ListedTokens(listed, layer.level2.num_centroids))
+        return AttendedClusters(state, ListedTokens(listed, layer.level2.num_centroids))
 
 
-def looking_up(
+def sparse_attention_for(
     document: DocumentCache, *, kernels: bool = True
-) -> Callable[[Thresholds | None], Reach]:
+) -> Callable[[Thresholds | None], ClusterAttention]:
     """How far thresholds reach into a document: in kernels on a GPU; None reaches everything."""
-    kind: type[Listing | LookedUp] = LookedUp
+    kind: type[SparseClusterAttentionOnGpu | SparseClusterAttention] = SparseClusterAttention
     if kernels and on_gpu(document):
         if (reason := why_not_listed(document)) is None:
-            kind = Listing
+            kind = SparseClusterAttentionOnGpu
         else:
             log.info("attending without kernels: %s", reason)
-    return lambda thresholds: kind(thresholds, document.lookup) if thresholds else Everything()
+    return lambda thresholds: (
+        kind(thresholds, document.lookup) if thresholds else FullClusterAttention()
+    )
 
 
 def on_gpu(document: DocumentCache) -> bool:

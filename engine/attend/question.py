@@ -8,10 +8,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from engine.attend.clusters import Reach, Reached
+from engine.attend.clusters import AttendedClusters, ClusterAttention
 from engine.attend.evidence import AttentionMass
 from engine.attend.lookup import Lookup
-from engine.attend.read_meter import Meter
+from engine.attend.read_meter import ReadMeter
 from engine.document.cache import DocumentCache, LayerCache, StreamingCache
 from engine.kernels.prefill.attend_near import NearKeys, attend_near, supports
 from engine.kernels.shared.attend_keys import attend_keys, attention_weights
@@ -39,15 +39,15 @@ class QuestionState:
     def __init__(
         self,
         document: DocumentCache,
-        prefill: Reach,
-        decode: Reach,
+        prefill: ClusterAttention,
+        decode: ClusterAttention,
         mass: AttentionMass | None = None,
-        meter: Meter | None = None,
+        meter: ReadMeter | None = None,
         *,
         kernels: bool = False,
     ) -> None:
         self.document = document
-        self.meter = meter or Meter()
+        self.meter = meter or ReadMeter()
         self.mass = mass
         self.decode = decode
         self._prefill = prefill
@@ -130,16 +130,21 @@ class QuestionState:
         )
 
     def _attend_retrieval(
-        self, call: AttentionCall, rows: Tensor, around: State, layer: LayerCache, reach: Reach
-    ) -> Reached:
+        self,
+        call: AttentionCall,
+        rows: Tensor,
+        around: State,
+        layer: LayerCache,
+        reach: ClusterAttention,
+    ) -> AttendedClusters:
         """Join what retrieval heads see anyway, `around`, and clustered tokens."""
         group = call.query.shape[0] // call.key.shape[0]
         lookup = Lookup(rows, group, around.lse, call.scale, call.softcap)
-        found = Reached(around, None)
+        found = AttendedClusters(around, None)
         if layer.has_clusters:
             reached = reach.attend(lookup, layer)
             joint = merge_states(around, reached.state, fused=self._kernels)
-            found = Reached(joint, reached.selection)
+            found = AttendedClusters(joint, reached.selection)
         if self.mass is not None and layer.window is None:
             self.mass.add(lookup, layer, found.selection, found.state.lse)
         return found

@@ -9,7 +9,7 @@ from engine.document.cache import LayerCache
 
 
 @dataclass
-class Meter:
+class ReadMeter:
     """Bytes read by the forward passes of one question, beside what full attention would read.
 
     The first pass is the question's prefill, each later one a decoding step. What was counted on a

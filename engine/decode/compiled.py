@@ -5,7 +5,7 @@ from torch import nn
 from transformers import AttentionInterface
 
 from common.errors import UnsupportedModel
-from engine.decode.shared_weights import twin_of
+from engine.decode.shared_weights import share_weights
 from engine.model.attention import NAME, lectern_attention
 
 
@@ -23,7 +23,7 @@ def compile_layers(model: nn.Module, num_layers: int, backend: str = "inductor")
     """
     aside = torch.compiler.disable(lectern_attention)  # type: ignore[no-untyped-call]
     AttentionInterface.register(NAME, aside)
-    twin = twin_of(model)
+    twin = share_weights(model)
     owners = [
         (owner, module)
         for owner in twin.modules()

@@ -5,7 +5,7 @@ from typing import Any
 REPLACEMENT = "\ufffd"
 
 
-class PieceDecoder:
+class IncrementalDetokenizer:
     """Turns token after token into text that only grows."""
 
     def __init__(self, tokenizer: Any) -> None:

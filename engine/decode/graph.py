@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from common.errors import UnsupportedModel
 from engine.attend.question import QuestionState
-from engine.attend.read_meter import Meter
+from engine.attend.read_meter import ReadMeter
 from engine.decode.layer_view import resident_layer
-from engine.decode.side_stream import Aside
+from engine.decode.side_stream import SideStream
 from engine.document.budget_curve import Thresholds
 from engine.document.cache import DocumentCache
 from engine.kernels.decode.append_keys import append_keys
@@ -37,7 +37,7 @@ class StepLayer:
     positions: Tensor
 
 
-class DecodeStep:
+class DecodeGraph:
     """A pass of one token over one document, for one question at a time; an `AttentionState`.
 
     Nothing in a pass waits for the host: the token, its place, thresholds, what is read and the
@@ -66,7 +66,7 @@ class DecodeStep:
         self.slot = torch.zeros(1, dtype=torch.int64, device=device)
         self._thresholds = torch.zeros(2, 1, device=device)
         most = max(layer.num_kv_heads for layer in spec.layers)
-        self._noting = Aside(device)
+        self._noting = SideStream(device)
         self._tally = torch.zeros(2, most, 1, dtype=torch.int64, device=device)
         self._mass = torch.zeros(document.num_tokens, device=device)
         self.layers = self._place(spec, document)
@@ -146,7 +146,7 @@ class DecodeStep:
         self._mass.zero_()
 
     @torch.inference_mode()
-    def run(self, token: Tensor, thresholds: Thresholds | None, meter: Meter) -> Tensor:
+    def run(self, token: Tensor, thresholds: Thresholds | None, meter: ReadMeter) -> Tensor:
         """Take a pass with `token` (1,); thresholds None reads everything.
 
         Returns: logits (vocabulary,) fp32, until the next pass.

@@ -11,12 +11,12 @@ from typing import Self
 from torch import Tensor, nn
 
 from common.errors import UnsupportedModel
-from engine.attend.budget_controller import Governor
+from engine.attend.budget_controller import BudgetController
 from engine.attend.clusters_gpu import on_gpu
 from engine.attend.question import QuestionState
 from engine.decode.compiled import compile_layers
-from engine.decode.graph import DecodeStep
-from engine.decode.linears import with_products
+from engine.decode.graph import DecodeGraph
+from engine.decode.linears import with_triton_linears
 from engine.document.cache import DocumentCache
 from engine.model.attention import forward
 from engine.model.spec import ModelSpec
@@ -64,11 +64,11 @@ WAYS = (_Way(True, True), _Way(True, False), _Way(False, True))  # the first tha
 class _Slot:
     """A decode step, None if there cannot be one; one question at a time holds the lock."""
 
-    step: DecodeStep | None
+    step: DecodeGraph | None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-class Decoders:
+class DecodeGraphPool:
     """Decode steps by document and capacity; a document's go when it goes.
 
     Args:
@@ -107,7 +107,7 @@ class Decoders:
         return len(self._slots)
 
     @contextmanager
-    def borrow(self, document: DocumentCache, num_tokens: int) -> Iterator[DecodeStep | None]:
+    def borrow(self, document: DocumentCache, num_tokens: int) -> Iterator[DecodeGraph | None]:
         """A document's decode step for so many tokens of question and answer, to be used alone.
 
         None, with a logged reason, if there is none.
@@ -133,7 +133,7 @@ class Decoders:
                 weakref.finalize(document, self._slots.pop, key, None)
             return self._slots[key]
 
-    def _make(self, document: DocumentCache, capacity: int) -> DecodeStep | None:
+    def _make(self, document: DocumentCache, capacity: int) -> DecodeGraph | None:
         """Make a step, warm it up and capture it; what fails is logged, and gone without."""
         try:
             step = self._warm_step(document, capacity)
@@ -151,8 +151,8 @@ class Decoders:
             log.warning("decoding without a graph: a pass cannot be captured", exc_info=True)
         return step
 
-    def _warm_step(self, document: DocumentCache, capacity: int) -> DecodeStep:
-        step = DecodeStep(self._spec, document, capacity)
+    def _warm_step(self, document: DocumentCache, capacity: int) -> DecodeGraph:
+        step = DecodeGraph(self._spec, document, capacity)
         while self._ways:
             try:
                 if self.twin is None:
@@ -169,11 +169,11 @@ class Decoders:
     def _make_twin(self, way: _Way) -> nn.Module:
         model = self._model
         if way.own_products:
-            model = with_products(model)
+            model = with_triton_linears(model)
         return compile_layers(model, self._spec.num_layers) if way.compiled else model
 
 
-class Decoding:
+class DecodeSession:
     """The decoding passes of one question: with a borrowed step, or without.
 
     A context manager: when it ends, attention mass is where the question's state wants it.
@@ -185,14 +185,14 @@ class Decoding:
     """
 
     def __init__(
-        self, decoders: Decoders, model: nn.Module, state: QuestionState, num_tokens: int
+        self, decoders: DecodeGraphPool, model: nn.Module, state: QuestionState, num_tokens: int
     ) -> None:
         self._decoders = decoders
         self._model = model
         self._state = state
         self._num_tokens = num_tokens
         self._borrowed = ExitStack()
-        self._step: DecodeStep | None = None
+        self._step: DecodeGraph | None = None
         self._begun = False
 
     def __enter__(self) -> Self:
@@ -206,12 +206,12 @@ class Decoding:
     def logits(self, token: Tensor) -> Tensor:
         """Take a pass with `token` (1,); returns logits (vocabulary,) fp32, until the next pass."""
         governor = self._state.decode
-        if not self._begun and isinstance(governor, Governor):
+        if not self._begun and isinstance(governor, BudgetController):
             borrowed = self._decoders.borrow(self._state.document, self._num_tokens)
             self._step = self._borrowed.enter_context(borrowed)
             if self._step is not None:
                 self._step.begin(self._state)
         self._begun = True
-        if self._step is None or not isinstance(governor, Governor):
+        if self._step is None or not isinstance(governor, BudgetController):
             return forward(self._model, token, self._state.position, self._state)[-1]
         return self._step.run(token, governor.next_thresholds(), self._state.meter)

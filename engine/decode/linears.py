@@ -7,14 +7,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from engine.decode.shared_weights import twin_of
+from engine.decode.shared_weights import share_weights
 from engine.kernels.decode.matvec import MOST_ROWS, matvec
 
 # Names of layers that transformers' modules hand the same input, in the order in which they do.
 SIBLINGS = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
 
 
-class Product(nn.Linear):
+class TritonLinear(nn.Linear):
     """A linear layer over another's weights."""
 
     @classmethod
@@ -41,7 +41,7 @@ class Shared:
     found: tuple[Tensor, tuple[Tensor, ...]] | None = None
 
 
-class SharedProduct(Product):
+class SharedTritonLinear(TritonLinear):
     """One of several layers of one input: the first multiplies for all of them.
 
     The others take their part if they are handed that very tensor, and else multiply on their own.
@@ -78,22 +78,22 @@ class SharedProduct(Product):
         return found[1][self.place]
 
 
-def with_products(model: nn.Module) -> nn.Module:
+def with_triton_linears(model: nn.Module) -> nn.Module:
     """The model with its linear layers replaced by such ones.
 
     The given model is unchanged: only its weights are shared. Subclasses of `nn.Linear`, which may
     compute something else, stay as they are.
     """
-    twin = twin_of(model)
+    twin = share_weights(model)
     for parent in list(twin.modules()):
         for names in SIBLINGS:
             members: Any = tuple(getattr(parent, name, None) for name in names)
             if _fit(members):
-                for name, layer in zip(names, SharedProduct.among(members), strict=True):
+                for name, layer in zip(names, SharedTritonLinear.among(members), strict=True):
                     setattr(parent, name, layer)
         for name, child in parent.named_children():
             if type(child) is nn.Linear:
-                setattr(parent, name, Product.over(child))
+                setattr(parent, name, TritonLinear.over(child))
     return twin
 
 

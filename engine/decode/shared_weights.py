@@ -5,9 +5,9 @@ import copy
 from torch import nn
 
 
-def twin_of(module: nn.Module) -> nn.Module:
+def share_weights(module: nn.Module) -> nn.Module:
     """The same modules anew, over the same weights and buffers."""
     twin = copy.copy(module)
-    children = {name: child and twin_of(child) for name, child in module._modules.items()}
+    children = {name: child and share_weights(child) for name, child in module._modules.items()}
     object.__setattr__(twin, "_modules", children)
     return twin

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 
-class Aside:
+class SideStream:
     """A branch of work that nothing waits for until it is joined; on a CPU it is done at once.
 
     In a CUDA graph it becomes a branch of the graph.

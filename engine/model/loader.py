@@ -12,7 +12,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from common.errors import UnsupportedModel
-from engine.decode.graph_pool import DecodeConfig, Decoders
+from engine.decode.graph_pool import DecodeConfig, DecodeGraphPool
 from engine.model.adapters.base import find_adapter
 from engine.model.attention import NAME, register
 from engine.model.fingerprint import model_fingerprint, weights_fingerprint
@@ -51,7 +51,7 @@ class LoadedModel:
     device: torch.device
     dtype: torch.dtype
     plan: HeadPlan
-    decoders: Decoders
+    decoders: DecodeGraphPool
     weights: str = ""
 
 
@@ -136,7 +136,7 @@ def assemble(
         device=weight.device,
         dtype=weight.dtype,
         plan=plan,
-        decoders=Decoders(model, spec, decoding or DecodeConfig()),
+        decoders=DecodeGraphPool(model, spec, decoding or DecodeConfig()),
         weights=weights,
     )
 

@@ -23,7 +23,7 @@ from precompute.heads.base import (
     ranked,
     refuse_plan,
 )
-from precompute.streaming_prefill import Stream
+from precompute.streaming_prefill import StreamingPrefill
 
 ECHO = "echo"
 
@@ -136,7 +136,7 @@ class ScoringState:
         if call.window is not None:
             self.echo.append((0.0,) * kv_heads)
             self.induction.append((0.0,) * kv_heads)
-            return Stream(call.key[:, :0], num_sinks=0, window=call.window).attend(call)
+            return StreamingPrefill(call.key[:, :0], num_sinks=0, window=call.window).attend(call)
         state = attend_causal(
             call.query, call.key, call.value, scale=call.scale, softcap=call.softcap
         )

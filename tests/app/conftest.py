@@ -14,8 +14,8 @@ from app.services.services import Services, make_services
 from common.settings import ServerSettings, Settings
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel, load_model
-from precompute.build import read_document
-from precompute.config import ReadSettings
+from precompute.build import precompute_document
+from precompute.config import PrecomputeConfig
 from storage import Storage, open_storage
 from tests.app.library import FINGERPRINT, TEXT, Library
 from tests.app.live import serving
@@ -40,8 +40,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
 @pytest.fixture(scope="session")
 def cache(model: LoadedModel) -> DocumentCache:
     """A document that the model has read."""
-    settings = ReadSettings(num_tail=16, num_probes=8, level2_ratio=0.1, level1_ratio=0.02)
-    return read_document(model, TEXT, [(1, 0, len(TEXT))], settings, lambda *_: None)
+    settings = PrecomputeConfig(num_tail=16, num_probes=8, level2_ratio=0.1, level1_ratio=0.02)
+    return precompute_document(model, TEXT, [(1, 0, len(TEXT))], settings, lambda *_: None)
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from common.errors import CorruptArtifact
 from engine.document.artifact import unpack
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
-from precompute.build import read_document
-from precompute.config import ReadSettings
+from precompute.build import precompute_document
+from precompute.config import PrecomputeConfig
 from storage import Storage
 from storage.artifacts.draft import MANIFEST
 from storage.db.records import ArtifactRecord
@@ -84,9 +84,9 @@ DAMAGES: dict[str, Callable[[random.Random, Path, Path], None]] = {
 @pytest.fixture(scope="module")
 def other_cache(model: LoadedModel) -> DocumentCache:
     """A document of as many tokens as that of `cache`."""
-    settings = ReadSettings(num_tail=16, num_probes=8, level2_ratio=0.1, level1_ratio=0.02)
+    settings = PrecomputeConfig(num_tail=16, num_probes=8, level2_ratio=0.1, level1_ratio=0.02)
     pages = [(1, 0, len(OTHER_TEXT))]
-    return read_document(model, OTHER_TEXT, pages, settings, lambda *_: None)
+    return precompute_document(model, OTHER_TEXT, pages, settings, lambda *_: None)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from app.factory import create_app
 from app.services.services import Services
-from engine.answer import Piece
+from engine.answer import TextDelta
 from tests.app.library import TEXT, Library
 
 DOCUMENT, QUESTION, NAME, WRONG_KEY, PASSWORD = (
@@ -22,9 +22,9 @@ DOCUMENT, QUESTION, NAME, WRONG_KEY, PASSWORD = (
 ORIGIN = {"origin": "http://testserver"}
 
 
-def breaks(_: object, __: object, question: str, **___: object) -> Iterator[Piece]:
+def breaks(_: object, __: object, question: str, **___: object) -> Iterator[TextDelta]:
     """An engine whose error quotes what it was given."""
-    yield Piece("The ga")
+    yield TextDelta("The ga")
     raise RuntimeError(f"cannot answer {question} about {DOCUMENT}")
 
 

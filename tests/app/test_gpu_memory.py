@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from app.factory import create_app
 from app.services.services import Services
 from common.errors import GpuBusy
-from engine.answer import Piece
+from engine.answer import TextDelta
 from engine.document.artifact import unpack
 from engine.model.memory import memory_watched
 from tests.app.documents.test_routes import events
@@ -86,8 +86,8 @@ def test_a_document_that_can_never_fit_is_told_apart(
 def test_running_out_while_answering_frees_what_is_held(
     services: Services, library: Library
 ) -> None:
-    def runs_out(*_: object, **__: object) -> Iterator[Piece]:
-        yield Piece("The ga")
+    def runs_out(*_: object, **__: object) -> Iterator[TextDelta]:
+        yield TextDelta("The ga")
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
     with client_of(replace(services, answer=runs_out), library) as client:

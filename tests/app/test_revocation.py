@@ -12,7 +12,7 @@ import pytest
 
 from app.services.services import Services
 from common.settings import Settings
-from engine.answer import Answer, Piece, answer
+from engine.answer import Answer, TextDelta, answer
 from storage import open_storage
 from tests.app.documents.test_routes import events
 from tests.app.library import Library
@@ -24,7 +24,7 @@ class HeldEngine:
 
     release: threading.Event = field(default_factory=threading.Event)
 
-    def __call__(self, *given: Any, **options: Any) -> Iterator[Piece | Answer]:
+    def __call__(self, *given: Any, **options: Any) -> Iterator[TextDelta | Answer]:
         pieces = answer(*given, **options)
         yield next(pieces)
         assert self.release.wait(10)

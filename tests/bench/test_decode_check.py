@@ -14,10 +14,10 @@ from bench.decode_check import LIMITS, Comparison, attention_alone, compare
 from bench.drawn import draw_document, draw_model
 from bench.drawn_question import calibrated
 from bench.random_llama import ModelShape
-from engine.attend.clusters import Reached
-from engine.attend.clusters_gpu import Listing
-from engine.decode.graph import DecodeStep
-from engine.decode.graph_pool import DecodeConfig, Decoders
+from engine.attend.clusters import AttendedClusters
+from engine.attend.clusters_gpu import SparseClusterAttentionOnGpu
+from engine.decode.graph import DecodeGraph
+from engine.decode.graph_pool import DecodeConfig, DecodeGraphPool
 from engine.document.cache import DocumentCache
 from engine.kernels.decode.inputs import ResidentLayer
 from engine.model.attention import AttentionCall
@@ -44,7 +44,7 @@ def asked(request: pytest.FixtureRequest) -> tuple[LoadedModel, DocumentCache]:
 def compared(asked: tuple[LoadedModel, DocumentCache]) -> Comparison:
     """Compare afresh: steps of an earlier comparison are none of this one's."""
     model, document = asked
-    fresh = Decoders(model.model, model.spec, DecodeConfig())
+    fresh = DecodeGraphPool(model.model, model.spec, DecodeConfig())
     return compare(replace(model, decoders=fresh), document)
 
 
@@ -87,15 +87,15 @@ def test_in_bf16_roundings_pass(
 
 def zero_a_head(patch: pytest.MonkeyPatch) -> None:
     """One head's output of one layer."""
-    attend = DecodeStep.attend
+    attend = DecodeGraph.attend
 
-    def wrong(step: DecodeStep, call: AttentionCall) -> Tensor:
+    def wrong(step: DecodeGraph, call: AttentionCall) -> Tensor:
         out = attend(step, call).clone()
         if call.layer == LAYER:
             out[0] = 0
         return out
 
-    patch.setattr(DecodeStep, "attend", wrong)
+    patch.setattr(DecodeGraph, "attend", wrong)
 
 
 def change_layer(
@@ -103,10 +103,10 @@ def change_layer(
     patch: pytest.MonkeyPatch,
 ) -> None:
     """What one layer attends with: its document and its thresholds."""
-    attend, staged = DecodeStep.attend, as_on_gpu.staged_attention
+    attend, staged = DecodeGraph.attend, as_on_gpu.staged_attention
     at = [0]
 
-    def follow(step: DecodeStep, call: AttentionCall) -> Tensor:
+    def follow(step: DecodeGraph, call: AttentionCall) -> Tensor:
         at[0] = call.layer
         return attend(step, call)
 
@@ -116,7 +116,7 @@ def change_layer(
             layer, thresholds = change(layer, thresholds, query[0])
         return staged(query, layer, question, thresholds, *others)
 
-    patch.setattr(DecodeStep, "attend", follow)
+    patch.setattr(DecodeGraph, "attend", follow)
     patch.setattr("engine.decode.graph.decode_attention", wrong)
 
 
@@ -141,25 +141,25 @@ def lose_a_cluster(
 
 def shift_positions(patch: pytest.MonkeyPatch) -> None:
     """Tokens stand one place further than they do."""
-    begin = DecodeStep.begin
+    begin = DecodeGraph.begin
 
-    def wrong(step: DecodeStep, question: Any) -> None:
+    def wrong(step: DecodeGraph, question: Any) -> None:
         begin(step, question)
         step._num_tokens += 1
 
-    patch.setattr(DecodeStep, "begin", wrong)
+    patch.setattr(DecodeGraph, "begin", wrong)
 
 
 def lose_the_prefill(patch: pytest.MonkeyPatch) -> None:
     """What the sharpest head reads of clustered tokens in the question's prefill."""
-    attend = Listing.attend
+    attend = SparseClusterAttentionOnGpu.attend
 
-    def wrong(listing: Listing, *call: Any) -> Reached:
+    def wrong(listing: SparseClusterAttentionOnGpu, *call: Any) -> AttendedClusters:
         reached = attend(listing, *call)
         reached.state.out[-1] = 0
         return reached
 
-    patch.setattr(Listing, "attend", wrong)
+    patch.setattr(SparseClusterAttentionOnGpu, "attend", wrong)
 
 
 @pytest.mark.parametrize(

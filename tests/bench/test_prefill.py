@@ -9,7 +9,7 @@ from bench import prefill as bench
 from engine.model.head_plan import plan_all
 from engine.model.loader import LoadedModel
 from precompute import prefill as product
-from precompute.streaming_prefill import Stream
+from precompute.streaming_prefill import StreamingPrefill
 from tests.models import FAMILIES, HALF, loaded
 
 
@@ -35,8 +35,8 @@ def test_the_products_prefill_is_told_from_full_attention(
 def test_another_window_is_noticed(
     monkeypatch: pytest.MonkeyPatch, models: tuple[LoadedModel, LoadedModel]
 ) -> None:
-    def wider(nothing: torch.Tensor, num_sinks: int, window: int) -> Stream:
-        return Stream(nothing, num_sinks, 2 * window)
+    def wider(nothing: torch.Tensor, num_sinks: int, window: int) -> StreamingPrefill:
+        return StreamingPrefill(nothing, num_sinks, 2 * window)
 
     monkeypatch.setattr(product, "Stream", wider)
     with pytest.raises(SystemExit, match="not what it is defined to be"):

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from common.errors import Cancelled, EmptyQuestion, QuestionTooLong
 from engine import answer as answering
-from engine.answer import Answer, Piece, answer
+from engine.answer import Answer, TextDelta, answer
 from engine.decode.sampling import Sampling
 from engine.document.budget import EXACT
 from engine.document.cache import DocumentCache
@@ -39,11 +39,11 @@ class Asked:
     answer: Answer
 
 
-def collect(items: Iterator[Piece | Answer]) -> Asked:
+def collect(items: Iterator[TextDelta | Answer]) -> Asked:
     *pieces, last = items
-    assert all(isinstance(piece, Piece) for piece in pieces)
+    assert all(isinstance(piece, TextDelta) for piece in pieces)
     assert isinstance(last, Answer)
-    return Asked(tuple(piece.text for piece in pieces if isinstance(piece, Piece)), last)
+    return Asked(tuple(piece.text for piece in pieces if isinstance(piece, TextDelta)), last)
 
 
 Ask = Callable[..., Asked]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from engine.answer import open_question
-from engine.attend.clusters import Everything, Reached, attend_selected
+from engine.attend.clusters import AttendedClusters, FullClusterAttention, attend_selected
 from engine.attend.lookup import Lookup, Selection
 from engine.attend.question import QuestionState
 from engine.document.artifact import pack, unpack
@@ -143,13 +143,13 @@ def test_documents_of_the_proof_are_clustered(family: str) -> None:
         assert not torch.equal(layer.positions[0].sort().values, layer.positions[0])
 
 
-class AllButOneCluster(Everything):
+class AllButOneCluster(FullClusterAttention):
     """Attends to all clustered tokens but those of one cluster in one head of one layer."""
 
     def __init__(self, document: DocumentCache) -> None:
         self._layer = next(layer for layer in document.layers if layer.has_clusters)
 
-    def attend(self, lookup: Lookup, layer: LayerCache) -> Reached:
+    def attend(self, lookup: Lookup, layer: LayerCache) -> AttendedClusters:
         if layer is not self._layer:
             return super().attend(lookup, layer)
         clustered = torch.arange(layer.num_tokens - layer.num_anchors)
@@ -157,7 +157,7 @@ class AllButOneCluster(Everything):
         start, end = layer.level2.offsets[0, dropped : dropped + 2].tolist()
         kept = torch.cat((clustered[:start], clustered[end:]))
         selection = Selection((kept, *[clustered] * (len(layer.keys) - 1)), 0)
-        return Reached(attend_selected(lookup, layer, selection), selection)
+        return AttendedClusters(attend_selected(lookup, layer, selection), selection)
 
 
 def swapped(family: str) -> tuple[QuestionState, int]:

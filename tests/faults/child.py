@@ -13,7 +13,7 @@ from storage import Storage
 from storage.artifacts.store import Artifacts
 from storage.db.database import Database
 from storage.storage import assemble
-from workers.artifact_builder import Progress, Reading
+from workers.artifact_builder import BuiltArtifact, Progress
 from workers.worker import Worker
 
 FILES = {"document.bin": b"d" * 1000, "layer.bin": bytes(range(256)) * 100}
@@ -33,15 +33,15 @@ class PlainReader:
         self._step_s = step_s
         self._at = at
 
-    def read(self, path: Path, kind: str, progress: Progress) -> Reading:
-        """See `Reader.read`."""
+    def read(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
+        """See `ArtifactBuilder.read`."""
         text = path.read_bytes()
         for step in range(self._num_steps):
             self._at(step)
             time.sleep(self._step_s)
             progress("prefill", step + 1, self._num_steps)
         files = iter([*FILES.items(), ("text.bin", text)])
-        return Reading({"codec": "none"}, files, kv_bytes=10, num_tokens=5, num_pages=1)
+        return BuiltArtifact({"codec": "none"}, files, kv_bytes=10, num_tokens=5, num_pages=1)
 
 
 def open_at(url: str, folder: Path, failpoint: Callable[[str], None] | None = None) -> Storage:
@@ -94,7 +94,7 @@ def work(url: str, folder: Path, log: Path, step_s: float, max_attempts: int = 1
             os.write(descriptor, f"{reading[-1].name}\n".encode())
 
     class Noting(PlainReader):
-        def read(self, path: Path, kind: str, progress: Progress) -> Reading:
+        def read(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
             reading.append(path)
             return super().read(path, kind, progress)
 

@@ -9,7 +9,7 @@ from common.errors import Cancelled, DocumentTooLong, EmptyDocument, UnknownPlug
 from engine.document.cache import DocumentCache, LookupConfig, Page
 from engine.model.loader import LoadedModel
 from precompute import build as reading
-from precompute.build import read_document
+from precompute.build import precompute_document
 from tests.models import FAMILIES, SETTINGS, loaded, prose, read, sizes
 
 TEXT = prose(400)
@@ -43,7 +43,7 @@ def test_another_text_gives_another_cache(model: LoadedModel) -> None:
 def test_the_document_is_described(model: LoadedModel) -> None:
     pages = [(1, 0, 150), (2, 150, 400)]
     settings = replace(SETTINGS, num_sinks=7, lookup=LookupConfig(levels=1, aggregation="mean"))
-    document = read_document(model, TEXT, pages, settings, lambda *_: None)
+    document = precompute_document(model, TEXT, pages, settings, lambda *_: None)
     assert document.text == TEXT
     assert document.pages == (Page(1, 0, 150), Page(2, 150, 400))
     assert document.lookup == settings.lookup

@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import Cancelled
 from engine.answer import open_question
-from engine.attend.read_meter import Meter
+from engine.attend.read_meter import ReadMeter
 from engine.document.budget_curve import BudgetCurve
 from engine.document.cache import DocumentCache, LookupConfig
 from engine.kernels.shared.score_clusters import AGGREGATIONS
@@ -17,7 +17,7 @@ from engine.model.attention import forward
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel
 from precompute.calibrate import calibrate
-from precompute.config import ReadSettings
+from precompute.config import PrecomputeConfig
 from precompute.probes import Probe, make_probes
 from precompute.score_histogram import FLOOR_TOKENS
 from tests.models import FAMILIES, HALF, SETTINGS, loaded, prose, read
@@ -57,7 +57,7 @@ def test_the_floor_is_anchors_centroids_and_a_few_tokens(document: DocumentCache
     assert least - 1e-9 <= document.curves.floor < least + 0.1
 
 
-def ask(model: LoadedModel, document: DocumentCache, probe: Probe, budget: float) -> Meter:
+def ask(model: LoadedModel, document: DocumentCache, probe: Probe, budget: float) -> ReadMeter:
     """One probe as it would be answered, token by token."""
     state = open_question(document, budget)
     answer = model.prompt.encode_answer(probe.answer)
@@ -93,7 +93,7 @@ def test_other_families_are_calibrated_too(family: str) -> None:
 def test_progress_counts_probes_and_may_stop_them(model: LoadedModel) -> None:
     told: list[int] = []
     document = read(model, TEXT[:300])
-    settings: ReadSettings = replace(SETTINGS, num_probes=9)
+    settings: PrecomputeConfig = replace(SETTINGS, num_probes=9)
     calibrate(model, document, settings, told.append)
     assert told == list(range(1, 10))
 

@@ -9,7 +9,7 @@ from common.settings import PrecomputeSettings
 from engine.document.cache import LookupConfig
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel
-from precompute.config import ReadSettings, artifact_fingerprint
+from precompute.config import PrecomputeConfig, artifact_fingerprint
 from tests.models import FAMILIES, loaded
 
 OTHERS: dict[str, Any] = {
@@ -35,21 +35,21 @@ def model() -> LoadedModel:
 
 
 def test_the_same_settings_make_the_same_artifact(model: LoadedModel) -> None:
-    assert artifact_fingerprint(model, ReadSettings()) == artifact_fingerprint(
-        model, ReadSettings()
+    assert artifact_fingerprint(model, PrecomputeConfig()) == artifact_fingerprint(
+        model, PrecomputeConfig()
     )
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(ReadSettings)])
+@pytest.mark.parametrize("name", [field.name for field in fields(PrecomputeConfig)])
 def test_every_setting_makes_another_artifact(model: LoadedModel, name: str) -> None:
-    changed = replace(ReadSettings(), **{name: OTHERS[name]})
-    before = artifact_fingerprint(model, ReadSettings())
+    changed = replace(PrecomputeConfig(), **{name: OTHERS[name]})
+    before = artifact_fingerprint(model, PrecomputeConfig())
     assert artifact_fingerprint(model, changed) != before
 
 
 def test_the_aggregation_makes_another_artifact(model: LoadedModel) -> None:
     found = {
-        artifact_fingerprint(model, ReadSettings(lookup=LookupConfig(aggregation=how)))
+        artifact_fingerprint(model, PrecomputeConfig(lookup=LookupConfig(aggregation=how)))
         for how in ("mean", "max", "max_group_mean")
     }
     assert len(found) == 3
@@ -57,7 +57,7 @@ def test_the_aggregation_makes_another_artifact(model: LoadedModel) -> None:
 
 def test_another_model_makes_another_artifact(model: LoadedModel) -> None:
     other = replace(model, fingerprint="other")
-    settings = ReadSettings()
+    settings = PrecomputeConfig()
     assert artifact_fingerprint(model, settings) != artifact_fingerprint(other, settings)
 
 
@@ -71,7 +71,7 @@ def test_another_plan_makes_another_artifact(model: LoadedModel) -> None:
         HeadPlan("duo", retrieval, window=8),
         HeadPlan("duo", retrieval, compensation=False),
     ]
-    settings = ReadSettings()
+    settings = PrecomputeConfig()
     found = [artifact_fingerprint(replace(model, plan=plan), settings) for plan in plans]
     assert len(set(found)) == len(plans)
 
@@ -83,11 +83,11 @@ def test_how_heads_were_chosen_does_not_make_another_artifact(model: LoadedModel
         HeadPlan("duo", retrieval),
         HeadPlan("razor", retrieval, scores=scores, settings={"ratio": 0.75}, model="abc"),
     ]
-    settings = ReadSettings()
+    settings = PrecomputeConfig()
     one, two = (artifact_fingerprint(replace(model, plan=plan), settings) for plan in plans)
     assert one == two
 
 
 @pytest.mark.parametrize("name", sorted({*PrecomputeSettings.model_fields} - {"heads"}))
 def test_what_can_be_set_from_outside_is_a_setting_of_reading(name: str) -> None:
-    assert PrecomputeSettings().model_dump()[name] == asdict(ReadSettings())[name]
+    assert PrecomputeSettings().model_dump()[name] == asdict(PrecomputeConfig())[name]

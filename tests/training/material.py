@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 import reader
 from training.data.prose import minutes
 from training.data.split import HELD_OUT_BOOKS
-from training.model import Reader
+from training.model import ArtifactBuilder
 from training.shape import TINY
 from training.tokenizer import save_tokenizer
 from training.weights import save_weights
@@ -35,6 +35,6 @@ def write_data(folder: Path) -> Path:
 
 def write_weights(folder: Path) -> Path:
     """An untrained reader's folder."""
-    save_weights(Reader(TINY), folder)
+    save_weights(ArtifactBuilder(TINY), folder)
     save_tokenizer(TOKENIZER, folder, TINY.context_length)
     return folder

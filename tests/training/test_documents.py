@@ -7,7 +7,7 @@ import pytest
 from tokenizers import Tokenizer
 
 import reader
-from training.data.documents import SCALE, Composer, Encoder, Piece, Sources, weave
+from training.data.documents import SCALE, Composer, Encoder, Sources, TextDelta, weave
 from training.data.feed import vocabulary_of
 from training.data.haystack import BoundaryTable, draw_slice
 from training.data.prose import GENRES
@@ -80,7 +80,7 @@ def test_planted_sentences_are_tokenized_as_in_the_whole_text(composer):
 def test_pieces_of_one_thread_keep_their_order(haystacks):
     for seed in range(20):
         first = 60_000  # no token of the tokenizer
-        pieces = [Piece(np.array([first + n], np.uint16), False, thread=7) for n in range(4)]
+        pieces = [TextDelta(np.array([first + n], np.uint16), False, thread=7) for n in range(4)]
         ids = weave(draw_slice(haystacks[0], 400, Random(seed)), pieces, Random(seed)).tolist()
         assert len(ids) == 404
         assert [token for token in ids if token >= first] == [first + n for n in range(4)]

@@ -16,7 +16,7 @@ from training.data.haystack import BoundaryTable
 from training.data.natural import load_squad
 from training.evaluate import choose_device, evaluate
 from training.examiner import Examiner, Natural, shipped
-from training.model import Reader
+from training.model import ArtifactBuilder
 from training.prepare import tokenize_all
 from training.scoring import mark, names_all, normalise, overlap, row_of, wilson
 from training.shape import TINY
@@ -27,7 +27,7 @@ from training.tasks import Plan, shipped_folders
 def examiner():
     table = BoundaryTable(vocabulary_of(TOKENIZER))
     haystack = table.haystack("minutes", tokenize_all(TOKENIZER, {"minutes": TEXT})["minutes"])
-    return Examiner(Reader(TINY), TOKENIZER, Sources([haystack], [1.0], []))
+    return Examiner(ArtifactBuilder(TINY), TOKENIZER, Sources([haystack], [1.0], []))
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from torch.testing import assert_close
 from transformers import AutoModelForCausalLM
 
 from training.decode import answer, read
-from training.model import Reader, attend_causal, attend_rows
+from training.model import ArtifactBuilder, attend_causal, attend_rows
 from training.optimiser import Muon, orthogonalise, split_parameters
 from training.shape import READER, TINY
 from training.tokenizer import ANSWER_ID, END_ID, QUESTION_ID
@@ -20,7 +20,7 @@ SHAPE = replace(TINY, vocabulary=300, kv_heads=1)
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     torch.manual_seed(1)
-    model = Reader(SHAPE)
+    model = ArtifactBuilder(SHAPE)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim == 2:
@@ -70,13 +70,13 @@ def test_questions_are_answered_as_if_each_were_alone(folder, monkeypatch, most_
 
 def test_the_shape_of_the_shipped_weights_fits_forty_megabytes():
     with torch.device("meta"):
-        model = Reader(READER)
+        model = ArtifactBuilder(READER)
     assert sum(parameter.numel() for parameter in model.parameters()) * 2 < 40_000_000
 
 
 def test_muon_takes_the_layers_matrices_and_lowers_a_loss():
     torch.manual_seed(0)
-    model = Reader(SHAPE)
+    model = ArtifactBuilder(SHAPE)
     matrices, rest = split_parameters(model)
     assert all(matrix.ndim == 2 for matrix in matrices)
     assert len(matrices) == 7 * SHAPE.layers

@@ -8,7 +8,7 @@ from training.data.answers import exchange_answers, pool_of
 from training.data.documents import REFUSAL
 from training.data.natural import Article, Passage
 from training.data.noise import recast, strip_down
-from training.data.passages import Reading, abridge
+from training.data.passages import BuiltArtifact, abridge
 from training.data.spans import apposed, head_of
 from training.data.speech import Voice
 from training.data.synonyms import reword
@@ -82,7 +82,7 @@ def test_an_answer_without_others_of_its_sort_stays():
 
 @pytest.mark.parametrize("make", ["paragraphs", "whole"])
 def test_answers_of_articles_stand_in_their_text(make):
-    reading, num_asked = Reading(ARTICLES, Voice(), (), POOL), 0
+    reading, num_asked = BuiltArtifact(ARTICLES, Voice(), (), POOL), 0
     for seed in range(20):
         plant = getattr(reading, make)(4000, Random(seed))
         text = "\n".join(chunk.text for chunk in plant.chunks)
@@ -93,7 +93,7 @@ def test_answers_of_articles_stand_in_their_text(make):
 
 
 def test_a_whole_article_is_asked_about_from_its_first_to_its_last_paragraph():
-    plant = Reading(ARTICLES, Voice(), (), POOL).whole(9000, Random(5))
+    plant = BuiltArtifact(ARTICLES, Voice(), (), POOL).whole(9000, Random(5))
     (chunk,) = plant.chunks
     paragraphs = chunk.text.split("\n")
     assert len(paragraphs) >= 8

@@ -19,7 +19,7 @@ from training.data.haystack import BoundaryTable
 from training.data.prose import handbook
 from training.data.speech import Voice
 from training.history import read_log
-from training.model import Reader
+from training.model import ArtifactBuilder
 from training.prepare import tokenize_all
 from training.ranks import Rank, launch
 from training.schedule import Progress, Schedule, Stage, parse_stages
@@ -50,12 +50,12 @@ def batch(sources):
 @pytest.mark.parametrize("optimiser", ["muon", "adamw"])
 def test_the_loss_falls_and_a_stored_state_goes_on_where_it_was(batch, tmp_path, optimiser):
     torch.manual_seed(0)
-    trainer = Trainer(Reader(TINY), SCHEDULE, Rank(), optimiser)
+    trainer = Trainer(ArtifactBuilder(TINY), SCHEDULE, Rank(), optimiser)
     trainer.progress.steps_here = 1000  # past the warm-up
     losses = [float(trainer.step(batch)[0]) for _ in range(12)]
     assert losses[-1] < losses[0] - 0.1
     trainer.save(tmp_path / "state.pt")
-    other = Trainer(Reader(TINY), SCHEDULE, Rank(), optimiser)
+    other = Trainer(ArtifactBuilder(TINY), SCHEDULE, Rank(), optimiser)
     other.restore(tmp_path / "state.pt")
     assert other.progress == trainer.progress
     assert float(other.step(batch)[0]) == pytest.approx(float(trainer.step(batch)[0]), rel=1e-2)
@@ -63,7 +63,7 @@ def test_the_loss_falls_and_a_stored_state_goes_on_where_it_was(batch, tmp_path,
 
 @pytest.mark.parametrize(("theta", "trained"), [(None, TINY.rope_theta), (1e4, 1e4)])
 def test_new_and_stored_weights_take_the_rotary_base_that_is_asked_for(tmp_path, theta, trained):
-    save_weights(Reader(TINY), tmp_path)
+    save_weights(ArtifactBuilder(TINY), tmp_path)
     for weights in (None, tmp_path):
         options = Namespace(shape="tiny", weights=weights, theta=theta)
         assert first_reader(options).shape == replace(TINY, rope_theta=trained)
@@ -138,7 +138,7 @@ def test_mixed_lengths_are_reported_apart(sources, tmp_path, monkeypatch):
     monkeypatch.setattr("training.train._REPORT_EVERY", 4)
     schedule = Schedule(parse_stages("64+128:600"), 2e-3, 0.5)
     feed, saved = Feed(TOKENIZER, sources, Voice(), workers=1, seed=1), []
-    trainer = Trainer(Reader(TINY), schedule, Rank())
+    trainer = Trainer(ArtifactBuilder(TINY), schedule, Rank())
     with (tmp_path / "log").open("w") as log:
         run = Run(feed, 256, time.perf_counter() + 4.0, log, lambda: saved.append(1))
         finished = train(trainer, run)
@@ -152,7 +152,7 @@ def test_mixed_lengths_are_reported_apart(sources, tmp_path, monkeypatch):
 def test_two_ranks_step_as_one_would_on_both_batches(batch, tmp_path):
     launch(_step, 2, "cpu", batch, tmp_path)
     torch.manual_seed(0)
-    alone = Trainer(Reader(TINY), SCHEDULE, Rank())
+    alone = Trainer(ArtifactBuilder(TINY), SCHEDULE, Rank())
     alone.progress.steps_here = 1000
     halves = [_half(batch, place) for place in (0, 1)]
     gradients = []
@@ -175,7 +175,7 @@ def _half(batch, place):
 def _step(rank, batch, folder):
     rank.join()
     torch.manual_seed(0)
-    trainer = Trainer(Reader(TINY), SCHEDULE, rank)
+    trainer = Trainer(ArtifactBuilder(TINY), SCHEDULE, rank)
     trainer.progress.steps_here = 1000
     torch.autograd.backward(trainer._report(_half(batch, rank.place))[0])
     gradients = [p.grad for p in trainer.reader.parameters()]

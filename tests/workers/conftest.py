@@ -11,7 +11,7 @@ from storage.db.database import Database
 from storage.db.records import DocumentRecord
 from storage.storage import assemble
 from tests.storage.conftest import send_text
-from workers.artifact_builder import Progress, Reading
+from workers.artifact_builder import BuiltArtifact, Progress
 from workers.worker import Worker
 
 QUICK = WorkerSettings(lease_s=30.0, heartbeat_s=0.02, poll_s=0.02)
@@ -34,8 +34,8 @@ class WordReader:
         self.texts: list[str] = []
         self.payload = b"cache"
 
-    def read(self, path: Path, kind: str, progress: Progress) -> Reading:
-        """See `Reader.read`."""
+    def read(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
+        """See `ArtifactBuilder.read`."""
         assert kind == "txt"
         self.texts.append(path.read_text())
         words = self.texts[-1].split()
@@ -45,7 +45,7 @@ class WordReader:
             self.during(done)
             progress("prefill", done + 1, len(words))
         progress("calibrate", len(words), len(words))
-        return Reading(
+        return BuiltArtifact(
             manifest={"codec": "none"},
             files=iter([("document.bin", self.texts[-1].encode()), ("layer.bin", self.payload)]),
             kv_bytes=64,

@@ -15,7 +15,7 @@ from tests.ingest import samples
 from tests.models import FAMILIES, loaded
 from tests.workers.conftest import QUICK
 from workers import model_artifact_builder as model_reader
-from workers.model_artifact_builder import ModelReader
+from workers.model_artifact_builder import ModelArtifactBuilder
 from workers.worker import Worker
 
 NUM_PAGES = 10_000
@@ -47,7 +47,7 @@ def test_ten_thousand_pages_are_read_and_refused_by_their_tokens_alone(
     limits = WorkerSettings(extract_memory_bytes=MEMORY_BYTES)
     settings = Settings(data_dir=tmp_path / "data", worker=limits)
     model = loaded(FAMILIES["llama"])
-    worker = Worker(storage, ModelReader(lambda: model, settings), QUICK)
+    worker = Worker(storage, ModelArtifactBuilder(lambda: model, settings), QUICK)
 
     kind = inspect(ledger, NAME, Limits())
     document, _ = storage.documents.add(

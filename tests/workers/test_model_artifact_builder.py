@@ -16,7 +16,7 @@ from storage import Storage
 from tests.models import FAMILIES, HALF, loaded, prose
 from tests.storage.conftest import send_text
 from tests.workers.conftest import QUICK
-from workers.model_artifact_builder import ModelReader, read_settings
+from workers.model_artifact_builder import ModelArtifactBuilder, read_settings
 from workers.worker import Worker
 
 PRECOMPUTE = PrecomputeSettings(chunk_tokens=200, num_tail=16, level2_ratio=0.1, num_probes=8)
@@ -37,7 +37,7 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 def worker(storage: Storage, model: LoadedModel, settings: Settings) -> Worker:
     """A worker with the real reader."""
-    return Worker(storage, ModelReader(lambda: model, settings), QUICK)
+    return Worker(storage, ModelArtifactBuilder(lambda: model, settings), QUICK)
 
 
 def load(storage: Storage, document_id: object) -> DocumentCache:
@@ -77,7 +77,7 @@ def test_a_head_plan_shrinks_what_is_stored(
     storage: Storage, settings: Settings, tmp_path: Path
 ) -> None:
     model = loaded(FAMILIES["llama"], plan=HALF)
-    worker = Worker(storage, ModelReader(lambda: model, settings), QUICK)
+    worker = Worker(storage, ModelArtifactBuilder(lambda: model, settings), QUICK)
     document, _ = send_text(storage, tmp_path, storage.tenants.default(), prose(1500))
     assert worker.run_once()
     artifact = storage.artifacts.current(document.id)
@@ -105,7 +105,8 @@ def test_settings_reach_the_fingerprint(model: LoadedModel, settings: Settings) 
         update={"precompute": PRECOMPUTE.model_copy(update={"level2_ratio": 0.2})}
     )
     one, same, two = (
-        ModelReader(lambda: model, given).fingerprint for given in (settings, settings, other)
+        ModelArtifactBuilder(lambda: model, given).fingerprint
+        for given in (settings, settings, other)
     )
     assert one == same != two
 
@@ -126,4 +127,4 @@ def test_a_gpu_that_runs_out_of_memory_is_busy(
     path.write_text("A text.")
     monkeypatch.setattr(model.model, "forward", run_out)
     with pytest.raises(GpuBusy):
-        ModelReader(lambda: model, settings).read(path, "txt", lambda *_: None)
+        ModelArtifactBuilder(lambda: model, settings).read(path, "txt", lambda *_: None)

@@ -11,7 +11,7 @@ from app.schema import AnswerJson
 from app.services.services import Services
 from common.errors import CorruptArtifact
 from common.settings import Settings
-from engine.answer import Piece
+from engine.answer import TextDelta
 from tests.app.documents.test_routes import events
 from tests.app.library import TEXT, Library
 
@@ -225,7 +225,7 @@ def test_an_error_in_the_middle_of_a_stream_is_an_event(
     services: Services, library: Library
 ) -> None:
     def breaks(*_: object, **__: object):
-        yield Piece("The ga")
+        yield TextDelta("The ga")
         raise CorruptArtifact("/secret/path")
 
     with TestClient(

@@ -15,7 +15,7 @@ from app.factory import create_app
 from app.http.server import make_server
 from app.services.services import Services
 from common.errors import Cancelled, DatabaseUnavailable
-from engine.answer import Piece
+from engine.answer import TextDelta
 from tests.app.documents.test_routes import events
 from tests.app.library import Library
 from tests.app.live import listening, send_raw, until
@@ -32,10 +32,12 @@ class Engine:
     release: threading.Event = field(default_factory=threading.Event)
     stopped: int = 0
 
-    def __call__(self, *_: object, cancelled: Callable[[], bool], **__: object) -> Iterator[Piece]:
+    def __call__(
+        self, *_: object, cancelled: Callable[[], bool], **__: object
+    ) -> Iterator[TextDelta]:
         self.running.release()
         if self.talks:
-            yield Piece("The gate")
+            yield TextDelta("The gate")
         while not cancelled():
             if self.release.wait(0.01):
                 return

@@ -6,7 +6,7 @@ from statistics import fmean
 import pytest
 
 from engine.answer import open_question
-from engine.attend.read_meter import Meter
+from engine.attend.read_meter import ReadMeter
 from engine.document.budget_curve import BudgetCurve, BudgetCurves
 from engine.document.cache import DocumentCache
 from engine.model.attention import forward
@@ -26,7 +26,7 @@ def document(model: LoadedModel) -> DocumentCache:
     return read(model, prose(3000))
 
 
-def decode(model: LoadedModel, document: DocumentCache, num_passes: int) -> Meter:
+def decode(model: LoadedModel, document: DocumentCache, num_passes: int) -> ReadMeter:
     """A question, and an answer of so many tokens."""
     state = open_question(document, BUDGET)
     forward(model.model, model.prompt.encode_question("Who?"), state.position, state)

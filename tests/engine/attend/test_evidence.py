@@ -11,7 +11,7 @@ from engine.document.cache import DocumentCache
 from engine.model.attention import forward
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel
-from precompute.build import read_document
+from precompute.build import precompute_document
 from tests.models import FAMILIES, HALF, SETTINGS, loaded, prose, read
 
 SENTENCES = [f"Sentence number {index} speaks of €{index}00. " for index in range(12)]
@@ -27,7 +27,7 @@ def model() -> LoadedModel:
 def document(model: LoadedModel) -> DocumentCache:
     """Two pages of six sentences."""
     pages = [(1, 0, len(LEFT)), (2, len(LEFT), len(LEFT + RIGHT))]
-    return read_document(model, LEFT + RIGHT, pages, SETTINGS, lambda *_: None)
+    return precompute_document(model, LEFT + RIGHT, pages, SETTINGS, lambda *_: None)
 
 
 def token_at(document: DocumentCache, needle: str) -> int:
@@ -66,7 +66,7 @@ def test_the_templates_tokens_are_no_place(document: DocumentCache) -> None:
 
 def test_a_long_passage_is_quoted_in_part(model: LoadedModel) -> None:
     text = "word " * 300
-    document = read_document(model, text, [(1, 0, len(text))], SETTINGS, lambda *_: None)
+    document = precompute_document(model, text, [(1, 0, len(text))], SETTINGS, lambda *_: None)
     found = find_evidence(document, torch.ones(document.num_tokens))
     assert len(found) == 1
     assert found[0].quote.endswith("…")
@@ -118,7 +118,7 @@ def test_tokens_that_were_not_attended_to_carry_no_mass(
 def test_windows_are_left_out() -> None:
     model = loaded(FAMILIES["mistral-window"])
     text = prose(300)
-    document = read_document(model, text, [(1, 0, 300)], SETTINGS, lambda *_: None)
+    document = precompute_document(model, text, [(1, 0, 300)], SETTINGS, lambda *_: None)
     *_, found = answer(model, document, "Who?", budget=EXACT, sampling=Sampling(2))
     assert isinstance(found, Answer)
     assert found.evidence == ()

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from common.errors import InvalidInput
-from engine.attend.clusters import Everything, LookedUp, attend_selected
+from engine.attend.clusters import FullClusterAttention, SparseClusterAttention, attend_selected
 from engine.attend.lookup import Lookup, Selection, select
 from engine.document.budget_curve import Thresholds
 from engine.document.cache import Clusters, LayerCache, LookupConfig
@@ -68,17 +68,17 @@ def test_without_thresholds_everything_is_attended_to(
     tokens: int, group: int, softcap: float | None, config: LookupConfig
 ) -> None:
     layer, lookup = some_layer(), some_lookup(group, tokens, softcap)
-    reached = LookedUp(ALL, config).attend(lookup, layer)
+    reached = SparseClusterAttention(ALL, config).attend(lookup, layer)
     assert reached.selection is not None
     everyone = torch.arange(layer.num_tokens - layer.num_anchors)
     assert all(torch.equal(chosen, everyone) for chosen in reached.selection.tokens)
-    assert_close(reached.state, Everything().attend(lookup, layer).state)
+    assert_close(reached.state, FullClusterAttention().attend(lookup, layer).state)
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_over_the_highest_score_nothing_is_selected(config: LookupConfig) -> None:
     layer, lookup = some_layer(), some_lookup()
-    reached = LookedUp(NONE, config).attend(lookup, layer)
+    reached = SparseClusterAttention(NONE, config).attend(lookup, layer)
     assert reached.selection is not None
     assert reached.selection.num_tokens == 0
     assert torch.isneginf(reached.state.lse).all()

@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from engine.answer import open_question
-from engine.attend.clusters import Everything, LookedUp
+from engine.attend.clusters import FullClusterAttention, SparseClusterAttention
 from engine.attend.question import QuestionState, visible
 from engine.document.budget import EXACT
 from engine.document.budget_curve import Thresholds
@@ -45,7 +45,7 @@ def logits(model: LoadedModel, state: QuestionState, *passes: int) -> torch.Tens
 def test_a_lookup_without_thresholds_is_exact(
     model: LoadedModel, document: DocumentCache, levels: int, how: str
 ) -> None:
-    reach = LookedUp(NO_THRESHOLDS, LookupConfig(levels, how))
+    reach = SparseClusterAttention(NO_THRESHOLDS, LookupConfig(levels, how))
     state = QuestionState(document, reach, reach)
     exact = logits(model, open_question(document, EXACT), 5)
     assert_close(logits(model, state, 5), exact, rtol=0, atol=1e-4)
@@ -75,8 +75,8 @@ def test_the_position_goes_on_where_the_document_ends(
 def test_prefill_and_decoding_reach_as_each_was_told(
     model: LoadedModel, document: DocumentCache
 ) -> None:
-    nothing = LookedUp(Thresholds(math.inf, math.inf), document.lookup)
-    for reaches in ((Everything(), nothing), (nothing, Everything())):
+    nothing = SparseClusterAttention(Thresholds(math.inf, math.inf), document.lookup)
+    for reaches in ((FullClusterAttention(), nothing), (nothing, FullClusterAttention())):
         state = QuestionState(document, *reaches)
         logits(model, state, 5)
         shares = (state.meter.share(0, 1), state.meter.share(1))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from engine.attend.lookup import Selection
-from engine.attend.read_meter import Meter
+from engine.attend.read_meter import ReadMeter
 from engine.document.cache import Clusters, LayerCache, StreamingCache
 
 # 2 KV heads, 30 tokens of which 6 are anchors, vectors of 8 numbers.
@@ -22,7 +22,7 @@ def layer(dtype: torch.dtype) -> LayerCache:
 
 @pytest.mark.parametrize(("dtype", "num_bytes"), [(torch.float32, 4), (torch.bfloat16, 2)])
 def test_reads_are_keys_values_anchors_and_centroids(dtype: torch.dtype, num_bytes: int) -> None:
-    meter = Meter()
+    meter = ReadMeter()
     meter.begin_pass()
     meter.count(layer(dtype), None)
     meter.begin_pass()
@@ -38,7 +38,7 @@ def test_reads_are_keys_values_anchors_and_centroids(dtype: torch.dtype, num_byt
 
 
 def test_layers_of_a_pass_add_up() -> None:
-    meter = Meter()
+    meter = ReadMeter()
     meter.begin_pass()
     meter.count(layer(torch.float32), None)
     meter.count(layer(torch.float32), None)
@@ -46,13 +46,13 @@ def test_layers_of_a_pass_add_up() -> None:
 
 
 def test_nothing_read_is_no_share() -> None:
-    assert Meter().share() == 0.0
+    assert ReadMeter().share() == 0.0
 
 
 def test_streaming_heads_are_read_whole_and_counted_as_full_attention_would_read_them() -> None:
     kept = torch.zeros(3, 9, WIDTH)  # 3 more KV heads with 8 tokens and a compensation token
     dual = replace(layer(torch.float32), streaming=StreamingCache(kept, kept, num_dropped=22))
-    meter = Meter()
+    meter = ReadMeter()
     meter.begin_pass()
     meter.count(dual, None)
     meter.begin_pass()

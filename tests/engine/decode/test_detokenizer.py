@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.decode.detokenizer import PieceDecoder
+from engine.decode.detokenizer import IncrementalDetokenizer
 from tests.models import byte_tokenizer
 
 TOKENIZER = byte_tokenizer()
 
 
-def pieces_of(text: str) -> tuple[list[str], PieceDecoder]:
-    decoder = PieceDecoder(TOKENIZER)
+def pieces_of(text: str) -> tuple[list[str], IncrementalDetokenizer]:
+    decoder = IncrementalDetokenizer(TOKENIZER)
     pieces = [decoder.push(token) for token in TOKENIZER(text)["input_ids"]]
     return [*pieces, decoder.flush()], decoder
 
@@ -33,7 +33,7 @@ def test_any_text_comes_through(text: str) -> None:
 
 
 def test_a_character_is_shown_once_it_is_whole() -> None:
-    decoder = PieceDecoder(TOKENIZER)
+    decoder = IncrementalDetokenizer(TOKENIZER)
     found = [decoder.push(token) for token in TOKENIZER("é€😀")["input_ids"]]
     assert found == ["", "é", "", "", "€", "", "", "", "😀"]
     assert decoder.flush() == ""
@@ -42,12 +42,12 @@ def test_a_character_is_shown_once_it_is_whole() -> None:
 def test_bytes_that_are_no_character_do_not_stop_the_text() -> None:
     whole = TOKENIZER("ab€cd")["input_ids"]
     broken = [*whole[:4], *whole[5:]]  # the last byte of the euro sign is missing
-    decoder = PieceDecoder(TOKENIZER)
+    decoder = IncrementalDetokenizer(TOKENIZER)
     text = "".join([decoder.push(token) for token in broken] + [decoder.flush()])
     assert text == decoder.text == "ab\ufffdcd"
 
 
 def test_special_tokens_are_not_shown() -> None:
-    decoder = PieceDecoder(TOKENIZER)
+    decoder = IncrementalDetokenizer(TOKENIZER)
     assert [decoder.push(token) for token in (2, 3)] == ["", ""]
     assert decoder.flush() == ""

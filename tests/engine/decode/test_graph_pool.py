@@ -15,15 +15,15 @@ from common.errors import UnsupportedModel
 from engine.answer import Answer, answer, open_question
 from engine.attend.evidence import AttentionMass
 from engine.decode.compiled import compile_layers
-from engine.decode.graph import DecodeStep
-from engine.decode.graph_pool import DecodeConfig, Decoders, Decoding
+from engine.decode.graph import DecodeGraph
+from engine.decode.graph_pool import DecodeConfig, DecodeGraphPool, DecodeSession
 from engine.decode.sampling import Sampling
 from engine.document.budget import EXACT
 from engine.document.cache import DocumentCache, LookupConfig
 from engine.model.attention import forward, register
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel, assemble
-from precompute.config import ReadSettings
+from precompute.config import PrecomputeConfig
 from tests.engine.as_on_gpu import in_torch, in_triton
 from tests.models import (
     ALIBI,
@@ -85,7 +85,7 @@ def same(found: Answer, expected: Answer) -> None:
     ],
 )
 def test_answers_budgets_and_evidence_are_the_references(
-    family: str, plan: HeadPlan | None, settings: ReadSettings, monkeypatch: pytest.MonkeyPatch
+    family: str, plan: HeadPlan | None, settings: PrecomputeConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = loaded(FAMILIES[family], plan=plan)
     document = read(model, prose(700), settings)
@@ -99,7 +99,7 @@ def test_answers_budgets_and_evidence_are_the_references(
 @pytest.mark.skipif(torch.cuda.is_available(), reason="interprets kernels, for a model on the CPU")
 @pytest.mark.parametrize(("plan", "settings"), [(None, SETTINGS), (HALF, TWO_LEVELS)])
 def test_kernels_answer_as_the_references_do(
-    plan: HeadPlan | None, settings: ReadSettings, monkeypatch: pytest.MonkeyPatch
+    plan: HeadPlan | None, settings: PrecomputeConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = loaded(FAMILIES["llama"], plan=plan)
     document = read(model, prose(400), settings)
@@ -113,22 +113,24 @@ def test_logits_are_the_references_pass_by_pass(
 ) -> None:
     in_torch(monkeypatch)
     tokens = model.prompt.encode_answer("maps and lamps").split(1)
-    found = passes(model, document, Decoders(model.model, model.spec, DecodeConfig()), tokens)
-    off = Decoders(model.model, model.spec, DecodeConfig(captured=False))
+    found = passes(
+        model, document, DecodeGraphPool(model.model, model.spec, DecodeConfig()), tokens
+    )
+    off = DecodeGraphPool(model.model, model.spec, DecodeConfig(captured=False))
     assert_close(found, passes(model, document, off, tokens), rtol=1e-4, atol=1e-4)
 
 
 def passes(
     model: LoadedModel,
     document: DocumentCache,
-    steps: Decoders,
+    steps: DecodeGraphPool,
     tokens: tuple[torch.Tensor, ...],
 ) -> torch.Tensor:
     """Logits after each token that follows the question (tokens, vocabulary)."""
     state = open_question(document, BUDGET)
     asked = model.prompt.encode_question(QUESTION).to(model.device)
     forward(model.model, asked, state.position, state)
-    with Decoding(steps, model.model, state, len(asked) + len(tokens)) as decoding:
+    with DecodeSession(steps, model.model, state, len(asked) + len(tokens)) as decoding:
         logits = [decoding.logits(token.to(model.device)).clone() for token in tokens]
     return torch.stack(logits)
 
@@ -179,7 +181,7 @@ def test_a_step_refuses_what_it_has_no_room_for(
     state = open_question(document, BUDGET)
     asked = model.prompt.encode_question(QUESTION)
     forward(model.model, asked, state.position, state)
-    step = DecodeStep(model.spec, document, len(asked) + 1)
+    step = DecodeGraph(model.spec, document, len(asked) + 1)
     step.warm_up(model.model)
     step.begin(state)
     token = torch.tensor([7])
@@ -187,7 +189,7 @@ def test_a_step_refuses_what_it_has_no_room_for(
     with pytest.raises(UnsupportedModel, match=f"more than {len(asked) + 1}"):
         step.run(token, None, state.meter)
     with pytest.raises(UnsupportedModel, match="more than 4"):
-        DecodeStep(model.spec, document, 4).begin(state)
+        DecodeGraph(model.spec, document, 4).begin(state)
 
 
 def test_without_a_threshold_a_pass_reads_everything_and_its_centroids(
@@ -197,7 +199,7 @@ def test_without_a_threshold_a_pass_reads_everything_and_its_centroids(
     state = open_question(document, BUDGET)
     exact = open_question(document, EXACT)
     asked, token = model.prompt.encode_question(QUESTION), torch.tensor([7])
-    step = DecodeStep(model.spec, document, 64)
+    step = DecodeGraph(model.spec, document, 64)
     step.warm_up(model.model)
     for one in (state, exact):
         forward(model.model, asked, one.position, one)
@@ -230,8 +232,8 @@ def test_replays_of_a_graph_are_passes_without_one(
         assert step is not None
         assert step.pool is not None
     assert_close(passes(model, document, model.decoders, tokens), found, rtol=0.0, atol=0.0)
-    monkeypatch.setattr(DecodeStep, "capture", lambda *_: None)
-    plain = Decoders(model.model, model.spec, config)
+    monkeypatch.setattr(DecodeGraph, "capture", lambda *_: None)
+    plain = DecodeGraphPool(model.model, model.spec, config)
     assert_close(passes(model, document, plain, tokens), found, rtol=1e-5, atol=1e-5)
 
 
@@ -257,7 +259,7 @@ def test_a_pass_that_cannot_be_captured_is_taken_without_a_graph(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     in_torch(monkeypatch)
-    steps = Decoders(model.model, model.spec, DecodeConfig())
+    steps = DecodeGraphPool(model.model, model.spec, DecodeConfig())
     with steps.borrow(document, 300) as step:
         assert step is not None
         assert step.pool is None
@@ -278,7 +280,7 @@ def test_a_pass_that_fails_leaves_the_reference(
         raise RuntimeError("no compiler")
 
     monkeypatch.setattr("engine.decode.graph.decode_attention", fail)
-    fresh = replace(model, decoders=Decoders(model.model, model.spec, DecodeConfig()))
+    fresh = replace(model, decoders=DecodeGraphPool(model.model, model.spec, DecodeConfig()))
     same(ask(fresh, document), expected)
     same(ask(fresh, document), expected)
     assert reasons(caplog).count("without kernels") == 1  # tried once
@@ -330,7 +332,7 @@ def test_kernels_that_fail_leave_the_reference(
 def test_there_is_no_step_over_linear_biases() -> None:
     model = loaded(ALIBI["bloom"])
     with pytest.raises(UnsupportedModel, match="linear biases"):
-        DecodeStep(model.spec, read(model, prose(300)), 64)
+        DecodeGraph(model.spec, read(model, prose(300)), 64)
 
 
 def test_a_step_is_one_questions_at_a_time(
@@ -341,7 +343,7 @@ def test_a_step_is_one_questions_at_a_time(
 ) -> None:
     in_torch(monkeypatch)
     caplog.set_level(logging.INFO)
-    steps = Decoders(model.model, model.spec, DecodeConfig())
+    steps = DecodeGraphPool(model.model, model.spec, DecodeConfig())
     with steps.borrow(document, 10) as first:
         with steps.borrow(document, 10) as second:
             assert second is None
@@ -354,8 +356,8 @@ def test_steps_go_with_their_document(
     model: LoadedModel, document: DocumentCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_torch(monkeypatch)
-    monkeypatch.setattr(DecodeStep, "capture", lambda *_: None)
-    steps = Decoders(model.model, model.spec, DecodeConfig())
+    monkeypatch.setattr(DecodeGraph, "capture", lambda *_: None)
+    steps = DecodeGraphPool(model.model, model.spec, DecodeConfig())
     passing = replace(document)
     with steps.borrow(passing, 10) as step:
         assert step is not None
@@ -374,7 +376,7 @@ def test_mass_of_a_question_that_ends_early_is_kept(
     asked = model.prompt.encode_question(QUESTION)
     forward(model.model, asked, state.position, state)
     before = mass.on_tokens().sum()
-    with Decoding(model.decoders, model.model, state, 100) as decoding:
+    with DecodeSession(model.decoders, model.model, state, 100) as decoding:
         decoding.logits(torch.tensor([7]))
     assert mass.on_tokens().sum() > before
 
@@ -409,7 +411,7 @@ def test_other_layers_answer_alike(
 ) -> None:
     expected = ask(model, document)
     in_torch(monkeypatch)
-    fresh = Decoders(model.model, model.spec, config)
+    fresh = DecodeGraphPool(model.model, model.spec, config)
     same(ask(replace(model, decoders=fresh), document), expected)
     assert fresh.twin is not None
     kinds = {type(module).__name__ for module in fresh.twin.modules()}
@@ -442,7 +444,7 @@ def test_layers_that_cannot_be_compiled_are_run_as_they_are(
         raise RuntimeError("no compiler")
 
     monkeypatch.setattr("engine.decode.graph_pool.compile_layers", fail)
-    fresh = Decoders(model.model, model.spec, DecodeConfig(compiled=True))
+    fresh = DecodeGraphPool(model.model, model.spec, DecodeConfig(compiled=True))
     same(ask(replace(model, decoders=fresh), document), expected)
     assert "without compiled layers" in reasons(caplog)
 
@@ -460,8 +462,8 @@ def test_products_that_fail_leave_compiled_layers(
     def fail(*_: object) -> None:
         raise RuntimeError("no kernel")
 
-    monkeypatch.setattr("engine.decode.graph_pool.with_products", fail)
-    fresh = Decoders(model.model, model.spec, DecodeConfig(compiled=True))
+    monkeypatch.setattr("engine.decode.graph_pool.with_triton_linears", fail)
+    fresh = DecodeGraphPool(model.model, model.spec, DecodeConfig(compiled=True))
     same(ask(replace(model, decoders=fresh), document), expected)
     assert "without compiled layers and own products" in reasons(caplog)
     assert reasons(caplog).count("they failed") == 1

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from common.errors import UnsupportedModel
-from engine.attend.clusters import LookedUp
+from engine.attend.clusters import SparseClusterAttention
 from engine.attend.lookup import Lookup
 from engine.attend.question import attend_streaming
 from engine.decode.layer_view import resident_layer
@@ -65,7 +65,7 @@ def test_a_step_is_what_the_engine_computes_eagerly(levels: int, clustered: bool
     expected, tokens, below = around, 0, 0
     if clustered:
         lookup = Lookup(rows[:RETRIEVAL], GROUP, around.lse, SCALE, None)
-        reached = LookedUp(Thresholds(LEVEL1, LEVEL2), config).attend(lookup, layer)
+        reached = SparseClusterAttention(Thresholds(LEVEL1, LEVEL2), config).attend(lookup, layer)
         expected = merge_states(around, reached.state)
         assert reached.selection is not None
         tokens = reached.selection.num_tokens

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from engine.decode.compiled import compile_layers
-from engine.decode.linears import Product, SharedProduct, with_products
+from engine.decode.linears import SharedTritonLinear, TritonLinear, with_triton_linears
 from engine.kernels.decode.matvec import MOST_ROWS
 from engine.model.attention import forward, register
 from engine.model.reorder_heads import _FullAttention
@@ -51,7 +51,7 @@ def test_a_model_answers_alike(family: str, count: int) -> None:
     model.set_attn_implementation("lectern")
     ids = torch.arange(1, count + 1)
     with Launches() as launches:
-        found = logits(with_products(model), ids)
+        found = logits(with_triton_linears(model), ids)
     assert_close(found, logits(model, ids), rtol=1e-5, atol=1e-5)
     layers = model.config.num_hidden_layers
     each = [1, 1, 1, 1] if family == "phi3" else [3, 1, 2, 1]
@@ -61,7 +61,7 @@ def test_a_model_answers_alike(family: str, count: int) -> None:
 def test_the_model_is_left_alone_and_its_weights_are_shared() -> None:
     model = random_model(FAMILIES["llama"])
     before = [type(module) for module in model.modules()]
-    twin = with_products(model)
+    twin = with_triton_linears(model)
     assert [type(module) for module in model.modules()] == before
     assert [id(p) for p in twin.parameters()] == [id(p) for p in model.parameters()]
     assert twin.state_dict().keys() == model.state_dict().keys()
@@ -72,7 +72,7 @@ def test_many_rows_are_the_librarys() -> None:
     model.set_attn_implementation("lectern")
     ids = torch.arange(1, MOST_ROWS + 2)
     with Launches() as launches:
-        found = logits(with_products(model), ids)
+        found = logits(with_triton_linears(model), ids)
     assert not launches.parts
     assert_close(found, logits(model, ids), rtol=0.0, atol=0.0)
 
@@ -80,7 +80,7 @@ def test_many_rows_are_the_librarys() -> None:
 def test_compiled_layers_take_the_same_products() -> None:
     model = random_model(FAMILIES["llama"])
     model.set_attn_implementation("lectern")
-    twin = compile_layers(with_products(model), 2, backend="eager")
+    twin = compile_layers(with_triton_linears(model), 2, backend="eager")
     with Launches() as launches:
         found = [logits(twin, ONE) for _ in range(2)]
     assert launches.parts == [3, 1, 2, 1, 3, 1, 2, 1, 1] * 2
@@ -89,7 +89,7 @@ def test_compiled_layers_take_the_same_products() -> None:
 
 def test_a_layer_that_is_handed_another_input_multiplies_alone() -> None:
     members = nn.Linear(8, 5), nn.Linear(8, 3), nn.Linear(8, 3)
-    first, second, third = SharedProduct.among(members)
+    first, second, third = SharedTritonLinear.among(members)
     x, other = normal(1, 8), normal(1, 8, seed=1)
     assert_close(first(x), members[0](x))
     assert_close(second(other), members[1](other))
@@ -108,7 +108,7 @@ def test_layers_that_are_alike_are_compiled_once() -> None:
         graphs.append(graph)
         return graph
 
-    twin = compile_layers(with_products(model), 2, backend=backend)  # type: ignore[arg-type]
+    twin = compile_layers(with_triton_linears(model), 2, backend=backend)  # type: ignore[arg-type]
     assert_close(logits(twin, ONE), logits(model, ONE), rtol=1e-5, atol=1e-5)
     assert len(graphs) == 6  # angles, four of one layer that both take, and the last norm
 
@@ -124,5 +124,5 @@ class Doubled(nn.Linear):
 def test_layers_of_another_kind_stay() -> None:
     model = nn.ModuleDict({"q_proj": nn.Linear(4, 4), "k_proj": Doubled(4, 4),
                            "v_proj": nn.Linear(4, 4)})  # fmt: skip
-    found = with_products(model)
-    assert [type(found[name]) for name in model] == [Product, Doubled, Product]  # type: ignore[index]
+    found = with_triton_linears(model)
+    assert [type(found[name]) for name in model] == [TritonLinear, Doubled, TritonLinear]  # type: ignore[index]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from engine.attend.clusters import Everything
+from engine.attend.clusters import FullClusterAttention
 from engine.attend.question import QuestionState
 from engine.model.attention import AttentionCall
 from engine.model.head_plan import HeadPlan
@@ -43,7 +43,7 @@ def test_training_computes_the_hidden_states_of_serving(family: str, compensatio
     text = whole.tokenizer.decode(ids[turns == 0]).removeprefix("<|document|>")
     document = read(served, text)
     for turn in range(1, config.num_passkeys + 1):
-        asked = QuestionState(document, Everything(), Everything())
+        asked = QuestionState(document, FullClusterAttention(), FullClusterAttention())
         positions = torch.arange(int((turns == turn).sum())) + document.num_tokens
         wanted = last_hidden(served, ids[turns == turn], positions, asked)
         assert_close(trained[turns == turn], wanted, rtol=1e-4, atol=1e-4)
