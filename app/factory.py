@@ -50,14 +50,14 @@ def create_app(services: Services) -> FastAPI:
     app.include_router(health.router)
     admin.install(app)
     errors.install(app)
-    app.add_middleware(Envelope, max_upload_bytes=services.settings.server.max_upload_bytes)
+    app.add_middleware(Envelope, max_upload_bytes=services.config.max_upload_bytes)
     return app
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     services: Services = app.state.services
-    await run_in_threadpool(sweep, services.settings.data_dir / "incoming")
+    await run_in_threadpool(sweep, services.data_dir / "incoming")
     services.questions.start()
     try:
         yield

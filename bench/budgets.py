@@ -22,12 +22,14 @@ import torch
 
 from bench.facts import draw_documents
 from bench.record import RESULTS, circumstances, write
-from engine.answer import Answer, answer, open_question
+from engine.attend.question import open_question
+from engine.config import LookupConfig, ModelConfig
+from engine.decode.running_answer import Answer
 from engine.decode.sampling import Sampling
 from engine.document.artifact import pack, unpack
 from engine.document.budget import EXACT
-from engine.document.budget_curve import EVERYTHING
-from engine.document.cache import DocumentCache, LookupConfig
+from engine.document.budget_curve import NO_CURVES
+from engine.document.cache import DocumentCache
 from engine.model.attention import forward
 from engine.model.head_plan import ALL
 from engine.model.head_plan_file import read_plan
@@ -160,7 +162,7 @@ def measure(options: argparse.Namespace, tasks: Sequence[Task]) -> Iterator[list
 def do(task: Task, *, path: str, device: str) -> list[Row]:
     """Read one document, store and load it, check it, and ask it in every way."""
     torch.set_num_threads(1)
-    model = load_model(path, device=device, heads=task.heads)
+    model = load_model(ModelConfig(path, device=device, heads=task.heads))
     text, settings = task.sheet.text, PrecomputeConfig()
     read = precompute_document(model, text, [(1, 0, len(text))], settings, lambda *_: None)
     manifest, files = pack(read, settings.dtype)
@@ -169,7 +171,7 @@ def do(task: Task, *, path: str, device: str) -> list[Row]:
     rows = list(ask_all(model, stored, task, task.budgets))
     exact = [row for row in rows if row.budget == EXACT]
     for lookup in task.lookups[1:]:
-        bare = replace(stored, lookup=lookup, curves=EVERYTHING)
+        bare = replace(stored, lookup=lookup, curves=NO_CURVES)
         other = calibrate(model, bare, replace(settings, lookup=lookup), lambda _: None)
         rows += [replace(row, lookup=lookup) for row in exact]
         rows += ask_all(model, other, task, [one for one in task.budgets if one != EXACT])

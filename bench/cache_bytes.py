@@ -16,6 +16,7 @@ import torch
 
 from bench.first_token import HANDBOOK, WEIGHTS, document_of
 from bench.record import circumstances, write
+from engine.config import ModelConfig
 from engine.document.artifact import pack, unpack
 from engine.document.cache import DocumentCache
 from engine.model.head_plan import ALL, HeadPlan
@@ -80,14 +81,17 @@ def load_with_ratio(path: str, ratio: float, device: str) -> LoadedModel:
 
     Which heads they are changes answers, and no byte.
     """
-    shape = [layer.num_kv_heads for layer in load_model(path, device=device, heads=ALL).spec.layers]
+    shape = [
+        layer.num_kv_heads
+        for layer in load_model(ModelConfig(path, device=device, heads=ALL)).spec.layers
+    ]
     heads = [(layer, head) for layer, number in enumerate(shape) for head in range(number)]
     chosen = set(Random(SEED).sample(heads, num_chosen(len(heads), ratio)))
     retrieval = tuple(tuple((i, j) in chosen for j in range(shape[i])) for i in range(len(shape)))
     with TemporaryDirectory() as folder:
         file = Path(folder) / "plan.json"
         write_plan(HeadPlan("file", retrieval), file)
-        return load_model(path, device=device, heads=str(file))
+        return load_model(ModelConfig(path, device=device, heads=str(file)))
 
 
 def full_bytes(model: LoadedModel, num_tokens: int, dtype: str) -> int:

@@ -45,10 +45,11 @@ from bench.kernels.timing import copy_bandwidth
 from bench.kernels.wrong_result import WrongResult
 from bench.random_llama import SHAPES, ModelShape
 from bench.record import circumstances, percentiles, write
+from engine.attend.budget import ReadMeter
 from engine.attend.question import QuestionState
-from engine.attend.read_meter import ReadMeter
+from engine.config import DecodeConfig
 from engine.decode.graph import DecodeGraph
-from engine.decode.graph_pool import DecodeConfig, DecodeGraphPool, DecodeSession
+from engine.decode.graph_pool import DecodeGraphPool, DecodeSession
 from engine.decode.sampling import Sampler, Sampling
 from engine.document.cache import DocumentCache
 from engine.kernels.decode.append_keys import append_keys
@@ -115,7 +116,7 @@ def measure(
         shape,
         max(CONTEXTS.values()) + 4096,
         streaming=plan == "half",
-        config=DecodeConfig(compiled=True),
+        config=DecodeConfig(compiled_layers=True),
         device=DEVICE,
     )
     check(found, model)
@@ -177,12 +178,12 @@ def measure_document(model: LoadedModel, shape: ModelShape, num_tokens: int) -> 
     document = calibrated(model, draw_document(model, num_tokens))
     first = [first_token_ms(model, document) for _ in range(20)]
     tokens, state, capturing = token_ms(model, document, model.decoders)
-    plain = DecodeGraphPool(model.model, model.spec, DecodeConfig(compiled=False))
+    plain = DecodeGraphPool(model.model, model.spec, DecodeConfig(compiled_layers=False))
     found = {
         "first_token_ms": percentiles(first[WARM_TOKENS:]),
         "token_ms": percentiles(tokens),
         "captured": is_captured(model.decoders, document),
-        "decoding": asdict(model.decoders.carried_out),
+        "decoding": asdict(model.decoders.effective_config),
         "first_pass_ms": capturing,  # compiles, and captures
         "budget": budget_of(document),
         "loaded_decode": state.meter.share(1),

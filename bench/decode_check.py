@@ -28,13 +28,13 @@ from bench.drawn_question import (
     opened,
     question_ids,
 )
-from engine.attend.budget_controller import BudgetController
+from engine.attend.budget import BudgetController, ReadMeter
 from engine.attend.clusters import ClusterAttention, FullClusterAttention, SparseClusterAttention
 from engine.attend.evidence import AttentionMass
 from engine.attend.question import QuestionState
-from engine.attend.read_meter import ReadMeter
+from engine.config import DecodeConfig
 from engine.decode.graph import DecodeGraph
-from engine.decode.graph_pool import DecodeConfig, DecodeGraphPool, DecodeSession
+from engine.decode.graph_pool import DecodeGraphPool, DecodeSession
 from engine.document.budget_curve import Thresholds
 from engine.document.cache import DocumentCache
 from engine.model.attention import AttentionCall, forward
@@ -88,7 +88,7 @@ def compare(model: LoadedModel, document: DocumentCache) -> Comparison:
     wanted, expected = passes(model, reference_question(model, document), None)
     logits, state = passes(model, opened(model, document), model.decoders)
     keys = first_keys(model, document)
-    uncompiled = DecodeGraphPool(model.model, model.spec, DecodeConfig(compiled=False))
+    uncompiled = DecodeGraphPool(model.model, model.spec, DecodeConfig(compiled_layers=False))
     others, _ = passes(model, opened(model, document), uncompiled)
     errors = {
         "logits": relative(logits, wanted),
@@ -96,7 +96,7 @@ def compare(model: LoadedModel, document: DocumentCache) -> Comparison:
         "read": abs(state.meter.share(1) / expected.meter.share(1) - 1),
         "mass": relative(mass_of(state), mass_of(expected)),
         "eager": relative(logits, without_graph(model, document)),
-        "keys": relative(keys, next(expected.held())[0][:, QUESTION_TOKENS:]),
+        "keys": relative(keys, next(expected.keys_and_values())[0][:, QUESTION_TOKENS:]),
         **attention_alone(model, document),
     }
     moved = {"logits": 0.0, "mass": 0.0}
@@ -162,7 +162,7 @@ def passes(
 ) -> tuple[Tensor, QuestionState]:
     """Logits of a few passes over given tokens (passes, vocabulary); None: the reference path."""
     ask(model, state)
-    off = DecodeGraphPool(model.model, model.spec, DecodeConfig(captured=False))
+    off = DecodeGraphPool(model.model, model.spec, DecodeConfig(triton_kernels=False))
     with DecodeSession(
         decoders or off, model.model, state, QUESTION_TOKENS + ANSWER_TOKENS
     ) as decoding:
@@ -188,7 +188,7 @@ def without_graph(model: LoadedModel, document: DocumentCache) -> Tensor:
 
 def first_keys(model: LoadedModel, document: DocumentCache) -> Tensor:
     """What the passes just taken hold in their first layer (kv_heads, passes, head_dim)."""
-    with model.decoders.borrow(document, QUESTION_TOKENS + ANSWER_TOKENS) as step:
+    with model.decoders.acquire(document, QUESTION_TOKENS + ANSWER_TOKENS) as step:
         if step is None:
             raise SystemExit("There is no decode step: nothing can be compared.")
         held = step.layers[0].question.keys[0]

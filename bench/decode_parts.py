@@ -39,19 +39,20 @@ from bench.drawn_question import (
 )
 from bench.random_llama import SHAPES
 from bench.record import RESULTS, circumstances, percentiles, write
+from engine.attend.budget import ReadMeter
 from engine.attend.question import QuestionState
-from engine.attend.read_meter import ReadMeter
+from engine.config import DecodeConfig
 from engine.decode.graph import DecodeGraph
-from engine.decode.graph_pool import DecodeConfig, DecodeGraphPool
+from engine.decode.graph_pool import DecodeGraphPool
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
 
-COMPILED = DecodeConfig(compiled=True)
+COMPILED = DecodeConfig(compiled_layers=True)
 WAYS = {
     "compiled": COMPILED,
     "compiled_library": replace(COMPILED, own_products=False),
     "uncompiled": DecodeConfig(),
-    "uncompiled_library": DecodeConfig(own_products=False),
+    "uncompiled_library": DecodeConfig(triton_linears=False),
 }
 SECTIONS = ("first", *WAYS)
 GROUPS = {  # words in the names of kernels; the first that fits counts
@@ -161,11 +162,11 @@ def token_parts(
     found |= {"token_ms": percentiles(times), "loaded": state.meter.share(1)}
     tell_clock(found["token_ms"])
     capacity = QUESTION_TOKENS + ANSWER_TOKENS
-    with decoders.borrow(document, capacity) as step:
+    with decoders.acquire(document, capacity) as step:
         if step is None or step.pool is None:
             raise RuntimeError("Nothing was captured.")
-        if decoders.carried_out != way:
-            raise RuntimeError(f"{way} was asked for, {decoders.carried_out} works.")
+        if decoders.effective_config != way:
+            raise RuntimeError(f"{way} was asked for, {decoders.effective_config} works.")
         step.begin(decoding_question(model, document))
         run_one = one_pass(step, model, document)
         found["device_ms"] = device_ms(run_one, PASSES)

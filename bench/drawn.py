@@ -11,16 +11,9 @@ from transformers import AutoTokenizer
 
 from bench.kernels.layer import GROUP_LIKENESS, KEY_NOISE, SHARPNESS, Shape, draw_layer
 from bench.random_llama import ModelShape, random_llama
-from engine.decode.graph_pool import DecodeConfig
-from engine.document.budget_curve import EVERYTHING
-from engine.document.cache import (
-    Clusters,
-    DocumentCache,
-    LayerCache,
-    LookupConfig,
-    Page,
-    StreamingCache,
-)
+from engine.config import DecodeConfig, LookupConfig
+from engine.document.budget_curve import NO_CURVES
+from engine.document.cache import Clusters, DocumentCache, LayerCache, Page, StreamingCache
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel, assemble
 
@@ -102,7 +95,7 @@ def draw_document(model: LoadedModel, num_tokens: int) -> DocumentCache:
         pages=(Page(1, 0, 0),),
         num_sinks=4,
         lookup=LookupConfig(),
-        curves=EVERYTHING,
+        curves=NO_CURVES,
     )
 
 

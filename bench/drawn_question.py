@@ -6,12 +6,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from engine.answer import open_question
+from engine.attend.budget import ReadMeter
 from engine.attend.clusters import FullClusterAttention
 from engine.attend.clusters_gpu import SparseClusterAttentionOnGpu
 from engine.attend.evidence import AttentionMass
-from engine.attend.question import QuestionState
-from engine.attend.read_meter import ReadMeter
+from engine.attend.question import QuestionState, open_question
 from engine.decode.graph import DecodeGraph
 from engine.decode.graph_pool import DecodeGraphPool
 from engine.document.budget_curve import BudgetCurve, BudgetCurves, Thresholds
@@ -108,5 +107,5 @@ def decoding_model(model: LoadedModel) -> torch.nn.Module:
 
 def is_captured(decoders: DecodeGraphPool, document: DocumentCache) -> bool:
     """Whether tokens are replays of a graph."""
-    with decoders.borrow(document, QUESTION_TOKENS + ANSWER_TOKENS) as step:
+    with decoders.acquire(document, QUESTION_TOKENS + ANSWER_TOKENS) as step:
         return step is not None and step.pool is not None

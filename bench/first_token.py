@@ -20,7 +20,9 @@ from transformers import AutoModelForCausalLM, DynamicCache
 
 from bench.clock import seconds_of
 from bench.record import circumstances, percentiles, write
-from engine.answer import Answer, answer, open_question
+from engine.attend.question import open_question
+from engine.config import ModelConfig
+from engine.decode.running_answer import Answer
 from engine.decode.sampling import Sampling
 from engine.document.artifact import pack, unpack
 from engine.document.budget import BALANCED, EXACT
@@ -61,7 +63,10 @@ def main() -> None:
 
 def measure(path: str, num_tokens: int, repeats: int, device: str) -> dict[str, Any]:
     """Read a document of `num_tokens` tokens and time questions about it."""
-    model, whole = load_model(path, device=device), load_model(path, device=device, heads=ALL)
+    model, whole = (
+        load_model(ModelConfig(path, device=device)),
+        load_model(ModelConfig(path, device=device, heads=ALL)),
+    )
     text = document_of(model, HANDBOOK.read_text(), num_tokens)
     plain: Any = AutoModelForCausalLM.from_pretrained(
         path, dtype=model.dtype, attn_implementation="sdpa"

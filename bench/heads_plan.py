@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import get_args
 
+from engine.config import ModelConfig
 from engine.model.head_plan import ALL, HeadPlan
 from engine.model.head_plan_file import check_plan, read_plan, write_plan
 from engine.model.loader import load_model
@@ -23,7 +24,9 @@ from precompute.heads.zigzag import Zigzag, ZigzagConfig
 def main() -> None:
     """Measure, print and write the plan."""
     options = parse()
-    model = load_model(options.model, device=options.device, dtype=options.dtype, heads=ALL)
+    model = load_model(
+        ModelConfig(options.model, device=options.device, dtype=options.dtype, heads=ALL)
+    )
     if options.gates is not None:
         check_plan(read_plan(options.gates), model.spec, model.weights)
     method, start = build(options), time.perf_counter()

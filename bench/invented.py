@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.record import circumstances, write
-from engine.answer import Answer, answer
+from engine.config import ModelConfig
+from engine.decode.running_answer import Answer
 from engine.decode.sampling import Sampling
 from engine.document.artifact import pack, unpack
 from engine.document.budget import NAMES
@@ -34,7 +35,7 @@ def main() -> None:
     parser.add_argument("--model", default=str(WEIGHTS))
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
-    model = load_model(options.model, device=options.device)
+    model = load_model(ModelConfig(options.model, device=options.device))
     result = {
         "benchmark": "invented",
         **circumstances(options.device),

@@ -30,8 +30,8 @@ from bench.drawn import draw_model
 from bench.prefill import build_model, transformers_attention
 from bench.random_llama import ModelShape
 from bench.record import RESULTS, circumstances, percentiles, write
-from engine.answer import open_question
-from engine.decode.graph_pool import DecodeConfig
+from engine.attend.question import open_question
+from engine.config import DecodeConfig
 from engine.document.artifact import pack, unpack
 from engine.document.budget import EXACT
 from engine.document.safetensors_writer import STAGE_BYTES
@@ -114,7 +114,7 @@ class ProgressReport:
 
 def dry_model(num_tokens: int) -> LoadedModel:
     """A tiny model on a CPU, half of whose heads stream."""
-    config = DecodeConfig(captured=False)
+    config = DecodeConfig(triton_kernels=False)
     return draw_model(DRY, num_tokens + 1024, streaming=True, config=config, device="cpu")
 
 

@@ -12,13 +12,12 @@ from transformers.utils.logging import disable_progress_bar
 from app.admin.password import ensure_password
 from app.factory import create_app
 from app.services.services import Services, make_services
-from common.settings import Settings
-from engine.decode.graph_pool import DecodeConfig
+from cli.settings import Settings
+from engine.engine import Engine
 from engine.model.loader import LoadedModel, load_model
-from precompute.config import artifact_fingerprint
-from reader import WEIGHTS
-from storage import Storage, open_storage
-from workers.model_artifact_builder import ModelArtifactBuilder, read_settings
+from precompute.fingerprint import artifact_fingerprint
+from storage.storage import Storage, open_storage
+from workers.model_artifact_builder import ModelArtifactBuilder, extraction_limits
 from workers.worker import Worker
 
 
@@ -41,42 +40,34 @@ class Secrets:
     admin_password: str | None
 
 
-def open_model(settings: Settings) -> LoadedModel:
-    """The model that `settings` name; the bundled reader if they name none."""
-    disable_progress_bar()  # type: ignore[no-untyped-call]  # of loading weights: it would break up our own output
-    return load_model(
-        model_path(settings),
-        device=settings.device,
-        dtype=settings.dtype,
-        heads=settings.precompute.heads,
-        decoding=DecodeConfig(**settings.decoding.model_dump()),
-    )
-
-
-def model_path(settings: Settings) -> str:
-    """Folder or id of the model."""
-    return settings.model or str(WEIGHTS)
+def open_engine(settings: Settings) -> Engine:
+    """Load the model that the settings name, and make the engine around it."""
+    disable_progress_bar()  # type: ignore[no-untyped-call]  # of loading: it breaks up our output
+    return Engine(load_model(settings.model_files()), settings.decoding)
 
 
 def open_stack(settings: Settings) -> Stack:
     """Open storage, load the model and build the app, with a worker if one is embedded."""
-    storage = open_storage(settings)
-    model = open_model(settings)
-    fingerprint = artifact_fingerprint(model, read_settings(settings.precompute))
-    services = make_services(settings, storage, model, fingerprint)
-    worker = make_worker(settings, storage, model) if settings.server.embedded_worker else None
+    storage = open_storage(settings.storage())
+    engine = open_engine(settings)
+    fingerprint = artifact_fingerprint(engine.model, settings.precompute)
+    services = make_services(settings.server, settings.data_dir, storage, engine, fingerprint)
+    embedded = settings.server.embedded_worker
+    worker = make_worker(settings, storage, engine.model) if embedded else None
     return Stack(settings, storage, services, create_app(services), worker)
 
 
 def open_worker(settings: Settings) -> tuple[Worker, Storage]:
     """Open storage and load the model for a worker of its own."""
-    storage = open_storage(settings)
-    return make_worker(settings, storage, open_model(settings)), storage
+    storage = open_storage(settings.storage())
+    return make_worker(settings, storage, open_engine(settings).model), storage
 
 
 def make_worker(settings: Settings, storage: Storage, model: LoadedModel) -> Worker:
-    """A worker around a model that is loaded already."""
-    return Worker(storage, ModelArtifactBuilder(lambda: model, settings), settings.worker)
+    """Make a worker around a model that is loaded already."""
+    limits = extraction_limits(settings.worker)
+    builder = ModelArtifactBuilder(lambda: model, settings.precompute, limits)
+    return Worker(storage, builder, settings.worker)
 
 
 def make_secrets(stack: Stack) -> Secrets:

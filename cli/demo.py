@@ -17,13 +17,13 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.client import Client
-from cli.compose import make_secrets, model_path, open_stack
+from cli.compose import make_secrets, open_stack
 from cli.documents import follow
 from cli.serving import serving
+from cli.settings import Settings
 from cli.show import budget_line, ms, number, one_line, say, size
 from common.errors import InvalidInput, Permanent
 from common.logging import configure
-from common.settings import Settings
 from reader import HANDBOOK, WEIGHTS
 
 MUST_BE_RIGHT = 6
@@ -89,7 +89,7 @@ def _run(
     *,
     stay: bool,
 ) -> None:
-    say(console, f"Loading {_shown(model_path(settings))} ...")
+    say(console, f"Loading {_shown(settings.model_files().path)} ...")
     stack = open_stack(settings)
     secrets = make_secrets(stack)
     with serving(stack, listener) as url, Client(url, secrets.api_key) as client:

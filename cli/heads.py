@@ -1,8 +1,9 @@
 """`lectern heads`: find head plans, carry them in and out, and look at them."""
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -10,6 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from cli.options import given, read_settings
 from cli.show import make_console, say
+from common import plugins
+from common.errors import InvalidInput
 
 if TYPE_CHECKING:  # torch takes seconds that `--help` need not wait
     from engine.model.head_plan import HeadPlan
@@ -60,6 +63,27 @@ Folder = Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A pa
 
 
 @app.command()
+def find(
+    method: Annotated[str, typer.Argument(help="A file or folder of precompute/heads.")],
+    out: Out,
+    model: Model = None,
+    ratio: Ratio = 0.25,
+    options: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting of the method, name=value; again for more."),
+    ] = None,
+    sinks: Sinks = 64,
+    window: Window = 256,
+    compensation: Compensation = True,
+) -> None:
+    """Choose heads by any installed method; some have commands with options of their own."""
+    from precompute.heads.base import Streaming
+
+    config = _parse_options(method, options or [])
+    _find(method, config, _load(model), ratio, Streaming(sinks, window, compensation), out)
+
+
+@app.command()
 def duo(
     out: Out,
     model: Model = None,
@@ -81,7 +105,7 @@ def duo(
     With --state it can be stopped: the same command goes on from the last 50 steps.
     """
     from precompute.heads.base import Streaming
-    from precompute.heads.duo import Duo, DuoConfig
+    from precompute.heads.duo import DuoConfig
 
     config = DuoConfig(
         steps=steps,
@@ -96,7 +120,7 @@ def duo(
         state=state,
         seed=seed,
     )
-    _find("duo", Duo(config), _load(model), ratio, Streaming(sinks, window, compensation), out)
+    _find("duo", config, _load(model), ratio, Streaming(sinks, window, compensation), out)
 
 
 @app.command()
@@ -114,10 +138,10 @@ def razor(
     One in fifteen is an echo head, the others are induction heads, as the paper's 1 % and 14 %.
     """
     from precompute.heads.base import Streaming
-    from precompute.heads.razor import Razor, RazorConfig
+    from precompute.heads.razor import RazorConfig
 
-    method = Razor(RazorConfig(seed=seed))
-    _find("razor", method, _load(model), ratio, Streaming(sinks, window, compensation), out)
+    streaming = Streaming(sinks, window, compensation)
+    _find("razor", RazorConfig(seed=seed), _load(model), ratio, streaming, out)
 
 
 @app.command()
@@ -138,11 +162,10 @@ def zigzag(
     state: State = "",
 ) -> None:
     """ZigZagAttention: whole layers of retrieval heads, chosen by DuoAttention's gates."""
-    from common.errors import InvalidInput
     from engine.model.head_plan_file import check_plan, read_plan
     from precompute.heads.base import Measure, Streaming
     from precompute.heads.duo import DuoConfig
-    from precompute.heads.zigzag import Zigzag, ZigzagConfig
+    from precompute.heads.zigzag import ZigzagConfig
 
     loaded, source = _load(model), read_plan(gates)
     check_plan(source, loaded.spec, loaded.weights)
@@ -159,7 +182,7 @@ def zigzag(
         duo=duo,
     )
     streaming = Streaming(source.num_sinks, source.window, source.compensation)
-    _find("zigzag", Zigzag(config), loaded, ratio, streaming, out)
+    _find("zigzag", config, loaded, ratio, streaming, out)
 
 
 @app.command("import")
@@ -174,7 +197,7 @@ def import_pattern(
 ) -> None:
     """Make a plan of DuoAttention's pattern files (full_attention_heads.tsv, config.json)."""
     from precompute.heads.base import Streaming
-    from precompute.heads.file import FileConfig, PatternFile, read_pattern
+    from precompute.heads.file import FileConfig, read_pattern
 
     pattern = read_pattern(folder)
     streaming = Streaming(
@@ -182,7 +205,7 @@ def import_pattern(
         pattern.window if window is None else window,
         compensation,
     )
-    _find("file", PatternFile(FileConfig(folder)), _load(model), ratio, streaming, out)
+    _find("file", FileConfig(folder), _load(model), ratio, streaming, out)
 
 
 @app.command()
@@ -215,24 +238,49 @@ def show(
 
 
 def _load(model: str | None) -> "LoadedModel":
-    from cli.compose import open_model
+    from cli.compose import open_engine
     from engine.model.head_plan import ALL
 
-    return open_model(read_settings(**given(model=model), precompute={"heads": ALL}))
+    return open_engine(read_settings(**given(model=model), heads=ALL)).model
+
+
+def _parse_options(method: str, options: Sequence[str]) -> Any:
+    """Make a method's settings of "name=value" options.
+
+    Raises: InvalidInput for an unknown method, name or value.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    from precompute import heads
+
+    config = plugins.load(heads, method).CONFIG
+    pairs = [option.partition("=") for option in options]
+    known = {field.name for field in fields(config)}
+    for name, sign, _ in pairs:
+        if not sign or name not in known:
+            listed = ", ".join(sorted(known)) or "none"
+            raise InvalidInput(f"'{name}' is no setting of '{method}'; it has: {listed}.")
+    try:
+        return TypeAdapter(config).validate_python({name: value for name, _, value in pairs})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = ".".join(map(str, first["loc"]))
+        raise InvalidInput(f"The setting {name} of '{method}' is wrong: {first['msg']}.") from error
 
 
 def _find(
-    name: str,
-    method: "HeadMethod",
-    model: "LoadedModel",
-    ratio: float,
-    streaming: "Streaming",
-    out: Path,
+    name: str, config: Any, model: "LoadedModel", ratio: float, streaming: "Streaming", out: Path
 ) -> None:
-    """Measure with a progress bar, write the plan and show it."""
+    """Measure heads with a progress bar, write the plan and show it.
+
+    Args:
+        name: of a method in `precompute/heads`; config: its settings.
+    """
     from engine.model.head_plan_file import write_plan
+    from precompute import heads
     from precompute.heads.base import make_plan
 
+    method: HeadMethod = plugins.build(heads, name, config)
     console = make_console()
     with Progress(
         TextColumn(name),

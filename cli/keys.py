@@ -127,9 +127,9 @@ def is_valid(key: "ApiKeyRecord") -> bool:
 @contextmanager
 def _keys(data_dir: DataDir) -> Iterator[tuple["ApiKeys", UUID]]:
     """The keys and the default tenant, to which those of this command belong."""
-    from storage import open_storage
+    from storage.storage import open_storage
 
-    with closing(open_storage(read_settings(**given(data_dir=data_dir)))) as storage:
+    with closing(open_storage(read_settings(**given(data_dir=data_dir)).storage())) as storage:
         yield storage.keys, storage.tenants.default()
 
 

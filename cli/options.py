@@ -1,20 +1,20 @@
 """Options and arguments that several commands share."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from rich.console import Console
 
+from cli.settings import PREFIX, RENAMED, Settings, variables
 from common.errors import InvalidInput
-from common.settings import Settings
 
 DEFAULT_URL = "http://127.0.0.1:8080"
-PREFIX, URL_VARIABLE, KEY_VARIABLE = "LECTERN_", "LECTERN_URL", "LECTERN_API_KEY"
+URL_VARIABLE, KEY_VARIABLE = "LECTERN_URL", "LECTERN_API_KEY"
 
 Url = Annotated[
     str, typer.Option("--url", envvar=URL_VARIABLE, help="The server's address.", metavar="URL")
@@ -62,22 +62,15 @@ def read_settings(**values: Any) -> Settings:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         name = PREFIX + "__".join(str(part).upper() for part in first["loc"])
-        if first["type"] == "extra_forbidden":
+        if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
             raise InvalidSetting(_unknown(name)) from error
         raise InvalidSetting(f"The setting {name} is wrong: {first['msg']}.") from error
     for name in unknown_variables(os.environ):
-        _warn(_unknown(name))
+        _warn(f"{_unknown(name)} It is ignored.")
+    for old, new in RENAMED.items():
+        if old in os.environ:
+            _warn(f"{old} is called {new} now; the old name still counts.")
     return settings
-
-
-def variables(group: type[BaseModel] = Settings, prefix: str = PREFIX) -> Iterator[str]:
-    """The names of all environment variables that are settings, one by one."""
-    for name, field in group.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield from variables(kind, f"{prefix}{name.upper()}__")
-        else:
-            yield prefix + name.upper()
 
 
 def unknown_variables(environment: Iterable[str]) -> tuple[str, ...]:
@@ -85,7 +78,7 @@ def unknown_variables(environment: Iterable[str]) -> tuple[str, ...]:
 
     They are no error: clusters set variables of their own for a service called `lectern`.
     """
-    known = {*variables(), URL_VARIABLE, KEY_VARIABLE}
+    known = {*variables(), *RENAMED, URL_VARIABLE, KEY_VARIABLE}
     groups = {name.rpartition("__")[0] for name in known}  # may be given whole, as JSON
     ours = (name for name in environment if name.upper().startswith(PREFIX))
     others = (name for name in ours if not name.upper().startswith(f"{PREFIX}TEST_"))
@@ -100,4 +93,4 @@ def _unknown(name: str) -> str:
 
 def _warn(sentence: str) -> None:
     console = Console(stderr=True, highlight=False)
-    console.print(f"Warning: {sentence} It is ignored.", markup=False, soft_wrap=True)
+    console.print(f"Warning: {sentence}", markup=False, soft_wrap=True)

@@ -4,12 +4,12 @@ import socket
 
 from rich.console import Console
 
-from cli.compose import Secrets, make_secrets, model_path, open_stack, open_worker
+from cli.compose import Secrets, make_secrets, open_stack, open_worker
 from cli.listener import url_of
 from cli.serving import serve, work
+from cli.settings import Settings
 from cli.show import say
 from common.logging import configure
-from common.settings import Settings
 
 
 def run(console: Console, settings: Settings, listener: socket.socket) -> None:
@@ -20,7 +20,7 @@ def run(console: Console, settings: Settings, listener: socket.socket) -> None:
     Raises: UnsupportedModel.
     """
     configure(settings.log_level, as_json=settings.log_json)
-    say(console, f"Loading {model_path(settings)} ...")
+    say(console, f"Loading {settings.model_files().path} ...")
     stack = open_stack(settings)
     url = url_of(listener)
     show_secrets(console, make_secrets(stack))
@@ -31,7 +31,7 @@ def run(console: Console, settings: Settings, listener: socket.socket) -> None:
 def run_worker(console: Console, settings: Settings) -> None:
     """Read waiting documents until SIGINT or SIGTERM."""
     configure(settings.log_level, as_json=settings.log_json)
-    say(console, f"Loading {model_path(settings)} ...")
+    say(console, f"Loading {settings.model_files().path} ...")
     worker, storage = open_worker(settings)
     say(console, "Waiting for documents. Ctrl-C stops the worker.")
     try:

@@ -14,12 +14,20 @@ def names(package: ModuleType) -> tuple[str, ...]:
     return tuple(sorted(name for name in found if name != "base" and not name.startswith("_")))
 
 
-def build(package: ModuleType, name: str, config: Any = None) -> Any:
-    """Import one plug-in and build it; the others stay unimported, so their extras stay optional.
+def load(package: ModuleType, name: str) -> ModuleType:
+    """Import one plug-in; the others stay unimported, so their extras stay optional.
 
     Raises: UnknownPlugin if no file of that name stands in the folder.
     """
     if name not in names(package):
         choices = ", ".join(names(package))
         raise UnknownPlugin(f"{package.__name__} has no '{name}'; choose one of: {choices}.")
-    return importlib.import_module(f"{package.__name__}.{name}").build(config)
+    return importlib.import_module(f"{package.__name__}.{name}")
+
+
+def build(package: ModuleType, name: str, config: Any = None) -> Any:
+    """Import one plug-in and build it.
+
+    Raises: UnknownPlugin if no file of that name stands in the folder.
+    """
+    return load(package, name).build(config)

@@ -7,7 +7,7 @@ import torch
 
 from common import plugins
 from common.errors import DocumentTooLong, EmptyDocument
-from engine.document.budget_curve import EVERYTHING
+from engine.document.budget_curve import NO_CURVES
 from engine.document.cache import DocumentCache, LayerCache, Page
 from engine.model.loader import LoadedModel
 from engine.model.prompt import EncodedDocument
@@ -61,7 +61,7 @@ def precompute_document(
         pages=tuple(Page(*page) for page in pages),
         num_sinks=min(settings.num_sinks, num_tokens),
         lookup=settings.lookup,
-        curves=EVERYTHING,
+        curves=NO_CURVES,
     )
     return calibrate(
         model,

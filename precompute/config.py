@@ -1,24 +1,22 @@
-"""How a document is read; every field is part of the artifact's fingerprint."""
+"""How a document is precomputed; every field is part of the artifact's fingerprint."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
-from engine.document.cache import LookupConfig
-from engine.model.attention_scope import EPSILON
-from engine.model.fingerprint import digest
-from engine.model.loader import LoadedModel
+from annotated_types import Ge, Gt, Le, Lt
 
-FORMAT = 2  # of the artifact; a new one makes every older artifact stale
+from engine.config import SCOPE_EPSILON, LookupConfig
 
 
 @dataclass(frozen=True)
 class PrecomputeConfig:
-    """Settings of the reading side.
+    """Settings of precomputation.
 
     Attributes:
         chunk_tokens: tokens of prefill at a time.
         num_sinks: leading tokens kept exact in every head.
         num_tail: last tokens kept exact in every head.
-        level2_ratio, level1_ratio: centroids per clustered token.
+        level2_ratio, level1_ratio: fine and coarse centroids per clustered token.
         clustering: name of a file in `precompute/clustering`, or "auto" for the device's default.
         kmeans_iterations: per level.
         scope_epsilon: attention weight below which heads with linear biases (ALiBi) may drop keys.
@@ -29,31 +27,16 @@ class PrecomputeConfig:
         lookup: how clusters will be found.
     """
 
-    chunk_tokens: int = 8192
-    num_sinks: int = 4
-    num_tail: int = 128
-    level2_ratio: float = 0.05
-    level1_ratio: float = 0.01
+    chunk_tokens: Annotated[int, Gt(0)] = 8192
+    num_sinks: Annotated[int, Ge(0)] = 4
+    num_tail: Annotated[int, Ge(0)] = 128
+    level2_ratio: Annotated[float, Gt(0), Le(1)] = 0.05
+    level1_ratio: Annotated[float, Gt(0), Le(1)] = 0.01
     clustering: str = "auto"
-    kmeans_iterations: int = 10
-    scope_epsilon: float = EPSILON
-    num_probes: int = 64
-    reserve_tokens: int = 256
-    dtype: str = "bfloat16"
+    kmeans_iterations: Annotated[int, Gt(0)] = 10
+    scope_epsilon: Annotated[float, Gt(0), Lt(1)] = SCOPE_EPSILON
+    num_probes: Annotated[int, Ge(8)] = 64
+    reserve_tokens: Annotated[int, Ge(0)] = 256
+    dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
     seed: int = 0
     lookup: LookupConfig = field(default_factory=LookupConfig)
-
-
-def artifact_fingerprint(model: LoadedModel, settings: PrecomputeConfig) -> str:
-    """Identify what an artifact depends on beside the document: format, model, plan, settings.
-
-    Of "auto" it is the word that counts, not what it means on a device: whichever back end clusters
-    a document, its artifact holds the same keys and values, with budgets calibrated on its own
-    clusters. A document that was read on a GPU is not stale for a server without one.
-    """
-    return digest({
-        "format": FORMAT,
-        "model": model.fingerprint,
-        "plan": model.plan.fingerprint,
-        "settings": asdict(settings),
-    })  # fmt: skip

@@ -12,10 +12,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from engine.config import SCOPE_EPSILON
 from engine.document.cache import ScopedHeads, StreamingCache
 from engine.kernels.prefill.attend_causal import attend_causal
 from engine.model.attention import AttentionCall, forward
-from engine.model.attention_scope import EPSILON
 from engine.model.loader import LoadedModel
 from precompute.alibi_prefill import AlibiPrefill
 from precompute.streaming_prefill import StreamingPrefill
@@ -180,7 +180,7 @@ def prefill(
     ids: Tensor,
     chunk_tokens: int,
     progress: Callable[[int], None],
-    epsilon: float = EPSILON,
+    epsilon: float = SCOPE_EPSILON,
 ) -> tuple[PrefilledLayer, ...]:
     """Run a document (tokens,) through the model in chunks.
 

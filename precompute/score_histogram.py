@@ -5,8 +5,9 @@ from torch import Tensor
 
 from engine.attend.clusters import AttendedClusters, FullClusterAttention
 from engine.attend.lookup import Lookup
+from engine.config import LookupConfig
 from engine.document.budget_curve import BudgetCurve, Thresholds
-from engine.document.cache import DocumentCache, LayerCache, LookupConfig
+from engine.document.cache import DocumentCache, LayerCache
 from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
 
 LOWEST, NUM_BINS = -24.0, 384  # log scores in nats; anything lower is read at budget 1 alone

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import cast
 
 from common import plugins
-from common.settings import Settings
 from storage import blobs as blob_stores
 from storage.answers import Answers
 from storage.artifacts.store import Artifacts
 from storage.blobs.base import Blobs
+from storage.config import StorageConfig
 from storage.dashboard import Dashboard
 from storage.db.database import Database
 from storage.documents import Documents
@@ -43,17 +43,16 @@ class Storage:
         self.db.close()
 
 
-def open_storage(settings: Settings) -> Storage:
+def open_storage(config: StorageConfig) -> Storage:
     """Make the folders, bring the schema up to date, and put the parts together.
 
     Raises: DatabaseUnavailable, StorageFull, Permanent if the schema is newer than the program.
     """
-    folder = settings.data_dir.resolve()
+    folder = config.data_dir.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    db = Database(settings.sql_url())
+    db = Database(config.sql_url())
     db.migrate()
-    redis_url = "" if settings.redis_url is None else settings.redis_url.get_secret_value()
-    return assemble(db, folder, redis_url)
+    return assemble(db, folder, config.redis_url)
 
 
 def assemble(db: Database, folder: Path, redis_url: str = "") -> Storage:

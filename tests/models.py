@@ -2,6 +2,7 @@
 
 import copy
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -34,7 +35,9 @@ from transformers import (
 )
 from transformers.models.auto import AutoModelForCausalLM
 
+from engine.decode.running_answer import Answer, TextDelta
 from engine.document.cache import DocumentCache
+from engine.engine import Engine
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel, assemble
 from precompute.build import precompute_document
@@ -222,6 +225,14 @@ def prose(num_chars: int, seed: int = 0) -> str:
         place = draw.choice(("harbour", "old mill", "third street", "library", "garden"))
         text += f"{name} {verb} {draw.randint(2, 9999)} {thing} at the {place}. "
     return text[:num_chars]
+
+
+def answer(
+    model: LoadedModel, document: DocumentCache, question: str, **options: Any
+) -> Iterator[TextDelta | Answer]:
+    """Answer a question with an engine of its own; options as of `Engine.answer`."""
+    with Engine(model) as engine:
+        yield from engine.answer(document, question, **options)
 
 
 def unheard(*_: Any) -> None:

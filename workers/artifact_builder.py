@@ -35,8 +35,8 @@ class ArtifactBuilder(Protocol):
         Raises: whatever keeps the model from being loaded, before any job is claimed.
         """
 
-    def read(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
-        """Read a file of a known kind.
+    def build(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
+        """Read a file of a known kind and build its artifact.
 
         Raises: DocumentRejected and its kin for the file's own faults.
         """

@@ -1,66 +1,63 @@
-"""The real reader: extraction in a limited process, then the model."""
+"""Building artifacts for real: extraction in a limited process, then the model."""
 
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 
 import torch
 
-from common.settings import PrecomputeSettings, Settings
 from engine.document.artifact import pack
-from engine.document.cache import DocumentCache, LookupConfig
+from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
-from engine.model.memory import memory_watched
+from engine.model.memory import out_of_memory_as_busy
 from ingest.limits import Limits
 from ingest.sandbox import extract_limited
 from precompute.build import precompute_document
-from precompute.config import PrecomputeConfig, artifact_fingerprint
+from precompute.config import PrecomputeConfig
+from precompute.fingerprint import artifact_fingerprint
 from workers.artifact_builder import BuiltArtifact, Progress
+from workers.config import WorkerConfig
 
 
 class ModelArtifactBuilder:
-    """Reads documents with a model, which is asked for when it is first needed.
+    """Builds artifacts with a model, which is asked for when it is first needed.
 
     Args:
         model: returns the loaded model, the same one every time.
+        config: how documents are precomputed.
+        limits: of text extraction.
     """
 
-    def __init__(self, model: Callable[[], LoadedModel], settings: Settings) -> None:
+    def __init__(
+        self, model: Callable[[], LoadedModel], config: PrecomputeConfig, limits: Limits
+    ) -> None:
         self._model = model
-        self._settings = read_settings(settings.precompute)
-        self._limits = Limits(
-            timeout_s=settings.worker.extract_timeout_s,
-            memory_bytes=settings.worker.extract_memory_bytes,
-        )
+        self._config = config
+        self._limits = limits
 
     @property
     def fingerprint(self) -> str:
         """See `ArtifactBuilder.fingerprint`."""
-        return artifact_fingerprint(self._model(), self._settings)
+        return artifact_fingerprint(self._model(), self._config)
 
-    def read(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
-        """See `ArtifactBuilder.read`."""
+    def build(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
+        """See `ArtifactBuilder.build`."""
         document = extract_limited(path, kind, self._limits)
         pages = [(page.number, page.start, page.end) for page in document.pages]
-        with memory_watched():
-            cache = precompute_document(
-                self._model(), document.text, pages, self._settings, progress
-            )
-        manifest, files = pack(cache, self._settings.dtype)
+        with out_of_memory_as_busy():
+            cache = precompute_document(self._model(), document.text, pages, self._config, progress)
+        manifest, files = pack(cache, self._config.dtype)
         return BuiltArtifact(
             manifest=manifest,
             files=files,
-            kv_bytes=_stored_kv_bytes(cache, self._settings.dtype),
+            kv_bytes=_stored_kv_bytes(cache, self._config.dtype),
             num_tokens=cache.num_tokens,
             num_pages=len(pages),
         )
 
 
-def read_settings(settings: PrecomputeSettings) -> PrecomputeConfig:
-    """The frozen settings of the reading side, field for field."""
-    names = {field.name for field in fields(PrecomputeConfig)}
-    given = {name: value for name, value in settings.model_dump().items() if name in names}
-    return PrecomputeConfig(**{**given, "lookup": LookupConfig(**given["lookup"])})
+def extraction_limits(config: WorkerConfig) -> Limits:
+    """The limits of text extraction that a worker's settings name."""
+    return Limits(timeout_s=config.extract_timeout_s, memory_bytes=config.extract_memory_bytes)
 
 
 def _stored_kv_bytes(cache: DocumentCache, dtype: str) -> int:

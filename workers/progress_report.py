@@ -6,8 +6,8 @@ import time
 import structlog
 
 from common.errors import Busy, DatabaseUnavailable, ShuttingDown
-from storage import Storage
 from storage.db.records import JobRecord
+from storage.storage import Storage
 from workers.heartbeat import Heartbeat
 
 EVERY_S = 0.2

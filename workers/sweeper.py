@@ -6,7 +6,7 @@ import time
 import structlog
 
 from common.errors import Transient
-from storage import Storage
+from storage.storage import Storage
 
 SWEEP_S = 5.0
 COLLECT_S = 60.0

@@ -18,10 +18,10 @@ from common.errors import (
     ShuttingDown,
     Transient,
 )
-from common.settings import WorkerSettings
-from storage import Storage
 from storage.db.records import JobRecord
+from storage.storage import Storage
 from workers.artifact_builder import ArtifactBuilder
+from workers.config import WorkerConfig
 from workers.heartbeat import NOT_MINE, Heartbeat
 from workers.progress_report import ProgressReport
 from workers.sweeper import Sweeper
@@ -42,13 +42,13 @@ class Worker:
     """Reads one document at a time.
 
     Args:
-        reader: turns a file into an artifact's files.
+        builder: turns a file into an artifact's files.
         settings: leases, polling and how often a job may crash.
     """
 
-    def __init__(self, storage: Storage, reader: ArtifactBuilder, settings: WorkerSettings) -> None:
+    def __init__(self, storage: Storage, builder: ArtifactBuilder, settings: WorkerConfig) -> None:
         self._storage = storage
-        self._reader = reader
+        self._builder = builder
         self._settings = settings
         self._owner = storage.presence.new_owner()
         self._stop = threading.Event()
@@ -59,7 +59,7 @@ class Worker:
         Raises: what keeps the model from being loaded. Nothing else ends it.
         """
         self._stop = stop
-        sweeper = Sweeper(self._storage, self._reader.fingerprint, self._settings.max_attempts)
+        sweeper = Sweeper(self._storage, self._builder.fingerprint, self._settings.max_attempts)
         sweeping = threading.Thread(target=sweeper.run, args=(stop,), name="sweeper", daemon=True)
         with self._storage.presence.stay(self._owner):
             sweeping.start()
@@ -73,7 +73,7 @@ class Worker:
 
         Raises: Transient if the queue cannot be looked at; what the model's loading raises.
         """
-        fingerprint = self._reader.fingerprint
+        fingerprint = self._builder.fingerprint
         job = self._storage.jobs.claim(self._owner, self._settings.lease_s)
         if job is None:
             return False
@@ -120,7 +120,7 @@ class Worker:
             return
         report = ProgressReport(storage, job, heartbeat, self._stop)
         path = storage.blobs.path(document.blob_key)
-        reading = self._reader.read(path, document.kind, report)
+        reading = self._builder.build(path, document.kind, report)
         with storage.artifacts.draft(document.id, fingerprint) as draft:
             for name, data in reading.files:
                 report("pack", 0, reading.num_tokens)

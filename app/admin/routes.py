@@ -45,7 +45,7 @@ async def login(
         page = render("login.html", 429, problem=TOO_MANY)
         page.headers["retry-after"] = "60"
         return page
-    data_dir = services.settings.data_dir
+    data_dir = services.data_dir
     if not await run_in_threadpool(_check, desk, data_dir, password):
         return render("login.html", 401, problem=WRONG)
     response = RedirectResponse("/admin", status_code=303, headers=HEADERS)

@@ -19,7 +19,7 @@ from common.errors import (
     GpuBusy,
 )
 from engine.document.cache import DocumentCache
-from engine.model.memory import memory_watched, room_bytes
+from engine.model.memory import out_of_memory_as_busy
 from storage.db.records import ArtifactRecord, DocumentRecord
 
 REBUILDING = "The stored cache of this document was damaged and is being rebuilt; ask again later."
@@ -78,7 +78,7 @@ def _get(services: Services, artifact: ArtifactRecord) -> Resident[DocumentCache
     try:
         return services.resident.get(artifact.id, lambda: _load(services, artifact))
     except GpuBusy as error:
-        room = room_bytes(services.model)
+        room = services.engine.document_room_bytes()
         if room is not None and artifact.num_bytes > room:
             raise DocumentTooLargeForGpu(TOO_LARGE) from error
         raise
@@ -86,8 +86,8 @@ def _get(services: Services, artifact: ArtifactRecord) -> Resident[DocumentCache
 
 def _load(services: Services, artifact: ArtifactRecord) -> DocumentCache:
     stored = services.storage.artifacts.load(artifact)
-    model = services.model
-    with memory_watched():
+    model = services.engine.model
+    with out_of_memory_as_busy():
         return services.unpack(
             stored.manifest, stored.files, device=model.device, dtype=model.dtype
         )

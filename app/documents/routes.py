@@ -52,8 +52,8 @@ async def upload(request: Request, tenant: TenantDep, services: ServicesDep) -> 
     """Take a document in and queue it to be read; the same file again returns the same document."""
     if services.questions.draining:
         raise ShuttingDown("The server is stopping; upload again in a moment.")
-    folder = services.settings.data_dir / "incoming"
-    async with receive_file(request, folder, services.settings.server.max_upload_bytes) as file:
+    folder = services.data_dir / "incoming"
+    async with receive_file(request, folder, services.config.max_upload_bytes) as file:
         body = await run_in_threadpool(_keep, services, tenant, file)
     return JSONResponse(body, 202, {"location": f"/documents/{body['id']}"})
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from storage import Storage
 from storage.db.records import DocumentRecord, JobRecord
+from storage.storage import Storage
 
 IN_WORK = frozenset({"queued", "reading", "rebuilding"})
 

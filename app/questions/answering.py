@@ -11,10 +11,10 @@ from app.services.document_cache import Resident
 from app.services.question_queue import Ticket
 from app.services.services import Services
 from common.errors import GpuBusy, LecternError
-from engine.answer import Answer, TextDelta
+from engine.decode.running_answer import Answer, TextDelta
 from engine.decode.sampling import Sampling
 from engine.document.cache import DocumentCache
-from engine.model.memory import memory_watched
+from engine.model.memory import out_of_memory_as_busy
 from storage.db.records import DocumentRecord
 
 
@@ -61,9 +61,8 @@ def _answer(
 ) -> Iterator[TextDelta | Answer]:
     """Answer; where the GPU is full, let the next question find it empty."""
     try:
-        with memory_watched():
-            yield from services.answer(
-                services.model,
+        with out_of_memory_as_busy():
+            yield from services.engine.answer(
                 cache,
                 question.text,
                 budget=question.budget,

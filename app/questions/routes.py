@@ -8,6 +8,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from app.config import ServerConfig
 from app.documents.loader import check_ready
 from app.documents.routes import parse_id
 from app.http.auth import KeyFirst, TenantDep
@@ -17,7 +18,6 @@ from app.questions.service import Turn, frames, whole_answer
 from app.schema import AnswerJson
 from app.services.services import ServicesDep
 from common.errors import EmptyQuestion, InvalidInput, QuestionTooLong
-from common.settings import ServerSettings
 from engine.decode.sampling import Sampling
 from engine.document.budget import parse_budget
 
@@ -65,7 +65,7 @@ async def ask(
     An error before the first piece is a status in both forms; one after it, or after
     ten seconds of waiting, is an `event: error`.
     """
-    asked = check_question(question, services.settings.server)
+    asked = check_question(question, services.config)
     key = parse_id(document_id)
     document = await run_in_threadpool(services.storage.documents.get, tenant, key)
     check_ready(document)
@@ -77,7 +77,7 @@ async def ask(
     return EventStream(frames(turn))
 
 
-def check_question(question: Question, limits: ServerSettings) -> AskedQuestion:
+def check_question(question: Question, limits: ServerConfig) -> AskedQuestion:
     """Hold a question against the server's bounds.
 
     Raises: EmptyQuestion, QuestionTooLong, InvalidInput for too many tokens asked for.

@@ -17,7 +17,7 @@ from app.questions.answering import AnswerBody
 from app.services.question_queue import Ticket
 from app.services.services import Services
 from common.errors import Cancelled, DocumentDeleted, DocumentNotFound, LecternError
-from engine.answer import TextDelta
+from engine.decode.running_answer import TextDelta
 
 LOOK_S = 1.0
 DELETED = "The document was deleted while it was being asked about."

@@ -1,36 +1,20 @@
 """What the routes work with, put together once by the composition root."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, Protocol
 
 from fastapi import Depends, Request
 
+from app.config import ServerConfig
 from app.services.document_cache import ResidentDocuments
 from app.services.question_queue import QuestionDesk
 from app.services.watchers import Watchers
-from common.settings import Settings
-from engine.answer import Answer, TextDelta, answer
-from engine.decode.sampling import Sampling
 from engine.document.artifact import unpack
 from engine.document.cache import DocumentCache
-from engine.model.loader import LoadedModel
-from storage import Storage
-
-
-class AnswerQuestion(Protocol):
-    """How a question is answered: pieces first, one Answer last; see `engine.answer.answer`."""
-
-    def __call__(
-        self,
-        model: LoadedModel,
-        document: DocumentCache,
-        question: str,
-        *,
-        budget: float,
-        sampling: Sampling,
-        cancelled: Callable[[], bool],
-    ) -> Iterator[TextDelta | Answer]: ...
+from engine.engine import Engine
+from storage.storage import Storage
 
 
 class Unpack(Protocol):
@@ -51,41 +35,41 @@ class Services:
     """Everything behind the routes; one per process.
 
     Attributes:
+        data_dir: the folder that storage keeps its bytes in.
         fingerprint: that of artifacts which this model and these settings may answer from.
-        answer, unpack: the engine's; tests put simpler ones in their place.
+        unpack: the engine's; tests put others in its place.
     """
 
-    settings: Settings
+    config: ServerConfig
+    data_dir: Path
     storage: Storage
-    model: LoadedModel
+    engine: Engine
     fingerprint: str
     resident: ResidentDocuments[DocumentCache]
     questions: QuestionDesk
-    answer: AnswerQuestion = field(default=answer)
     unpack: Unpack = field(default=unpack)
     watchers: Watchers = field(default_factory=Watchers)
 
 
 def make_services(
-    settings: Settings, storage: Storage, model: LoadedModel, fingerprint: str
+    config: ServerConfig, data_dir: Path, storage: Storage, engine: Engine, fingerprint: str
 ) -> Services:
     """Put the services together; `create_app` starts and stops their threads.
 
     Args:
-        model: the loaded model, warm.
         fingerprint: `precompute.fingerprint.artifact_fingerprint` of model and settings.
     """
-    server = settings.server
     return Services(
-        settings=settings,
+        config=config,
+        data_dir=data_dir,
         storage=storage,
-        model=model,
+        engine=engine,
         fingerprint=fingerprint,
-        resident=ResidentDocuments(server.resident_cache_bytes),
+        resident=ResidentDocuments(config.resident_cache_bytes),
         questions=QuestionDesk(
-            threads=server.concurrent_questions,
-            queued=server.queued_questions,
-            timeout_s=server.question_timeout_s,
+            threads=config.concurrent_questions,
+            queued=config.queued_questions,
+            timeout_s=config.question_timeout_s,
         ),
     )
 

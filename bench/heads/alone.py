@@ -37,8 +37,6 @@ def missing_heads(alone: Sequence[Mapping[str, Any]], plan: HeadPlan) -> list[li
     ]
 
 
-def _exact_match(
-    reader: Reader, exam: Exam, plan: HeadPlan, tokenizer: Tokenizer
-) -> float:
+def _exact_match(reader: Reader, exam: Exam, plan: HeadPlan, tokenizer: Tokenizer) -> float:
     right = exam.right(sit(reader, exam, plan, tokenizer))
     return sum(right) / len(right)

@@ -6,7 +6,7 @@ from tokenizers import Tokenizer
 
 from bench.heads.exam import make_exam
 from bench.heads.sitting import sit
-from engine.answer import Answer, answer
+from engine.decode.running_answer import Answer
 from engine.decode.sampling import Sampling
 from engine.document.budget import EXACT
 from engine.document.cache import DocumentCache

@@ -28,6 +28,7 @@ from bench.heads.methods import Measured, measure_methods, plan_of
 from bench.heads.sitting import sit
 from bench.heads.summary import percent, summarise
 from bench.record import RESULTS, circumstances, write
+from engine.config import ModelConfig
 from engine.model.head_plan import ALL
 from engine.model.head_plan_file import check_plan, read_plan, write_plan
 from engine.model.loader import LoadedModel, load_model
@@ -153,7 +154,7 @@ def check(options: argparse.Namespace) -> None:
 
 def load(folder: Path, device: str, dtype: str) -> Examinee:
     """The same weights for the engine and for exams."""
-    model = load_model(str(folder), device=device, dtype=dtype, heads=ALL)
+    model = load_model(ModelConfig(str(folder), device=device, dtype=dtype, heads=ALL))
     reader = load_weights(folder).to(model.device, model.dtype)
     return Examinee(model, reader, load_tokenizer(folder))
 

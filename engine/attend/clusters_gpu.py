@@ -1,4 +1,4 @@
-"""A question's prefill in kernels that never wait for the host."""
+"""Sparse attention over clusters in Triton kernels that never wait for the host."""
 
 import logging
 from collections.abc import Callable
@@ -12,9 +12,10 @@ from engine.attend.clusters import (
     FullClusterAttention,
     SparseClusterAttention,
 )
-from engine.attend.lookup import ListedTokens, Lookup
+from engine.attend.lookup import DeviceSelection, Lookup
+from engine.config import LookupConfig
 from engine.document.budget_curve import Thresholds
-from engine.document.cache import DocumentCache, LayerCache, LookupConfig
+from engine.document.cache import DocumentCache, LayerCache
 from engine.kernels.prefill.attend_tokens import attend_tokens
 from engine.kernels.prefill.select_tokens import choose_tokens
 from engine.kernels.shared.attention_mass import Listed
@@ -26,18 +27,21 @@ log = logging.getLogger("lectern.decoding")
 
 @dataclass(frozen=True)
 class SparseClusterAttentionOnGpu:
-    """Squeezed attention with one-level lookup in kernels; where they fail, as `SparseClusterAttention`."""
+    """Squeezed Attention with one-level lookup in kernels.
+
+    Where a kernel fails, the failure is logged and `SparseClusterAttention` answers instead.
+    """
 
     thresholds: Thresholds
     config: LookupConfig
 
     def attend(self, lookup: Lookup, layer: LayerCache) -> AttendedClusters:
-        """Look clusters up and attend to their tokens."""
+        """Select clusters and attend to their tokens."""
         try:
             return self._attend(lookup, layer)
         except torch.OutOfMemoryError:
             raise
-        except Exception:  # whatever a compiler or a driver may raise: the other way still works
+        except Exception:  # whatever a compiler or a driver may raise: plain torch still works
             log.warning("attending without kernels: they failed", exc_info=True)
             return SparseClusterAttention(self.thresholds, self.config).attend(lookup, layer)
 
@@ -67,22 +71,31 @@ class SparseClusterAttentionOnGpu:
             softcap=lookup.softcap,
         )
         listed = Listed(chosen.tokens, chosen.counts)
-        return AttendedClusters(state, ListedTokens(listed, layer.level2.num_centroids))
+        return AttendedClusters(state, DeviceSelection(listed, layer.level2.num_centroids))
 
 
-def sparse_attention_for(
+def cluster_attention_for(
     document: DocumentCache, *, kernels: bool = True
-) -> Callable[[Thresholds | None], ClusterAttention]:
-    """How far thresholds reach into a document: in kernels on a GPU; None reaches everything."""
-    kind: type[SparseClusterAttentionOnGpu | SparseClusterAttention] = SparseClusterAttention
+) -> Callable[[Thresholds], ClusterAttention]:
+    """Choose how thresholds are applied to a document: in kernels if it is on a GPU.
+
+    Args:
+        kernels: whether Triton kernels may be used at all.
+    Returns: from thresholds to the attention that applies them.
+    """
+    sparse: type[SparseClusterAttentionOnGpu | SparseClusterAttention] = SparseClusterAttention
     if kernels and on_gpu(document):
-        if (reason := why_not_listed(document)) is None:
-            kind = SparseClusterAttentionOnGpu
+        if (reason := why_without_kernels(document)) is None:
+            sparse = SparseClusterAttentionOnGpu
         else:
             log.info("attending without kernels: %s", reason)
-    return lambda thresholds: (
-        kind(thresholds, document.lookup) if thresholds else FullClusterAttention()
-    )
+
+    def attention(thresholds: Thresholds) -> ClusterAttention:
+        if thresholds.reads_all:
+            return FullClusterAttention()
+        return sparse(thresholds, document.lookup)
+
+    return attention
 
 
 def on_gpu(document: DocumentCache) -> bool:
@@ -90,8 +103,8 @@ def on_gpu(document: DocumentCache) -> bool:
     return document.layers[0].keys.is_cuda
 
 
-def why_not_listed(document: DocumentCache) -> str | None:
-    """What keeps a document's questions from being prefilled in kernels; None if nothing does."""
+def why_without_kernels(document: DocumentCache) -> str | None:
+    """Say what keeps questions about a document from being prefilled in kernels, if anything."""
     if document.lookup.levels != 1:
         return "its lookup is hierarchical"
     for layer in document.layers:
@@ -99,7 +112,7 @@ def why_not_listed(document: DocumentCache) -> str | None:
             continue
         head_dim = layer.keys.shape[2]
         if head_dim not in HEAD_DIMS:
-            return f"its heads are {head_dim} wide, no power of two"
+            return f"its heads are {head_dim} wide, which is not a power of two"
         if layer.num_tokens * head_dim >= MAX_ELEMENTS:
             return "it is too long"
     return None

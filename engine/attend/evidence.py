@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.attend.clusters import gather
-from engine.attend.lookup import ListedTokens, Lookup, Selection
+from engine.attend.clusters import gather_tokens
+from engine.attend.lookup import DeviceSelection, FullSelection, Lookup, Selection
 from engine.document.cache import DocumentCache, LayerCache
 from engine.kernels.shared.attend_keys import attention_weights
 from engine.kernels.shared.attention_mass import note_weights
@@ -48,14 +48,14 @@ class AttentionMass:
         self,
         lookup: Lookup,
         layer: LayerCache,
-        selection: Selection | ListedTokens | None,
+        selection: Selection | DeviceSelection | FullSelection,
         lse: Tensor,
     ) -> None:
         """Add what the last token of this pass attends to in one layer.
 
         Args:
             lookup: the layer's rows.
-            selection: the clustered tokens that were attended to; None for all.
+            selection: the clustered tokens that were attended to.
             lse: log-sum-exp over everything attended to (kv_heads, group x tokens).
         """
         last = Lookup(
@@ -65,10 +65,10 @@ class AttentionMass:
             lookup.scale,
             lookup.softcap,
         )
-        if selection is None:
+        if isinstance(selection, FullSelection):
             self._spread(last, layer.keys, layer.positions)
             return
-        if isinstance(selection, ListedTokens):
+        if isinstance(selection, DeviceSelection):
             note_weights(
                 self._mass,
                 last.rows.contiguous(),
@@ -87,7 +87,7 @@ class AttentionMass:
             one = slice(head, head + 1)
             self._spread(
                 Lookup(last.rows[one], last.group, last.extra_lse[one], last.scale, last.softcap),
-                gather(layer.keys, layer, head, chosen),
+                gather_tokens(layer.keys, layer, head, chosen),
                 layer.positions[head, layer.num_anchors :].index_select(0, chosen)[None],
             )
 

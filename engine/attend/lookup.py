@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from engine.config import LookupConfig
 from engine.document.budget_curve import Thresholds
-from engine.document.cache import LayerCache, LookupConfig
+from engine.document.cache import LayerCache
 from engine.kernels.shared.attend_keys import scores_reference
 from engine.kernels.shared.attention_mass import Listed
 from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
@@ -14,10 +15,10 @@ from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
 
 @dataclass(frozen=True)
 class Selection:
-    """What a lookup found.
+    """The tokens that a lookup selected, as lists on the host.
 
     Attributes:
-        tokens: per KV head the chosen indices into the layer's clustered tokens, ascending int64.
+        tokens: per KV head the selected indices into the layer's clustered tokens, ascending int64.
         centroids_read: centroids that were read to find them, over all heads.
     """
 
@@ -26,13 +27,13 @@ class Selection:
 
     @property
     def num_tokens(self) -> int:
-        """Chosen tokens over all heads."""
-        return sum(len(chosen) for chosen in self.tokens)
+        """Selected tokens over all heads."""
+        return sum(len(tokens) for tokens in self.tokens)
 
 
 @dataclass(frozen=True)
-class ListedTokens:
-    """What a lookup found, as a `Selection`, but on the device.
+class DeviceSelection:
+    """The tokens that a lookup selected, as lists that are still on the device.
 
     Attributes:
         listed: clustered tokens of each head.
@@ -44,19 +45,37 @@ class ListedTokens:
 
     @property
     def num_tokens(self) -> Tensor:
-        """Chosen tokens over all heads, a number that is still on the device."""
+        """Selected tokens over all heads, () int64 on the device: reading it waits for the GPU."""
         return self.listed.counts.sum()
 
 
 @dataclass(frozen=True)
+class FullSelection:
+    """All clustered tokens, without a lookup.
+
+    Attributes:
+        num_tokens: clustered tokens over all retrieval heads.
+    """
+
+    num_tokens: int
+    centroids_read: int = 0
+
+    @classmethod
+    def of(cls, layer: LayerCache) -> "FullSelection":
+        """All clustered tokens of a layer."""
+        return cls(layer.num_retrieval * (layer.num_tokens - layer.num_anchors))
+
+
+@dataclass(frozen=True)
 class Lookup:
-    """The query side of a lookup.
+    """The queries of a lookup.
 
     Attributes:
         rows: queries (kv_heads, group x tokens, head_dim).
         group: query heads per KV head.
-        extra_lse: log mass of what is attended anyway (kv_heads, group x tokens).
-        scale, softcap: the layer's own.
+        extra_lse: log-sum-exp (kv_heads, group x tokens), fp32, in nats, of the keys that are
+            attended to without a lookup: sinks, tail and the question's own.
+        scale, softcap: of the layer's attention scores.
     """
 
     rows: Tensor
@@ -66,11 +85,12 @@ class Lookup:
     softcap: float | None
 
 
-def select(
+def select_clusters(
     lookup: Lookup, layer: LayerCache, thresholds: Thresholds, config: LookupConfig
 ) -> Selection:
-    """Choose the clusters whose aggregated score reaches the thresholds.
+    """Select the clusters whose aggregated score reaches the thresholds.
 
+    Returns: the tokens of the selected clusters.
     Source: Squeezed Attention, section 4; hierarchical lookup section 4.3. Where level 1 prunes,
     the pruned clusters keep their place in the denominator through their level-1 centroids.
     """

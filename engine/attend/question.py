@@ -8,11 +8,13 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from engine.attend.clusters import AttendedClusters, ClusterAttention
+from engine.attend.budget import BudgetController, ReadMeter
+from engine.attend.clusters import AttendedClusters, ClusterAttention, FullClusterAttention
+from engine.attend.clusters_gpu import cluster_attention_for, on_gpu
 from engine.attend.evidence import AttentionMass
-from engine.attend.lookup import Lookup
-from engine.attend.read_meter import ReadMeter
-from engine.document.cache import DocumentCache, LayerCache, StreamingCache
+from engine.attend.lookup import DeviceSelection, FullSelection, Lookup, Selection
+from engine.attend.streaming import attend_streaming
+from engine.document.cache import DocumentCache, LayerCache
 from engine.kernels.prefill.attend_near import NearKeys, attend_near, supports
 from engine.kernels.shared.attend_keys import attend_keys, attention_weights
 from engine.kernels.shared.merge_states import merge_states
@@ -24,16 +26,20 @@ log = logging.getLogger("lectern.decoding")
 
 
 class QuestionState:
-    """Owns the question's own keys and values; the document's are only read.
+    """The attention state of one question: it owns the question's keys and values.
+
+    The document's are only read.
 
     Args:
         document: the document's cache.
-        prefill: how far the question's prefill, the first forward pass, reaches.
-        decode: how far every later pass reaches.
+        prefill: how the question's prefill, the first forward pass, attends to clusters.
+        decode: how every later pass does.
         mass: where attention mass is collected for evidence; None to collect none.
         meter: counts what is read; a fresh one if None.
-        kernels: whether what is attended to without a lookup may go through kernels of our own;
-            where they fail it goes as without them.
+        controller: holds decoding to a budget, and is then `decode` too; None where there is no
+            budget to hold.
+        kernels: whether what is attended to without a lookup may go through Triton kernels; where
+            they fail, plain torch answers.
     """
 
     def __init__(
@@ -44,13 +50,15 @@ class QuestionState:
         mass: AttentionMass | None = None,
         meter: ReadMeter | None = None,
         *,
+        controller: BudgetController | None = None,
         kernels: bool = False,
     ) -> None:
         self.document = document
         self.meter = meter or ReadMeter()
         self.mass = mass
-        self.decode = decode
+        self.controller = controller
         self._prefill = prefill
+        self._decode = decode
         self._kernels = kernels
         self._keys: list[Tensor] = []
         self._values: list[Tensor] = []
@@ -60,7 +68,7 @@ class QuestionState:
         """The position of the next token."""
         return self.document.num_tokens + (self._keys[0].shape[1] if self._keys else 0)
 
-    def held(self) -> Iterator[tuple[Tensor, Tensor]]:
+    def keys_and_values(self) -> Iterator[tuple[Tensor, Tensor]]:
         """By layer the question's own keys and values (kv_heads, tokens, head_dim)."""
         return zip(self._keys, self._values, strict=True)
 
@@ -72,28 +80,34 @@ class QuestionState:
         self._append(call)
         layer = self.document.layers[call.layer]
         if call.alibi is not None:
-            self.meter.count(layer, None)
+            self.meter.count(layer, FullSelection.of(layer))
             return self._attend_scoped(call, call.alibi.slopes, layer)
         rows = _fold(call.query, call.key.shape[0])
-        around = self._attend_around(call, rows, layer)
-        split, selection, out = layer.num_retrieval, None, around.out
+        dense = self._attend_dense(call, rows, layer)
+        split, out = layer.num_retrieval, dense.out
+        selection: Selection | DeviceSelection | FullSelection = FullSelection.of(layer)
         if split > 0:
-            mine = State(out[:split], around.lse[:split])
-            reach = self._prefill if first_pass else self.decode
-            state, selection = self._attend_retrieval(call, rows[:split], mine, layer, reach)
-            out = state.out if layer.streaming is None else torch.cat((state.out, out[split:]))
+            mine = State(out[:split], dense.lse[:split])
+            attention = self._prefill if first_pass else self._decode
+            found = self._attend_retrieval(call, rows[:split], mine, layer, attention)
+            selection, out = found.selection, found.state.out
+            if layer.streaming is not None:
+                out = torch.cat((out, dense.out[split:]))
         self.meter.count(layer, selection)
         return out.reshape(call.query.shape)
 
-    def _attend_around(self, call: AttentionCall, rows: Tensor, layer: LayerCache) -> State:
-        """Attend to what is seen without a lookup: the question, anchors, what streaming keeps."""
+    def _attend_dense(self, call: AttentionCall, rows: Tensor, layer: LayerCache) -> State:
+        """Attend to the keys that need no lookup.
+
+        They are the question's own, a retrieval head's anchors and a streaming head's cache.
+        """
         windowed = layer.window is not None or call.window is not None
         if self._kernels and not windowed and supports(rows.shape[2]):
             try:
                 return self._attend_near(call, rows, layer)
             except torch.OutOfMemoryError:
                 raise
-            except Exception:  # whatever a compiler or a driver may raise: the other way works
+            except Exception:  # whatever a compiler or a driver may raise: plain torch still works
                 log.warning("attending without kernels: they failed", exc_info=True)
                 self._kernels = False
         own, split = self._attend_question(call, rows), layer.num_retrieval
@@ -133,18 +147,18 @@ class QuestionState:
         self,
         call: AttentionCall,
         rows: Tensor,
-        around: State,
+        dense: State,
         layer: LayerCache,
-        reach: ClusterAttention,
+        attention: ClusterAttention,
     ) -> AttendedClusters:
-        """Join what retrieval heads see anyway, `around`, and clustered tokens."""
+        """Join what retrieval heads attend to without a lookup, `dense`, and clustered tokens."""
         group = call.query.shape[0] // call.key.shape[0]
-        lookup = Lookup(rows, group, around.lse, call.scale, call.softcap)
-        found = AttendedClusters(around, None)
+        lookup = Lookup(rows, group, dense.lse, call.scale, call.softcap)
+        found = AttendedClusters(dense, FullSelection.of(layer))
         if layer.has_clusters:
-            reached = reach.attend(lookup, layer)
-            joint = merge_states(around, reached.state, fused=self._kernels)
-            found = AttendedClusters(joint, reached.selection)
+            clusters = attention.attend(lookup, layer)
+            joint = merge_states(dense, clusters.state, fused=self._kernels)
+            found = AttendedClusters(joint, clusters.selection)
         if self.mass is not None and layer.window is None:
             self.mass.add(lookup, layer, found.selection, found.state.lse)
         return found
@@ -209,25 +223,29 @@ class QuestionState:
         )
 
 
-def attend_streaming(call: AttentionCall, rows: Tensor, cache: StreamingCache) -> State:
-    """Attend to what streaming heads keep of the document: sinks, window and compensation token.
-
-    Every token of the question sees all of it: the question is short beside the window.
+def open_question(
+    document: DocumentCache,
+    budget: float,
+    mass: AttentionMass | None = None,
+    *,
+    kernels: bool = True,
+) -> QuestionState:
+    """Make the attention state that keeps to a budget.
 
     Args:
-        rows: queries of the streaming heads (kv_heads, group x tokens, head_dim).
-    Source: RazorAttention, equation 5.
+        budget: in (0, 1], at or above the document's floor.
+        mass: where attention mass is collected for evidence; None to collect none.
+        kernels: whether a document on a GPU may be attended to by Triton kernels.
     """
-
-    def attend(part: slice) -> State:
-        keys, values = cache.keys[:, part], cache.values[:, part]
-        return attend_keys(rows, keys, values, scale=call.scale, softcap=call.softcap)
-
-    kept = attend(slice(0, cache.num_kept))
-    if cache.num_dropped == 0:
-        return kept
-    mean = attend(slice(cache.num_kept, None))
-    return merge_states(kept, State(mean.out, mean.lse + math.log(cache.num_dropped)))
+    if budget >= 1.0:
+        return QuestionState(document, FullClusterAttention(), FullClusterAttention(), mass)
+    meter, attention = ReadMeter(), cluster_attention_for(document, kernels=kernels)
+    prefill = attention(document.curves.prefill.at(budget))
+    controller = BudgetController(document.curves.decode, budget, attention, meter)
+    fused = kernels and on_gpu(document)
+    return QuestionState(
+        document, prefill, controller, mass, meter, controller=controller, kernels=fused
+    )
 
 
 def visible(queries: Tensor, keys: Tensor, window: int | None) -> Tensor:

@@ -1,4 +1,4 @@
-"""One decoding pass over a resident document, at fixed addresses: it can be a CUDA graph."""
+"""One decoding pass over a resident document at fixed addresses, so that it can be a CUDA graph."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from common.errors import UnsupportedModel
+from engine.attend.budget import ReadMeter
 from engine.attend.question import QuestionState
-from engine.attend.read_meter import ReadMeter
 from engine.decode.layer_view import resident_layer
 from engine.decode.side_stream import SideStream
 from engine.document.budget_curve import Thresholds
@@ -22,12 +22,12 @@ from engine.kernels.shared.attention_mass import Listed, note_weights
 from engine.model.attention import AttentionCall, forward
 from engine.model.spec import ModelSpec
 
-NO_THRESHOLD = -1e30  # keeps every cluster that holds a token
-WARM_UPS = 2  # passes in which kernels are compiled and libraries choose theirs
+LOWEST_THRESHOLD = -1e30  # selects every cluster that holds a token
+WARM_UP_PASSES = 2  # in which kernels are compiled and libraries choose theirs
 
 
 @dataclass(frozen=True)
-class StepLayer:
+class GraphLayer:
     """What one layer's part of a pass reads and writes."""
 
     resident: ResidentLayer
@@ -40,18 +40,18 @@ class StepLayer:
 class DecodeGraph:
     """A pass of one token over one document, for one question at a time; an `AttentionState`.
 
-    Nothing in a pass waits for the host: the token, its place, thresholds, what is read and the
+    Nothing in a pass waits for the host: the token, its slot, thresholds, what is read and the
     evidence's mass are all in tensors that stay where they are.
 
     Args:
         spec: the model's attention layers.
-        document: resident on the model's device, in its dtype; it is not kept alive, its tensors
-            are.
+        document: resident on the model's device, in its dtype. Its tensors are kept alive, the
+            object is not.
         capacity: tokens that question and answer may have together.
 
     Attributes:
         layers: what each layer's part of a pass reads and writes.
-        slot: the token's place among the question's own (1,) int64.
+        slot: the token's place among the question's own tokens (1,) int64.
 
     Raises: UnsupportedModel with a sentence that says why a pass cannot be taken in this way.
     """
@@ -65,20 +65,20 @@ class DecodeGraph:
         self._lengths = torch.zeros(1, dtype=torch.int32, device=device)
         self.slot = torch.zeros(1, dtype=torch.int64, device=device)
         self._thresholds = torch.zeros(2, 1, device=device)
-        most = max(layer.num_kv_heads for layer in spec.layers)
-        self._noting = SideStream(device)
-        self._tally = torch.zeros(2, most, 1, dtype=torch.int64, device=device)
+        most_heads = max(layer.num_kv_heads for layer in spec.layers)
+        self._side_stream = SideStream(device)  # evidence is collected beside the layers
+        self._tally = torch.zeros(2, most_heads, 1, dtype=torch.int64, device=device)
         self._mass = torch.zeros(document.num_tokens, device=device)
-        self.layers = self._place(spec, document)
-        self._vector = _vector_bytes(document)
+        self.layers = self._make_layers(spec, document)
+        vector_bytes = _vector_bytes(document)
         levels = document.lookup.levels
-        vectors = sum(layer.fixed_vectors(levels) for layer in document.layers)
-        self._fixed = vectors * self._vector
-        each = torch.tensor((2, 1), device=device)  # vectors of a token, and of a centroid
-        self._counted_bytes = (each * self._vector)[:, None, None]
-        self._full = sum(layer.full_vectors for layer in document.layers) * self._vector
-        self._used = 0
-        self._read = torch.zeros((), dtype=torch.int64, device=device)
+        fixed_vectors = sum(layer.fixed_vectors(levels) for layer in document.layers)
+        self._fixed_bytes = fixed_vectors * vector_bytes
+        vectors = torch.tensor((2, 1), device=device)  # vectors of a token, and of a centroid
+        self._bytes_of_tally = (vectors * vector_bytes)[:, None, None]
+        self._full_bytes = sum(layer.full_vectors for layer in document.layers) * vector_bytes
+        self._num_used = 0
+        self._read_bytes = torch.zeros((), dtype=torch.int64, device=device)
         self._logits = torch.zeros(0, device=device)
         self._graph: torch.cuda.CUDAGraph | None = None
 
@@ -94,27 +94,27 @@ class DecodeGraph:
 
     @torch.inference_mode()
     def warm_up(self, model: nn.Module) -> None:
-        """Take a few passes that mean nothing; whatever is wrong with them is raised here.
+        """Take a few passes whose results are discarded; a fault in them is raised here.
 
         Args:
             model: runs all passes from now on; its weights must stay where they are.
         """
         self._model = model
         self._logits = torch.empty_like(self._pass())
-        for _ in range(WARM_UPS):
+        for _ in range(WARM_UP_PASSES):
             self._take_pass()
         if self._token.is_cuda:
             torch.cuda.synchronize()
 
     def capture(self, pool: Any) -> None:
-        """Capture the pass, after a warm-up, in a graph.
+        """Capture the pass in a CUDA graph, after a warm-up.
 
         Args:
             pool: memory that it shares with graphs on the same stream; None for its own.
         Raises: RuntimeError where something in the pass waits for the host, or is done by it.
         """
         if not self._token.is_cuda:
-            raise RuntimeError("A CPU's passes are no graph.")
+            raise RuntimeError("Passes on a CPU cannot be captured.")
         current = torch.cuda.current_stream()
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(current)
@@ -133,40 +133,37 @@ class DecodeGraph:
 
     @torch.inference_mode()
     def begin(self, question: QuestionState) -> None:
-        """Take over a question after its prefill.
+        """Take a question over after its prefill.
 
         Raises: UnsupportedModel if it has more tokens than this step has room for.
         """
-        self._used = question.position - self._num_tokens
+        self._num_used = question.position - self._num_tokens
         self._check_room()
-        for layer, (keys, values) in zip(self.layers, question.held(), strict=True):
-            layer.question.keys[0, :, : self._used] = keys
-            layer.question.values[0, :, : self._used] = values
-        self._lengths.fill_(self._used)
+        for layer, (keys, values) in zip(self.layers, question.keys_and_values(), strict=True):
+            layer.question.keys[0, :, : self._num_used] = keys
+            layer.question.values[0, :, : self._num_used] = values
+        self._lengths.fill_(self._num_used)
         self._mass.zero_()
 
     @torch.inference_mode()
-    def run(self, token: Tensor, thresholds: Thresholds | None, meter: ReadMeter) -> Tensor:
-        """Take a pass with `token` (1,); thresholds None reads everything.
+    def run(self, token: Tensor, thresholds: Thresholds, meter: ReadMeter) -> Tensor:
+        """Take a pass with `token` (1,) int64.
 
-        Returns: logits (vocabulary,) fp32, until the next pass.
+        Args:
+            meter: is told the bytes that the pass reads, without waiting for the GPU.
+        Returns: logits (vocabulary,) fp32, which hold until the next pass.
         Raises: UnsupportedModel if the capacity is used up.
         """
-        self._used += 1
+        self._num_used += 1
         self._check_room()
-        level1, level2 = (
-            (NO_THRESHOLD, NO_THRESHOLD)
-            if thresholds is None
-            else (thresholds.level1, thresholds.level2)
-        )
-        self._thresholds[0].fill_(level1)
-        self._thresholds[1].fill_(level2)
+        self._thresholds[0].fill_(max(thresholds.level1, LOWEST_THRESHOLD))
+        self._thresholds[1].fill_(max(thresholds.level2, LOWEST_THRESHOLD))
         self._token.copy_(token)
         if self._graph is None:
             self._take_pass()
         else:
             self._graph.replay()
-        meter.add_pass(self._read + self._fixed, self._full)
+        meter.add_pass(self._read_bytes + self._fixed_bytes, self._full_bytes)
         return self._logits
 
     def attend(self, call: AttentionCall) -> Tensor:
@@ -181,32 +178,32 @@ class DecodeGraph:
             overlap=layer.work.tuning.overlap,
         )
         query = call.query.transpose(0, 1).contiguous()  # (1, heads, head_dim)
-        self._noting.join()  # as layers share workspaces
+        self._side_stream.join()  # as layers share workspaces
         out = decode_attention(
             query, layer.resident, layer.question, self._thresholds, layer.work, layer.scoring
         )
-        with self._noting.branch(query):  # while the layer goes on
-            self._note(layer, query)
+        with self._side_stream.branch(query):  # while the layer goes on
+            self._collect_evidence(layer, query)
         return out.transpose(0, 1)
 
     @torch.inference_mode()
     def _take_pass(self) -> None:
-        """Take a pass, and leave its logits and what it read where they can be found."""
+        """Take a pass, and leave its logits and the bytes it read in their fixed places."""
         self._logits.copy_(self._pass())
-        torch.sum(self._tally * self._counted_bytes, dim=(0, 1, 2), out=self._read)
+        torch.sum(self._tally * self._bytes_of_tally, dim=(0, 1, 2), out=self._read_bytes)
 
     def _pass(self) -> Tensor:
-        """Logits (vocabulary,) after the token; the tally is of this pass alone."""
+        """Compute the logits (vocabulary,) after the token; the tally counts this pass alone."""
         self._tally.zero_()
         self.slot.copy_(self._lengths)
         self._lengths += 1
         assert self._model is not None  # it was warmed up
         logits = forward(self._model, self._token, self.slot + self._num_tokens, self)[-1]
-        self._noting.join()
+        self._side_stream.join()
         return logits
 
-    def _note(self, layer: StepLayer, query: Tensor) -> None:
-        """Add the weights of what retrieval heads attended to."""
+    def _collect_evidence(self, layer: GraphLayer, query: Tensor) -> None:
+        """Add the weights that retrieval heads gave to document tokens to the evidence's mass."""
         work, sizes = layer.work, layer.work.sizes
         if sizes.retrieval == 0:
             return
@@ -226,9 +223,9 @@ class DecodeGraph:
             softcap=layer.scoring.softcap,
         )
 
-    def _place(self, spec: ModelSpec, document: DocumentCache) -> tuple[StepLayer, ...]:
-        works: dict[Sizes, Workspace] = {}
-        placed = []
+    def _make_layers(self, spec: ModelSpec, document: DocumentCache) -> tuple[GraphLayer, ...]:
+        workspaces: dict[Sizes, Workspace] = {}
+        layers = []
         for layer, cache in zip(spec.layers, document.layers, strict=True):
             resident = resident_layer(cache, document.lookup)
             shape = (1, layer.num_kv_heads, self.capacity, layer.head_dim)
@@ -240,21 +237,23 @@ class DecodeGraph:
                 raise UnsupportedModel(
                     f"There is no decode kernel for {sizes.num_keys} keys of {sizes.head_dim}."
                 )
-            if sizes not in works:
-                works[sizes] = self._workspace(sizes, keys)
+            if sizes not in workspaces:
+                workspaces[sizes] = self._workspace(sizes, keys)
             scoring = Scoring(layer.scale, layer.softcap, document.lookup.aggregation)
-            placed.append(StepLayer(resident, question, works[sizes], scoring, cache.positions))
-        return tuple(placed)
+            layers.append(
+                GraphLayer(resident, question, workspaces[sizes], scoring, cache.positions)
+            )
+        return tuple(layers)
 
     def _workspace(self, sizes: Sizes, keys: Tensor) -> Workspace:
-        """A workspace that counts into the tally of all layers."""
+        """Allocate a workspace that counts into the tally of all layers."""
         work = allocate(sizes, keys.dtype, keys.device, noting=True)
         return replace(work, tally=self._tally[:, : sizes.retrieval])
 
     def _check_room(self) -> None:
-        if self._used > self.capacity:
+        if self._num_used > self.capacity:
             raise UnsupportedModel(
-                f"Question and answer have {self._used} tokens, more than {self.capacity}."
+                f"Question and answer have {self._num_used} tokens, more than {self.capacity}."
             )
 
 

@@ -1,4 +1,4 @@
-"""Decode steps of the documents that are resident, and which of them a question gets."""
+"""The decode graphs of the documents that are resident on a GPU, and which one a question gets."""
 
 import logging
 import threading
@@ -6,122 +6,120 @@ import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Self
 
 from torch import Tensor, nn
 
 from common.errors import UnsupportedModel
-from engine.attend.budget_controller import BudgetController
 from engine.attend.clusters_gpu import on_gpu
 from engine.attend.question import QuestionState
-from engine.decode.compiled import compile_layers
+from engine.config import DecodeConfig
 from engine.decode.graph import DecodeGraph
-from engine.decode.linears import with_triton_linears
+from engine.decode.model_variants import compile_layers, with_triton_linears
 from engine.document.cache import DocumentCache
 from engine.model.attention import forward
 from engine.model.spec import ModelSpec
 
-GRANULE = 256  # tokens: capacities are its multiples
+CAPACITY_STEP = 256  # tokens: capacities of graphs are its multiples
 log = logging.getLogger("lectern.decoding")
 
 
 @dataclass(frozen=True)
-class DecodeConfig:
-    """How questions are answered on a GPU; a CPU knows one way alone.
+class _Variant:
+    """What may be changed in the model that graphs run."""
 
-    Attributes:
-        captured: by kernels of our own, decoding in CUDA graphs, without waiting for the host
-            within a token.
-        compiled: with compiled decoder layers; the first question waits for the compiler.
-        own_products: linear layers of a token by a kernel of our own instead of the library's.
-    """
-
-    captured: bool = True
-    compiled: bool = False
-    own_products: bool = True
-
-
-@dataclass(frozen=True)
-class _Way:
-    """What may be done to the model that steps run."""
-
-    compiled: bool
-    own_products: bool
+    compiled_layers: bool
+    triton_linears: bool
 
     def fits(self, config: DecodeConfig) -> bool:
-        """Whether nothing is done that is not asked for."""
-        return self.compiled <= config.compiled and self.own_products <= config.own_products
+        """Whether it changes nothing that the configuration does not ask for."""
+        return (
+            self.compiled_layers <= config.compiled_layers
+            and self.triton_linears <= config.triton_linears
+        )
 
     def __str__(self) -> str:
-        names = {"compiled layers": self.compiled, "own products": self.own_products}
+        names = {"compiled layers": self.compiled_layers, "Triton linears": self.triton_linears}
         return " and ".join(name for name, used in names.items() if used)
 
 
-WAYS = (_Way(True, True), _Way(True, False), _Way(False, True))  # the first that works is taken
+# The first one that works is taken; behind the last one stands the model as it is.
+VARIANTS = (_Variant(True, True), _Variant(True, False), _Variant(False, True))
 
 
 @dataclass(frozen=True)
 class _Slot:
-    """A decode step, None if there cannot be one; one question at a time holds the lock."""
+    """A decode graph, None if there cannot be one; one question at a time holds the lock."""
 
-    step: DecodeGraph | None
+    graph: DecodeGraph | None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class DecodeGraphPool:
-    """Decode steps by document and capacity; a document's go when it goes.
+    """Decode graphs by document and capacity; a document's graphs go when the document goes.
 
     Args:
-        model: decodes.
+        model: the model that decodes.
         spec: its attention layers.
-        config: how.
+        config: what may be used on a GPU.
 
     Attributes:
-        twin: what steps run instead of the model, over the same weights; None before the first
-            step, and where there is nothing but the model.
+        variant: the model that graphs run, over the weights of `model`; None before the first
+            graph, and where graphs run `model` as it is.
     """
 
     def __init__(self, model: nn.Module, spec: ModelSpec, config: DecodeConfig) -> None:
         self._model = model
         self._spec = spec
         self._config = config
-        self._lock = threading.Lock()  # of what follows; graphs are captured one at a time
+        self._lock = threading.Lock()  # of all below; graphs are captured one at a time
         self._slots: dict[tuple[int, int], _Slot] = {}
-        self.twin: nn.Module | None = None
-        self._ways = [way for way in WAYS if way.fits(config)]
+        self.variant: nn.Module | None = None
+        self._variants = [variant for variant in VARIANTS if variant.fits(config)]
 
     @property
     def uses_kernels(self) -> bool:
-        """Whether questions about documents on a GPU go through kernels of our own."""
-        return self._config.captured
+        """Whether questions about documents on a GPU go through Triton kernels."""
+        return self._config.triton_kernels
 
     @property
-    def carried_out(self) -> DecodeConfig:
+    def effective_config(self) -> DecodeConfig:
         """The configuration without what has failed so far."""
-        way = self._ways[0] if self._ways else _Way(False, False)
-        return replace(self._config, compiled=way.compiled, own_products=way.own_products)
+        variant = self._variants[0] if self._variants else _Variant(False, False)
+        return replace(
+            self._config,
+            compiled_layers=variant.compiled_layers,
+            triton_linears=variant.triton_linears,
+        )
 
     @property
-    def num_steps(self) -> int:
-        """Steps that are there, or known not to be."""
+    def num_graphs(self) -> int:
+        """Graphs that are there, or known to be impossible."""
         return len(self._slots)
 
-    @contextmanager
-    def borrow(self, document: DocumentCache, num_tokens: int) -> Iterator[DecodeGraph | None]:
-        """A document's decode step for so many tokens of question and answer, to be used alone.
+    def clear(self) -> None:
+        """Forget all graphs and the variant of the model."""
+        with self._lock:
+            self._slots.clear()
+            self.variant = None
 
-        None, with a logged reason, if there is none.
+    @contextmanager
+    def acquire(self, document: DocumentCache, num_tokens: int) -> Iterator[DecodeGraph | None]:
+        """Hold a document's decode graph alone while the block runs.
+
+        Args:
+            num_tokens: tokens of question and answer together.
+        Returns: the graph; None, with a logged reason, if there is none or it is in use.
         """
-        if not self._config.captured or not on_gpu(document):
+        if not self._config.triton_kernels or not on_gpu(document):
             yield None
             return
-        slot = self._slot(document, -(-num_tokens // GRANULE) * GRANULE)
+        slot = self._slot(document, -(-num_tokens // CAPACITY_STEP) * CAPACITY_STEP)
         if not slot.lock.acquire(blocking=False):
             log.info("another question is decoding on this document: decoding without a graph")
             yield None
             return
         try:
-            yield slot.step
+            yield slot.graph
         finally:
             slot.lock.release()
 
@@ -134,84 +132,84 @@ class DecodeGraphPool:
             return self._slots[key]
 
     def _make(self, document: DocumentCache, capacity: int) -> DecodeGraph | None:
-        """Make a step, warm it up and capture it; what fails is logged, and gone without."""
+        """Make a graph, warm it up and capture it; a failure is logged and leaves None."""
         try:
-            step = self._warm_step(document, capacity)
+            graph = self._make_warm(document, capacity)
         except UnsupportedModel as refusal:
             log.warning("decoding without kernels: %s", refusal)
             return None
-        except Exception:  # whatever a compiler or a driver may raise: the other way still works
+        except Exception:  # whatever a compiler or a driver may raise: plain torch still works
             log.warning("decoding without kernels: a pass failed", exc_info=True)
             return None
-        steps = [slot.step for slot in list(self._slots.values())]  # one may go at any time
-        pools = (other.pool for other in steps if other is not None and other.pool is not None)
+        graphs = [slot.graph for slot in list(self._slots.values())]  # one may go at any time
+        pools = (other.pool for other in graphs if other is not None and other.pool is not None)
         try:
-            step.capture(next(pools, None))  # a pool goes with the last of its graphs
+            graph.capture(next(pools, None))  # a memory pool goes with the last of its graphs
         except Exception:
             log.warning("decoding without a graph: a pass cannot be captured", exc_info=True)
-        return step
+        return graph
 
-    def _warm_step(self, document: DocumentCache, capacity: int) -> DecodeGraph:
-        step = DecodeGraph(self._spec, document, capacity)
-        while self._ways:
+    def _make_warm(self, document: DocumentCache, capacity: int) -> DecodeGraph:
+        """Make a graph with the first variant of the model that works, and warm it up."""
+        graph = DecodeGraph(self._spec, document, capacity)
+        while self._variants:
             try:
-                if self.twin is None:
-                    self.twin = self._make_twin(self._ways[0])
-                step.warm_up(self.twin)
-                return step
+                if self.variant is None:
+                    self.variant = self._make_variant(self._variants[0])
+                graph.warm_up(self.variant)
+                return graph
             except Exception:
-                log.warning("decoding without %s: they failed", self._ways[0], exc_info=True)
-                self.twin = None
-                del self._ways[0]
-        step.warm_up(self._model)
-        return step
+                log.warning("decoding without %s: they failed", self._variants[0], exc_info=True)
+                self.variant = None
+                del self._variants[0]
+        graph.warm_up(self._model)
+        return graph
 
-    def _make_twin(self, way: _Way) -> nn.Module:
+    def _make_variant(self, variant: _Variant) -> nn.Module:
         model = self._model
-        if way.own_products:
+        if variant.triton_linears:
             model = with_triton_linears(model)
-        return compile_layers(model, self._spec.num_layers) if way.compiled else model
+        return compile_layers(model, self._spec.num_layers) if variant.compiled_layers else model
 
 
 class DecodeSession:
-    """The decoding passes of one question: with a borrowed step, or without.
-
-    A context manager: when it ends, attention mass is where the question's state wants it.
+    """The decoding passes of one question: with a graph of the pool, or without.
 
     Args:
-        model: runs the passes of a question without a step.
+        model: runs the passes of a question without a graph.
         state: the question, after its prefill when the first pass is taken.
-        num_tokens: that question and answer have at most.
+        num_tokens: tokens that question and answer have together at most.
     """
 
     def __init__(
-        self, decoders: DecodeGraphPool, model: nn.Module, state: QuestionState, num_tokens: int
+        self, graphs: DecodeGraphPool, model: nn.Module, state: QuestionState, num_tokens: int
     ) -> None:
-        self._decoders = decoders
+        self._graphs = graphs
         self._model = model
         self._state = state
         self._num_tokens = num_tokens
-        self._borrowed = ExitStack()
-        self._step: DecodeGraph | None = None
+        self._acquired = ExitStack()
+        self._graph: DecodeGraph | None = None
         self._begun = False
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with self._borrowed:
-            if self._step is not None and self._state.mass is not None:
-                self._state.mass.add_places(self._step.mass)
+    def close(self) -> None:
+        """Give the graph back, and take over the attention mass that it collected."""
+        with self._acquired:
+            if self._graph is not None and self._state.mass is not None:
+                self._state.mass.add_places(self._graph.mass)
 
     def logits(self, token: Tensor) -> Tensor:
-        """Take a pass with `token` (1,); returns logits (vocabulary,) fp32, until the next pass."""
-        governor = self._state.decode
-        if not self._begun and isinstance(governor, BudgetController):
-            borrowed = self._decoders.borrow(self._state.document, self._num_tokens)
-            self._step = self._borrowed.enter_context(borrowed)
-            if self._step is not None:
-                self._step.begin(self._state)
+        """Take a pass with `token` (1,) int64.
+
+        Returns: logits (vocabulary,) fp32, which hold until the next pass.
+        """
+        controller = self._state.controller
+        if not self._begun and controller is not None:
+            acquired = self._graphs.acquire(self._state.document, self._num_tokens)
+            self._graph = self._acquired.enter_context(acquired)
+            if self._graph is not None:
+                self._graph.begin(self._state)
         self._begun = True
-        if self._step is None or not isinstance(governor, BudgetController):
+        if self._graph is None or controller is None:
             return forward(self._model, token, self._state.position, self._state)[-1]
-        return self._step.run(token, governor.next_thresholds(), self._state.meter)
+        return self._graph.run(token, controller.next_thresholds(), self._state.meter)

@@ -5,7 +5,8 @@ import math
 import torch
 
 from common.errors import UnsupportedModel
-from engine.document.cache import LayerCache, LookupConfig, StreamingCache
+from engine.config import LookupConfig
+from engine.document.cache import LayerCache, StreamingCache
 from engine.kernels.decode.inputs import ResidentLayer, StreamingKeys, upper_level
 
 

@@ -1,4 +1,4 @@
-"""Work beside the main stream of a GPU."""
+"""Work on a second stream of a GPU."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,9 +8,9 @@ from torch import Tensor
 
 
 class SideStream:
-    """A branch of work that nothing waits for until it is joined; on a CPU it is done at once.
+    """A second stream for work that nothing waits for until it is joined.
 
-    In a CUDA graph it becomes a branch of the graph.
+    On a CPU the work is done at once. In a CUDA graph it becomes a branch of the graph.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -21,10 +21,11 @@ class SideStream:
 
     @contextmanager
     def branch(self, *read: Tensor) -> Iterator[None]:
-        """Do something beside what follows.
+        """Run the block on the second stream, after what was launched on the main one so far.
 
         Args:
-            read: what it reads, at least one; held until the join, and not to be changed before.
+            read: tensors that the block reads, at least one; they are kept alive until the join and
+                must not be changed before it.
         """
         if self._stream is None:
             yield
@@ -35,7 +36,7 @@ class SideStream:
             yield
 
     def join(self) -> None:
-        """Let what follows wait for the branch, if there is one."""
+        """Let what is launched on the main stream from now on wait for the branch, if any."""
         if self._stream is not None and self._held:
             torch.cuda.current_stream().wait_stream(self._stream)
             self._held = ()

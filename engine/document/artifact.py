@@ -13,12 +13,12 @@ from safetensors.torch import load
 from torch import Tensor
 
 from common.errors import CorruptArtifact
+from engine.config import LookupConfig
 from engine.document.budget_curve import BudgetCurve, BudgetCurves, Thresholds
 from engine.document.cache import (
     Clusters,
     DocumentCache,
     LayerCache,
-    LookupConfig,
     Page,
     ScopedHeads,
     StreamingCache,

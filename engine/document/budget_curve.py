@@ -7,10 +7,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Thresholds:
-    """A cluster is kept if its aggregated log score reaches the level's threshold, in nats."""
+    """A cluster is selected if its aggregated log score reaches the level's threshold, in nats.
+
+    Attributes:
+        level1, level2: of coarse and fine clusters; -inf at both levels reads the whole cache
+            without a lookup (`READ_ALL`).
+    """
 
     level1: float
     level2: float
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether everything is attended to, so that no lookup is needed."""
+        return self.level1 == self.level2 == -math.inf
+
+
+READ_ALL = Thresholds(-math.inf, -math.inf)
 
 
 @dataclass(frozen=True)
@@ -19,7 +32,7 @@ class BudgetCurve:
 
     Attributes:
         shares: measured share of the document cache's bytes that is read, centroids included.
-        thresholds: what loads it.
+        thresholds: the thresholds that load each share.
     """
 
     shares: tuple[float, ...]
@@ -30,19 +43,19 @@ class BudgetCurve:
         """The least share that can be asked for."""
         return self.shares[0] if self.shares else 1.0
 
-    def at(self, budget: float) -> Thresholds | None:
-        """Interpolate, in the logarithm of the share; None (everything) past the last point."""
+    def at(self, budget: float) -> Thresholds:
+        """Interpolate, in the logarithm of the share; `READ_ALL` past the last point."""
         if not self.shares or budget > self.shares[-1]:
-            return None
+            return READ_ALL
         right = bisect_left(self.shares, budget)
         if right == 0:
             return self.thresholds[0]
         low, high = self.shares[right - 1], self.shares[right]
         part = math.log(budget / low) / math.log(high / low)
-        a, b = self.thresholds[right - 1], self.thresholds[right]
+        below, above = self.thresholds[right - 1], self.thresholds[right]
         return Thresholds(
-            level1=a.level1 + part * (b.level1 - a.level1),
-            level2=a.level2 + part * (b.level2 - a.level2),
+            level1=below.level1 + part * (above.level1 - below.level1),
+            level2=below.level2 + part * (above.level2 - below.level2),
         )
 
 
@@ -59,4 +72,4 @@ class BudgetCurves:
         return max(self.prefill.floor, self.decode.floor)
 
 
-EVERYTHING = BudgetCurves(BudgetCurve((), ()), BudgetCurve((), ()))
+NO_CURVES = BudgetCurves(BudgetCurve((), ()), BudgetCurve((), ()))  # every budget reads all

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from engine.config import LookupConfig
 from engine.document.budget_curve import BudgetCurves
 
 
@@ -162,19 +163,6 @@ class Page:
     number: int
     start: int
     end: int
-
-
-@dataclass(frozen=True)
-class LookupConfig:
-    """How clusters are found.
-
-    Attributes:
-        levels: 1 for one-level lookup, 2 for hierarchical lookup.
-        aggregation: how the rows of a question vote, see `score_clusters.AGGREGATIONS`.
-    """
-
-    levels: int = 1
-    aggregation: str = "max_group_mean"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-EPSILON = 1e-3  # RazorAttention, section 4
+from engine.config import SCOPE_EPSILON
 
 
 def score_spread(
@@ -42,7 +42,7 @@ def score_spread(
     return spread
 
 
-def attention_scope(spreads: Tensor, slopes: Tensor, epsilon: float = EPSILON) -> Tensor:
+def attention_scope(spreads: Tensor, slopes: Tensor, epsilon: float = SCOPE_EPSILON) -> Tensor:
     """Tokens, a head's own included, beyond which it gives no key more than `epsilon`.
 
     Args:

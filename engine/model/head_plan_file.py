@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import HeadPlanRejected
+from common.versions import HEAD_PLAN_FORMAT
 from engine.model.head_plan import HeadPlan
 from engine.model.spec import ModelSpec
-
-FORMAT = 1
 
 
 def write_plan(plan: HeadPlan, path: Path) -> None:
@@ -38,7 +37,7 @@ def to_json(plan: HeadPlan) -> str:
 
 def to_fields(plan: HeadPlan) -> dict[str, Any]:
     """The plan as a JSON object; a retrieval head is a 1."""
-    fields = {"format": FORMAT, **asdict(plan)}
+    fields = {"format": HEAD_PLAN_FORMAT, **asdict(plan)}
     fields["retrieval"] = [[int(head) for head in layer] for layer in plan.retrieval]
     return fields
 
@@ -49,8 +48,8 @@ def from_fields(fields: Mapping[str, Any]) -> HeadPlan:
     Raises: ValueError, KeyError or TypeError if it did not.
     """
     given = dict(fields)
-    if given.pop("format") != FORMAT:
-        raise ValueError(f"it is not of format {FORMAT}")
+    if given.pop("format") != HEAD_PLAN_FORMAT:
+        raise ValueError(f"it is not of format {HEAD_PLAN_FORMAT}")
     heads = {head for layer in given["retrieval"] for head in layer}
     if not heads <= {0, 1} or not heads:
         raise ValueError("its heads are no rows of 0 and 1")

@@ -12,7 +12,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from common.errors import UnsupportedModel
-from engine.decode.graph_pool import DecodeConfig, DecodeGraphPool
+from engine.config import ModelConfig
 from engine.model.adapters.base import find_adapter
 from engine.model.attention import NAME, register
 from engine.model.fingerprint import model_fingerprint, weights_fingerprint
@@ -36,7 +36,6 @@ class LoadedModel:
         eos_ids: tokens that end an answer.
         fingerprint: identifies configuration, tokenizer, weights and dtype.
         plan: which KV heads are retrieval heads; in every layer they were brought to the front.
-        decoders: decode steps of the documents that are resident on a GPU.
         weights: identifies the same but for the dtype: what a head plan belongs to.
     """
 
@@ -51,44 +50,29 @@ class LoadedModel:
     device: torch.device
     dtype: torch.dtype
     plan: HeadPlan
-    decoders: DecodeGraphPool
     weights: str = ""
 
 
-def load_model(
-    path: str,
-    *,
-    device: str = "auto",
-    dtype: str = "auto",
-    heads: str = DEFAULT_PLAN,
-    decoding: DecodeConfig | None = None,
-) -> LoadedModel:
-    """Load a model folder (or an id that is in the local Hugging Face cache, or can be fetched).
+def load_model(config: ModelConfig) -> LoadedModel:
+    """Load a model folder, or an id that is in the local Hugging Face cache or can be fetched.
 
-    Args:
-        device: "cpu", "cuda" or "auto" (the GPU if there is one).
-        dtype: "float32", "bfloat16", "float16" or "auto" (float32 on CPU, bfloat16 on GPU).
-        heads: a head plan's file, "all" for retrieval heads alone, or "default" for the plan in the
-            model's folder, if there is one.
-        decoding: how tokens are decoded on a GPU.
     Raises: UnsupportedModel with a sentence that says why, if it cannot be served exactly;
         HeadPlanRejected if the head plan is none or another model's.
     """
-    where = torch.device(_choose_device(device))
-    kind = _choose_dtype(dtype, where)
-    folder = _local_folder(path)
-    with _explained(path):
-        model, tokenizer = _load_parts(folder, kind)
+    device = torch.device(_choose_device(config.device))
+    dtype = _choose_dtype(config.dtype, device)
+    folder = _local_folder(config.path)
+    with _explained(config.path):
+        model, tokenizer = _load_parts(folder, dtype)
     weights = weights_fingerprint(folder)
-    model.train(False).to(device=where)
+    model.train(False).to(device=device)
     return assemble(
         model,
         tokenizer,
-        name=Path(path).name,
-        fingerprint=model_fingerprint(weights, str(kind).removeprefix("torch.")),
+        name=Path(config.path).name,
+        fingerprint=model_fingerprint(weights, str(dtype).removeprefix("torch.")),
         weights=weights,
-        plan=_read_plan(heads, folder),
-        decoding=decoding,
+        plan=_read_plan(config.heads, folder),
     )
 
 
@@ -100,13 +84,11 @@ def assemble(
     fingerprint: str,
     weights: str = "",
     plan: HeadPlan | None = None,
-    decoding: DecodeConfig | None = None,
 ) -> LoadedModel:
     """Probe a model that is in memory already and bind it to its tokenizer.
 
     Args:
         plan: None for retrieval heads alone. Its order of heads is brought into the weights.
-        decoding: how tokens are decoded on a GPU.
     Raises: UnsupportedModel and HeadPlanRejected as `load_model`.
     """
     refuse_unsupported(model.config)
@@ -136,7 +118,6 @@ def assemble(
         device=weight.device,
         dtype=weight.dtype,
         plan=plan,
-        decoders=DecodeGraphPool(model, spec, decoding or DecodeConfig()),
         weights=weights,
     )
 

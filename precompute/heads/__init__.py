@@ -1,1 +1,5 @@
-"""Methods that choose retrieval heads; a file here that defines `build(config)` is a method."""
+"""Methods that choose retrieval heads.
+
+A file or folder here that defines `CONFIG`, a frozen dataclass of settings, and `build(config)` is
+a method: `lectern heads find` offers it by its name.
+"""

@@ -1,11 +1,21 @@
 """Every head is a retrieval head."""
 
+from dataclasses import dataclass
+
 from engine.model.loader import LoadedModel
 from precompute.heads.base import Heads, Measure, Progress
 
 
-def build(_config: None = None) -> "AllHeads":
-    """Build the method; it has no settings."""
+@dataclass(frozen=True)
+class AllConfig:
+    """The method has no settings."""
+
+
+CONFIG = AllConfig
+
+
+def build(_config: AllConfig | None = None) -> "AllHeads":
+    """Build the method."""
     return AllHeads()
 
 

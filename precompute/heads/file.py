@@ -15,7 +15,7 @@ from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel
 from precompute.heads.base import Heads, Measure, Progress, Scores, top_heads
 
-GATES, CONFIG = "full_attention_heads.tsv", "config.json"
+GATES_FILE, SETTINGS_FILE = "full_attention_heads.tsv", "config.json"
 GATED = frozenset({"duo", "file"})  # methods whose scores are gates already
 
 
@@ -38,6 +38,9 @@ class Pattern:
     gates: Scores
     num_sinks: int
     window: int
+
+
+CONFIG = FileConfig
 
 
 def build(config: FileConfig) -> "PatternFile":
@@ -83,14 +86,14 @@ def read_pattern(folder: Path) -> Pattern:
     Raises: HeadPlanRejected if a file is missing or damaged.
     """
     try:
-        lines = (folder / GATES).read_text(encoding="utf-8").splitlines()
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        lines = (folder / GATES_FILE).read_text(encoding="utf-8").splitlines()
+        config = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))
         gates = tuple(tuple(map(_gate, line.split("\t"))) for line in lines if line.strip())
         sizes = int(config["sink_size"]), int(config["recent_size"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise HeadPlanRejected(f"'{folder}' holds no pattern that can be read: {error}.") from error
     if not gates or len({len(layer) for layer in gates}) > 1:
-        raise HeadPlanRejected(f"The lines of {GATES} in '{folder}' differ in length.")
+        raise HeadPlanRejected(f"The lines of {GATES_FILE} in '{folder}' differ in length.")
     return Pattern(gates, *sizes)
 
 
@@ -103,8 +106,8 @@ def write_pattern(plan: HeadPlan, folder: Path) -> None:
     lines = ("\t".join(f"{float(number):.18e}" for number in row) for row in rows)
     config = {"sink_size": plan.num_sinks, "recent_size": plan.window}
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / GATES).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    (folder / CONFIG).write_text(json.dumps(config) + "\n", encoding="utf-8")
+    (folder / GATES_FILE).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    (folder / SETTINGS_FILE).write_text(json.dumps(config) + "\n", encoding="utf-8")
 
 
 def _gate(text: str) -> float:

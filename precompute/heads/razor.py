@@ -47,6 +47,9 @@ class RazorConfig:
     seed: int = 0
 
 
+CONFIG = RazorConfig
+
+
 def build(config: RazorConfig | None = None) -> "Razor":
     """Build the method."""
     return Razor(config or RazorConfig())

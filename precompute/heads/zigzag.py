@@ -39,6 +39,9 @@ class ZigzagConfig:
     duo: DuoConfig = field(default_factory=DuoConfig)
 
 
+CONFIG = ZigzagConfig
+
+
 def build(config: ZigzagConfig | None = None) -> "Zigzag":
     """Build the method."""
     return Zigzag(config or ZigzagConfig())

@@ -26,6 +26,7 @@ from common.errors import (
     LeaseLost,
     Transient,
 )
+from common.versions import MANIFEST_FORMAT
 from storage.db.database import Database
 from storage.db.errors import disk_errors
 from storage.db.records import ArtifactRecord, JobRecord, record
@@ -33,7 +34,6 @@ from storage.db.tables import Artifact
 from storage.files import own_folder, sync_folder
 from storage.jobs.fencing import IDLE, fenced, mark_ready
 
-FORMAT = 1
 MANIFEST = "manifest.json"
 DRAFT = ".draft"
 FOLDER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.[0-9a-f]{32}")
@@ -162,7 +162,12 @@ class ArtifactDraft:
     def _write_manifest(self, manifest: Mapping[str, Any]) -> str:
         if OURS & manifest.keys():
             raise InvalidInput(f"A manifest may not bring its own {', '.join(sorted(OURS))}.")
-        whole = {"format": FORMAT, "binding": self._binding, "files": self._files, **manifest}
+        whole = {
+            "format": MANIFEST_FORMAT,
+            "binding": self._binding,
+            "files": self._files,
+            **manifest,
+        }
         data = json.dumps(whole, indent=1, sort_keys=True, allow_nan=False).encode()
         return self._write(MANIFEST, data, "manifest")
 

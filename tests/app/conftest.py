@@ -9,14 +9,17 @@ from argon2 import PasswordHasher
 from starlette.testclient import TestClient
 
 from app.admin.password import ensure_password
+from app.config import ServerConfig
 from app.factory import create_app
 from app.services.services import Services, make_services
-from common.settings import ServerSettings, Settings
+from cli.settings import Settings
+from engine.config import ModelConfig
 from engine.document.cache import DocumentCache
+from engine.engine import Engine
 from engine.model.loader import LoadedModel, load_model
 from precompute.build import precompute_document
 from precompute.config import PrecomputeConfig
-from storage import Storage, open_storage
+from storage.storage import Storage, open_storage
 from tests.app.library import FINGERPRINT, TEXT, Library
 from tests.app.live import serving
 from tests.models import FAMILIES, byte_tokenizer, random_model
@@ -34,7 +37,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
     folder = tmp_path_factory.mktemp("model")
     random_model(FAMILIES["llama"]).save_pretrained(folder)
     byte_tokenizer().save_pretrained(folder)
-    return load_model(str(folder), device="cpu")
+    return load_model(ModelConfig(str(folder), device="cpu"))
 
 
 @pytest.fixture(scope="session")
@@ -47,14 +50,14 @@ def cache(model: LoadedModel) -> DocumentCache:
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     """Settings of a small server; tests replace what they are about."""
-    server = ServerSettings(max_upload_bytes=100_000, max_answer_tokens=64, queued_questions=2)
+    server = ServerConfig(max_upload_bytes=100_000, max_answer_tokens=64, queued_questions=2)
     return Settings(data_dir=tmp_path / "data", server=server)
 
 
 @pytest.fixture
 def storage(settings: Settings) -> Iterator[Storage]:
     """Real storage in a folder of its own."""
-    storage = open_storage(settings)
+    storage = open_storage(settings.storage())
     yield storage
     storage.close()
 
@@ -62,7 +65,7 @@ def storage(settings: Settings) -> Iterator[Storage]:
 @pytest.fixture
 def services(settings: Settings, storage: Storage, model: LoadedModel) -> Services:
     """Services around the real engine."""
-    return make_services(settings, storage, model, FINGERPRINT)
+    return make_services(settings.server, settings.data_dir, storage, Engine(model), FINGERPRINT)
 
 
 @pytest.fixture
@@ -89,7 +92,7 @@ def password(services: Services, monkeypatch: pytest.MonkeyPatch) -> str:
     """The dashboard's password, hashed in less time than in earnest."""
     cheap = partial(PasswordHasher, time_cost=1, memory_cost=8, parallelism=1)
     monkeypatch.setattr("app.admin.password.PasswordHasher", cheap)
-    made = ensure_password(services.settings.data_dir)
+    made = ensure_password(services.data_dir)
     assert made is not None
     return made
 

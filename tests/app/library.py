@@ -11,8 +11,8 @@ from starlette.testclient import TestClient
 
 from engine.document.artifact import pack
 from engine.document.cache import DocumentCache
-from storage import Storage
 from storage.db.records import DocumentRecord, JobRecord
+from storage.storage import Storage
 from storage.tenants import Tenants
 
 FINGERPRINT = "fingerprint-of-the-tests"

@@ -19,9 +19,9 @@ from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
 from precompute.build import precompute_document
 from precompute.config import PrecomputeConfig
-from storage import Storage
 from storage.artifacts.draft import MANIFEST
 from storage.db.records import ArtifactRecord
+from storage.storage import Storage
 from tests.app.library import TEXT, Library
 
 NUM_DAMAGES, NUM_ASKED = 1000, 60
@@ -98,7 +98,7 @@ def other_library(library: Library, other_cache: DocumentCache) -> Library:
 @pytest.fixture
 def root(services: Services) -> Path:
     """Where artifacts lie."""
-    return services.settings.data_dir / "artifacts"
+    return services.data_dir / "artifacts"
 
 
 def current(storage: Storage, document_id: str) -> ArtifactRecord:

@@ -4,7 +4,6 @@ import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 
 import pytest
 from starlette.testclient import TestClient
@@ -12,7 +11,8 @@ from structlog.testing import capture_logs
 
 from app.factory import create_app
 from app.services.services import Services
-from engine.answer import TextDelta
+from engine.decode.running_answer import TextDelta
+from tests.app.engines import answering
 from tests.app.library import TEXT, Library
 
 DOCUMENT, QUESTION, NAME, WRONG_KEY, PASSWORD = (
@@ -22,7 +22,7 @@ DOCUMENT, QUESTION, NAME, WRONG_KEY, PASSWORD = (
 ORIGIN = {"origin": "http://testserver"}
 
 
-def breaks(_: object, __: object, question: str, **___: object) -> Iterator[TextDelta]:
+def breaks(_: object, question: str, **__: object) -> Iterator[TextDelta]:
     """An engine whose error quotes what it was given."""
     yield TextDelta("The ga")
     raise RuntimeError(f"cannot answer {question} about {DOCUMENT}")
@@ -37,7 +37,7 @@ def test_no_canary_is_logged_or_told(
     secrets = [DOCUMENT, QUESTION, NAME, WRONG_KEY, PASSWORD, password]
     secrets.append(headers["authorization"].removeprefix("Bearer "))
 
-    app = create_app(replace(services, answer=breaks))
+    app = create_app(answering(services, breaks))
     with capture_logs() as logs, TestClient(app, raise_server_exceptions=False) as client:
         client.headers.update(headers)
         document_id = library.upload(client, f"{TEXT} {DOCUMENT}", f"{NAME}.txt")
@@ -56,7 +56,7 @@ def test_no_canary_is_logged_or_told(
     seen = repr(logs) + caplog.text + "".join(response.text for response in told)
     assert "unexpected error" in seen, "the fault itself is logged"
     assert [secret for secret in secrets if secret in seen] == []
-    with closing(sqlite3.connect(services.settings.data_dir / "lectern.sqlite3")) as database:
+    with closing(sqlite3.connect(services.data_dir / "lectern.sqlite3")) as database:
         stored = "\n".join(database.iterdump())
     # Of a document, the database keeps its name; of keys and passwords, at most a hash.
     assert [secret for secret in secrets if secret in stored] == [NAME]

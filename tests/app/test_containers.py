@@ -34,15 +34,11 @@ def test_the_image_starts_the_same_server() -> None:
 
 
 def test_their_settings_exist() -> None:
-    from common.settings import Settings
+    from cli.settings import variables
 
     environment = dict(SERVICES["api"]["environment"])
     environment |= dict(re.findall(r"(LECTERN_\w+)=(\S+)", DOCKERFILE))
-    for name in environment:
-        group, _, field = name.removeprefix("LECTERN_").lower().partition("__")
-        assert group in Settings.model_fields, name
-        if field:
-            assert field in type(Settings.model_fields[group].default).model_fields, name
+    assert environment.keys() <= variables().keys()
 
 
 def test_no_password_has_a_default() -> None:

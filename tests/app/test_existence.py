@@ -49,7 +49,7 @@ def counted(services: Services) -> Iterator[list[str]]:
     def hear(_: Any, __: Any, statement: str, *___: Any) -> None:
         FILES.work.append(BY_CHANCE.sub("*", statement))
 
-    FILES.folder, FILES.work = services.settings.data_dir, []
+    FILES.folder, FILES.work = services.data_dir, []
     event.listen(Engine, "before_cursor_execute", hear)
     try:
         yield FILES.work

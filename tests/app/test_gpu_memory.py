@@ -14,10 +14,12 @@ from starlette.testclient import TestClient
 from app.factory import create_app
 from app.services.services import Services
 from common.errors import GpuBusy
-from engine.answer import TextDelta
+from engine.decode.running_answer import TextDelta
 from engine.document.artifact import unpack
-from engine.model.memory import memory_watched
+from engine.engine import Engine
+from engine.model.memory import out_of_memory_as_busy
 from tests.app.documents.test_routes import events
+from tests.app.engines import answering
 from tests.app.library import TEXT, Library
 
 QUESTION = {"question": "When does the gate close?", "max_tokens": 4}
@@ -75,7 +77,7 @@ def test_a_gpu_that_stays_full_is_a_503_that_passes(
 def test_a_document_that_can_never_fit_is_told_apart(
     services: Services, library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.documents.loader.room_bytes", lambda model: 1000)
+    monkeypatch.setattr(Engine, "document_room_bytes", lambda _: 1000)
     with client_of(replace(services, unpack=FullGpu(times=99)), library) as client:
         path = f"/documents/{library.ready(client)}/ask"
         response = client.post(path, json=QUESTION)
@@ -90,7 +92,7 @@ def test_running_out_while_answering_frees_what_is_held(
         yield TextDelta("The ga")
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    with client_of(replace(services, answer=runs_out), library) as client:
+    with client_of(answering(services, runs_out), library) as client:
         path = f"/documents/{library.ready(client)}/ask"
         assert client.post(path, json=QUESTION).json()["error"]["code"] == "gpu_busy"
         *_, (name, body) = events(client.post(path, json={**QUESTION, "stream": True}).text)
@@ -111,7 +113,7 @@ def test_a_failed_attempt_keeps_no_tensor_alive() -> None:
 
     gc.disable()
     try:
-        with pytest.raises(GpuBusy) as caught, memory_watched():
+        with pytest.raises(GpuBusy) as caught, out_of_memory_as_busy():
             attempt(fails)
         assert isinstance(caught.value.__cause__, torch.OutOfMemoryError)
         assert held[0]() is None

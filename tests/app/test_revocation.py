@@ -4,43 +4,47 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 import pytest
 
 from app.services.services import Services
-from common.settings import Settings
-from engine.answer import Answer, TextDelta, answer
-from storage import open_storage
+from cli.settings import Settings
+from engine.decode.running_answer import Answer, TextDelta
+from engine.engine import Engine
+from engine.model.loader import LoadedModel
+from storage.storage import open_storage
 from tests.app.documents.test_routes import events
+from tests.app.engines import answering
 from tests.app.library import Library
 
 
 @dataclass
 class HeldEngine:
-    """The real engine, which waits after its first piece until it is let go."""
+    """A real engine, which waits after its first piece until it is let go."""
 
+    engine: Engine
     release: threading.Event = field(default_factory=threading.Event)
 
     def __call__(self, *given: Any, **options: Any) -> Iterator[TextDelta | Answer]:
-        pieces = answer(*given, **options)
+        pieces = self.engine.answer(*given, **options)
         yield next(pieces)
         assert self.release.wait(10)
         yield from pieces
 
 
 @pytest.fixture
-def engine() -> HeldEngine:
+def engine(model: LoadedModel) -> HeldEngine:
     """The engine of the server under test."""
-    return HeldEngine()
+    return HeldEngine(Engine(model))
 
 
 @pytest.fixture
 def services(services: Services, engine: HeldEngine) -> Services:
     """Services whose answers stay under way until the test lets them go."""
-    return replace(services, answer=engine)
+    return answering(services, engine)
 
 
 @pytest.fixture
@@ -52,7 +56,7 @@ def caller(address: str, library: Library) -> Iterator[httpx.Client]:
 
 def revoke(settings: Settings, library: Library, name: str = "owner") -> None:
     """Revoke a tenant's key as another process does, over a connection of its own."""
-    with closing(open_storage(settings)) as storage:
+    with closing(open_storage(settings.storage())) as storage:
         (key,) = storage.keys.list(library.tenants[name])
         storage.keys.revoke(key.id)
 

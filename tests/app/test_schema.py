@@ -3,6 +3,7 @@
 import json
 import re
 import string
+from dataclasses import replace
 from itertools import count
 from typing import Any
 from urllib.parse import quote
@@ -17,7 +18,7 @@ from starlette.testclient import TestClient
 from app import schema as bodies
 from app.http.errors import STATUS
 from app.services.services import Services
-from common.settings import Settings
+from cli.settings import Settings
 from tests.app.library import Library
 
 Schema = dict[str, Any]
@@ -278,7 +279,7 @@ def check(api: Api, operation: Operation, response: Any) -> str | None:
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
     """A server of short answers."""
-    short = settings.server.model_copy(update={"max_answer_tokens": 4})
+    short = replace(settings.server, max_answer_tokens=4)
     return settings.model_copy(update={"server": short})
 
 

@@ -8,7 +8,7 @@ from bench.budgets import Row, dual_summary, main, summary
 from bench.budgets_plot import draw
 from bench.facts import draw_documents
 from common.errors import InvalidInput
-from engine.document.cache import LookupConfig
+from engine.config import LookupConfig
 from engine.model.head_plan import HeadPlan
 from engine.model.head_plan_file import write_plan
 from training.card import WEIGHTS

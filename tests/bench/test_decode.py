@@ -15,7 +15,7 @@ from bench.drawn import draw_document, draw_model
 from bench.drawn_question import aimed_share, calibrated, curve
 from bench.kernels.wrong_result import WrongResult
 from bench.random_llama import ModelShape
-from engine.decode.graph_pool import DecodeConfig
+from engine.config import DecodeConfig
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
 from tests.engine.as_on_gpu import in_torch

@@ -16,8 +16,9 @@ from bench.drawn_question import calibrated
 from bench.random_llama import ModelShape
 from engine.attend.clusters import AttendedClusters
 from engine.attend.clusters_gpu import SparseClusterAttentionOnGpu
+from engine.config import DecodeConfig
 from engine.decode.graph import DecodeGraph
-from engine.decode.graph_pool import DecodeConfig, DecodeGraphPool
+from engine.decode.graph_pool import DecodeGraphPool
 from engine.document.cache import DocumentCache
 from engine.kernels.decode.inputs import ResidentLayer
 from engine.model.attention import AttentionCall

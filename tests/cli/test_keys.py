@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from cli.settings import Settings
 from common.errors import Unauthorized
-from common.settings import Settings
-from storage import Storage, open_storage
+from storage.storage import Storage, open_storage
 
 Run = Callable[..., tuple[int, str, str]]
 KEY = re.compile(r"lk_[0-9a-f]{12}_[0-9a-f]{64}\n")
@@ -19,7 +19,7 @@ KEY = re.compile(r"lk_[0-9a-f]{12}_[0-9a-f]{64}\n")
 def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
     """The server's storage, open beside the command as while it runs."""
     monkeypatch.setenv("LECTERN_DATA_DIR", str(tmp_path / "data"))
-    opened = open_storage(Settings())
+    opened = open_storage(Settings().storage())
     yield opened
     opened.close()
 

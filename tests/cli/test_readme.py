@@ -1,14 +1,12 @@
 """The documents for users name what there is."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel
 
+from cli.settings import variables
 from common import errors
-from common.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -26,15 +24,6 @@ NEVER_SEEN = {  # families, and faults that are caught before anybody sees them
 }
 
 
-def variables(model: type[BaseModel], prefix: str = "LECTERN_") -> Iterator[tuple[str, object]]:
-    """Every setting's variable with its default."""
-    for name, field in model.model_fields.items():
-        if isinstance(field.default, BaseModel):
-            yield from variables(type(field.default), f"{prefix}{name.upper()}__")
-        else:
-            yield prefix + name.upper(), field.default
-
-
 def shown(default: object) -> str:
     """A default as the table writes it."""
     if isinstance(default, bool):
@@ -46,7 +35,7 @@ def shown(default: object) -> str:
     return str(default)
 
 
-@pytest.mark.parametrize(("name", "default"), list(variables(Settings)))
+@pytest.mark.parametrize(("name", "default"), list(variables().items()))
 def test_every_setting_is_in_the_readme_with_its_default(name: str, default: object) -> None:
     row = re.search(rf"^\| `{name}` \| ([^|]*) \|", README, re.MULTILINE)
     assert row is not None, name
@@ -55,7 +44,7 @@ def test_every_setting_is_in_the_readme_with_its_default(name: str, default: obj
 
 
 def test_the_readme_names_no_setting_that_does_not_exist() -> None:
-    known = dict(variables(Settings)) | {"LECTERN_URL": "", "LECTERN_API_KEY": ""}
+    known = variables() | {"LECTERN_URL": "", "LECTERN_API_KEY": ""}
     for name in re.findall(r"LECTERN_[A-Z0-9_]*[A-Z0-9]", README + OPERATIONS):
         assert any(one.startswith(name) for one in known), name
 

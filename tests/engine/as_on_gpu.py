@@ -32,7 +32,7 @@ def in_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the paths of a GPU, each kernel by its reference, without a graph."""
     monkeypatch.setattr("engine.attend.clusters_gpu.on_gpu", lambda _: True)
     monkeypatch.setattr("engine.decode.graph_pool.on_gpu", lambda _: True)
-    monkeypatch.setattr("engine.answer.on_gpu", lambda _: True)
+    monkeypatch.setattr("engine.attend.question.on_gpu", lambda _: True)
     monkeypatch.setattr("engine.decode.graph.decode_attention", staged_attention)
 
 

@@ -7,14 +7,14 @@ import pytest
 from torch import Tensor
 
 from common.errors import Cancelled, EmptyQuestion, QuestionTooLong
-from engine import answer as answering
-from engine.answer import Answer, TextDelta, answer
+from engine.decode import running_answer
+from engine.decode.running_answer import Answer, TextDelta
 from engine.decode.sampling import Sampling
 from engine.document.budget import EXACT
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
 from precompute.score_histogram import FLOOR_TOKENS
-from tests.models import FAMILIES, HALF, SETTINGS, loaded, prose, read, sizes
+from tests.models import FAMILIES, HALF, SETTINGS, answer, loaded, prose, read, sizes
 
 TEXT = prose(1000)
 QUESTION = "Who sold the maps?"
@@ -72,7 +72,7 @@ def say(monkeypatch: pytest.MonkeyPatch, model: LoadedModel) -> Callable[..., No
             def next_token(self, ids: Tensor, logits: Tensor) -> int:
                 return self._left.pop(0)
 
-        monkeypatch.setattr(answering, "Sampler", Scripted)
+        monkeypatch.setattr(running_answer, "Sampler", Scripted)
 
     return script
 
@@ -210,7 +210,7 @@ def test_nothing_is_computed_for_nobody(
     model: LoadedModel, document: DocumentCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An answer that is not asked for its pieces does no work: callers hold a lazy iterator."""
-    monkeypatch.setattr(answering, "forward", None)
+    monkeypatch.setattr(running_answer, "forward", None)
     answer(model, document, QUESTION, budget=EXACT, sampling=Sampling())
 
 

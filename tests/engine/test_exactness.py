@@ -9,10 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.answer import open_question
 from engine.attend.clusters import AttendedClusters, FullClusterAttention, attend_selected
 from engine.attend.lookup import Lookup, Selection
-from engine.attend.question import QuestionState
+from engine.attend.question import QuestionState, open_question
 from engine.document.artifact import pack, unpack
 from engine.document.budget import EXACT
 from engine.document.cache import DocumentCache, LayerCache

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.answer import open_question
+from engine.attend.question import open_question
 from engine.document.artifact import pack, unpack
 from engine.document.budget import EXACT
 from engine.document.cache import DocumentCache, LayerCache, StreamingCache

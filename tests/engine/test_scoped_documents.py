@@ -8,16 +8,18 @@ import torch
 from torch import Tensor
 
 from common.errors import HeadPlanRejected
-from engine.answer import Answer, answer, open_question
 from engine.attend.evidence import AttentionMass
+from engine.attend.question import open_question
+from engine.config import SCOPE_EPSILON
+from engine.decode.running_answer import Answer
 from engine.decode.sampling import Sampling
 from engine.document.budget import EXACT
 from engine.document.cache import DocumentCache
-from engine.model.attention_scope import EPSILON, attention_scope
+from engine.model.attention_scope import attention_scope
 from engine.model.head_plan import HeadPlan, plan_all
 from engine.model.loader import LoadedModel, assemble
 from tests.engine.test_exactness import TOLERANCE, prompt, stored, worst_error
-from tests.models import ALIBI, SETTINGS, byte_tokenizer, prose, random_model, read
+from tests.models import ALIBI, SETTINGS, answer, byte_tokenizer, prose, random_model, read
 
 STD = 0.03  # weights so small that scopes are shorter than the document
 TEXT = prose(700)
@@ -81,16 +83,16 @@ def test_dropping_more_would_be_noticed() -> None:
             replace(part, keys=part.keys[:, -5:], values=part.values[:, -5:])
             for part in layer.scoped
         ))
-        for layer in cached("mpt", EPSILON).layers
+        for layer in cached("mpt", SCOPE_EPSILON).layers
     )  # fmt: skip
-    document = replace(cached("mpt", EPSILON), layers=layers)
+    document = replace(cached("mpt", SCOPE_EPSILON), layers=layers)
     state = open_question(document, EXACT)
-    assert worst_error(tiny("mpt"), state, reference("mpt")) > EPSILON
+    assert worst_error(tiny("mpt"), state, reference("mpt")) > SCOPE_EPSILON
 
 
 @pytest.mark.parametrize("family", ALIBI)
 def test_every_head_keeps_its_scope_and_no_more(family: str) -> None:
-    model, document = tiny(family), cached(family, EPSILON)
+    model, document = tiny(family), cached(family, SCOPE_EPSILON)
     for layer, kept in zip(model.spec.layers, lengths(document), strict=True):
         assert layer.alibi is not None
         scopes = attention_scope(layer.alibi.spreads, layer.alibi.slopes)
@@ -112,7 +114,7 @@ def test_the_size_of_chunks_does_not_matter(family: str) -> None:
 
 
 def test_an_answer_counts_what_it_reads_and_shows_where_it_looked() -> None:
-    model, document = tiny("bloom"), cached("bloom", EPSILON)
+    model, document = tiny("bloom"), cached("bloom", SCOPE_EPSILON)
     *_, last = answer(
         model, document, "Who?", budget=0.05, sampling=Sampling(max_tokens=3)
     )  # fmt: skip

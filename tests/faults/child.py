@@ -6,19 +6,19 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from common.settings import WorkerSettings
-from storage import Storage
 from storage.artifacts.store import Artifacts
 from storage.db.database import Database
-from storage.storage import assemble
+from storage.storage import Storage, assemble
 from workers.artifact_builder import BuiltArtifact, Progress
+from workers.config import WorkerConfig
 from workers.worker import Worker
 
 FILES = {"document.bin": b"d" * 1000, "layer.bin": bytes(range(256)) * 100}
 SOON_S = 0.05  # a lease that a test need not wait for
-STEADY = WorkerSettings(lease_s=30.0, heartbeat_s=0.05, poll_s=0.02, max_attempts=10_000)
+STEADY = WorkerConfig(lease_s=30.0, heartbeat_s=0.05, poll_s=0.02, max_attempts=10_000)
 
 
 class PlainReader:
@@ -33,8 +33,8 @@ class PlainReader:
         self._step_s = step_s
         self._at = at
 
-    def read(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
-        """See `ArtifactBuilder.read`."""
+    def build(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
+        """See `ArtifactBuilder.build`."""
         text = path.read_bytes()
         for step in range(self._num_steps):
             self._at(step)
@@ -66,7 +66,7 @@ def signal_at(step: str, number: int) -> Callable[[str], None]:
 def publish_until(url: str, folder: Path, step: str, number: int) -> None:
     """Read one document; get a signal at a publish step."""
     storage = open_at(url, folder, signal_at(step, number))
-    settings = STEADY.model_copy(update={"lease_s": SOON_S})
+    settings = replace(STEADY, lease_s=SOON_S)
     Worker(storage, PlainReader(), settings).run_once()
     storage.close()
 
@@ -79,7 +79,7 @@ def read_until(url: str, folder: Path, step: int, number: int) -> None:
             os.kill(os.getpid(), number)
 
     storage = open_at(url, folder)
-    settings = STEADY.model_copy(update={"lease_s": SOON_S})
+    settings = replace(STEADY, lease_s=SOON_S)
     Worker(storage, PlainReader(num_steps=20, at=at), settings).run_once()
     storage.close()
 
@@ -94,13 +94,13 @@ def work(url: str, folder: Path, log: Path, step_s: float, max_attempts: int = 1
             os.write(descriptor, f"{reading[-1].name}\n".encode())
 
     class Noting(PlainReader):
-        def read(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
+        def build(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
             reading.append(path)
-            return super().read(path, kind, progress)
+            return super().build(path, kind, progress)
 
     storage = open_at(url, folder, note)
     reader = Noting(num_steps=random.randint(1, 4), step_s=step_s)
-    settings = STEADY.model_copy(update={"max_attempts": max_attempts})
+    settings = replace(STEADY, max_attempts=max_attempts)
     Worker(storage, reader, settings).run(threading.Event())
 
 
@@ -111,5 +111,5 @@ def poison(url: str, folder: Path) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     storage = open_at(url, folder)
-    settings = STEADY.model_copy(update={"max_attempts": 3})
+    settings = replace(STEADY, max_attempts=3)
     Worker(storage, PlainReader(at=die), settings).run(threading.Event())

@@ -11,9 +11,9 @@ from uuid import UUID
 import psutil
 import pytest
 
-from storage import Storage
 from storage.db.database import Database
 from storage.db.records import DocumentRecord
+from storage.storage import Storage
 from tests.faults.child import open_at
 from tests.services import postgresql_schema
 from tests.storage.conftest import send_text

@@ -9,18 +9,19 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from sqlalchemy.orm import Session
 
-from storage import Storage
 from storage.artifacts.store import Artifacts
 from storage.db.database import Database
 from storage.db.records import DocumentRecord, JobRecord
 from storage.jobs.clock_jumps import SETTLE_S
 from storage.jobs.jobs import LONGEST_DELAY_S, Jobs
+from storage.storage import Storage
 from tests.faults import child
 from tests.faults.conftest import Upload, wait_for
 from tests.faults.test_kills import check_one_cache_each, folders, is_whole, read_here, status
@@ -96,7 +97,7 @@ def test_a_live_worker_keeps_its_job_though_it_is_looked_at_before_its_next_hear
         assert storage.jobs.sweep(3) == ()
         set_clock(jump_s * (step % 2))
 
-    silent = child.STEADY.model_copy(update={"heartbeat_s": 60.0})
+    silent = replace(child.STEADY, heartbeat_s=60.0)
     assert Worker(storage, child.PlainReader(num_steps=5, at=jump), silent).run_once()
     job = latest(storage, document)
     assert (job.status, job.attempt, job.crashes) == ("done", 1, 0)
@@ -118,7 +119,7 @@ def test_a_job_that_a_newcomer_takes_over_in_the_jump_is_published_once(
         read_here(storage)
         winner.append(storage.artifacts.current(document.id))
 
-    silent = child.STEADY.model_copy(update={"heartbeat_s": 60.0})
+    silent = replace(child.STEADY, heartbeat_s=60.0)
     reader = child.PlainReader(num_steps=3, at=jump)
     assert Worker(storage, reader, silent).run_once()
     assert winner == [storage.artifacts.current(document.id)]
@@ -265,9 +266,9 @@ def test_workers_under_a_restless_clock_read_every_document_once(
     current = threading.local()
 
     class Noting(child.PlainReader):
-        def read(self, path, kind, progress):  # type: ignore[no-untyped-def]
+        def build(self, path, kind, progress):  # type: ignore[no-untyped-def]
             current.name = path.name
-            return super().read(path, kind, progress)
+            return super().build(path, kind, progress)
 
     def note(step: str) -> None:
         if step == "committed":
@@ -275,7 +276,7 @@ def test_workers_under_a_restless_clock_read_every_document_once(
 
     artifacts = Artifacts(storage.db, folder / "artifacts", note)
     noted = Storage(**{**vars(storage), "artifacts": artifacts})
-    strict = child.STEADY.model_copy(update={"max_attempts": 3})
+    strict = replace(child.STEADY, max_attempts=3)
     workers = [Worker(noted, Noting(num_steps=5, step_s=0.02), strict) for _ in range(3)]
     threads = [threading.Thread(target=worker.run, args=(stop,)) for worker in workers]
     for moment in (0.0, HOURS_S):  # the first jump is seen for sure, whoever runs when

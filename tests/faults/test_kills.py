@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from storage import Storage
 from storage.artifacts.draft import STEPS
 from storage.db.records import ArtifactRecord, DocumentRecord
 from storage.db.tables import Artifact, Job
+from storage.storage import Storage
 from tests.faults import child
 from tests.faults.conftest import Start, Upload, wait_for, wait_until_stopped
 from workers.sweeper import Sweeper

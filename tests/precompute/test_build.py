@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from common.errors import Cancelled, DocumentTooLong, EmptyDocument, UnknownPlugin
-from engine.document.cache import DocumentCache, LookupConfig, Page
+from engine.config import LookupConfig
+from engine.document.cache import DocumentCache, Page
 from engine.model.loader import LoadedModel
 from precompute import build as reading
 from precompute.build import precompute_document

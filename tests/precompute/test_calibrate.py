@@ -8,10 +8,11 @@ from statistics import fmean
 import pytest
 
 from common.errors import Cancelled
-from engine.answer import open_question
-from engine.attend.read_meter import ReadMeter
+from engine.attend.budget import ReadMeter
+from engine.attend.question import open_question
+from engine.config import LookupConfig
 from engine.document.budget_curve import BudgetCurve
-from engine.document.cache import DocumentCache, LookupConfig
+from engine.document.cache import DocumentCache
 from engine.kernels.shared.score_clusters import AGGREGATIONS
 from engine.model.attention import forward
 from engine.model.head_plan import HeadPlan

@@ -1,15 +1,15 @@
 """Settings of reading, and what an artifact depends on."""
 
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 
-from common.settings import PrecomputeSettings
-from engine.document.cache import LookupConfig
+from engine.config import LookupConfig
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel
-from precompute.config import PrecomputeConfig, artifact_fingerprint
+from precompute.config import PrecomputeConfig
+from precompute.fingerprint import artifact_fingerprint
 from tests.models import FAMILIES, loaded
 
 OTHERS: dict[str, Any] = {
@@ -86,8 +86,3 @@ def test_how_heads_were_chosen_does_not_make_another_artifact(model: LoadedModel
     settings = PrecomputeConfig()
     one, two = (artifact_fingerprint(replace(model, plan=plan), settings) for plan in plans)
     assert one == two
-
-
-@pytest.mark.parametrize("name", sorted({*PrecomputeSettings.model_fields} - {"heads"}))
-def test_what_can_be_set_from_outside_is_a_setting_of_reading(name: str) -> None:
-    assert PrecomputeSettings().model_dump()[name] == asdict(PrecomputeConfig())[name]

@@ -7,10 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from storage import Storage
 from storage.db.database import Database
 from storage.db.records import DocumentRecord
-from storage.storage import assemble
+from storage.storage import Storage, assemble
 from tests.services import postgresql_schema
 
 Upload = Callable[..., DocumentRecord]

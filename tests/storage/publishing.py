@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from storage import Storage
 from storage.artifacts.store import Artifacts
 from storage.db.records import ArtifactRecord, DocumentRecord, JobRecord
+from storage.storage import Storage
 
 FILES = {"document.safetensors": b"d" * 100, "layer-000.safetensors": bytes(range(256)) * 40}
 FACTS = {"kv_bytes": 10_000, "num_tokens": 50, "num_pages": 2, "reading_ms": 1234.5}

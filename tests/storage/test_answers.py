@@ -4,9 +4,9 @@ from uuid import UUID
 
 from sqlalchemy import inspect
 
-from storage import Storage
 from storage.db.records import DocumentRecord
 from storage.db.tables import Answer
+from storage.storage import Storage
 from tests.storage.conftest import Upload
 from tests.storage.publishing import FACTS, claim, publish
 

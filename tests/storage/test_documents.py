@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from common.errors import Cancelled, DocumentDeleted, DocumentNotFound, OriginalMissing
-from storage import Storage
+from storage.storage import Storage
 from tests.storage.conftest import Upload, send_text
 from tests.storage.publishing import publish
 

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from common.errors import InvalidInput, Unauthorized
-from storage import Storage
+from storage.storage import Storage
 
 
 def test_a_key_opens_its_tenant(storage: Storage) -> None:

@@ -5,20 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from common.settings import WorkerSettings
-from storage import Storage
 from storage.db.database import Database
 from storage.db.records import DocumentRecord
-from storage.storage import assemble
+from storage.storage import Storage, assemble
 from tests.storage.conftest import send_text
 from workers.artifact_builder import BuiltArtifact, Progress
+from workers.config import WorkerConfig
 from workers.worker import Worker
 
-QUICK = WorkerSettings(lease_s=30.0, heartbeat_s=0.02, poll_s=0.02)
+QUICK = WorkerConfig(lease_s=30.0, heartbeat_s=0.02, poll_s=0.02)
 Upload = Callable[..., DocumentRecord]
 
 
-class WordReader:
+class WordBuilder:
     """Reads word by word; `during` runs before each and may raise.
 
     Attributes:
@@ -34,8 +33,8 @@ class WordReader:
         self.texts: list[str] = []
         self.payload = b"cache"
 
-    def read(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
-        """See `ArtifactBuilder.read`."""
+    def build(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
+        """See `ArtifactBuilder.build`."""
         assert kind == "txt"
         self.texts.append(path.read_text())
         words = self.texts[-1].split()
@@ -55,9 +54,9 @@ class WordReader:
 
 
 @pytest.fixture
-def reader() -> WordReader:
+def reader() -> WordBuilder:
     """The reader that the worker uses."""
-    return WordReader()
+    return WordBuilder()
 
 
 @pytest.fixture
@@ -71,7 +70,7 @@ def storage(tmp_path: Path) -> Iterator[Storage]:
 
 
 @pytest.fixture
-def worker(storage: Storage, reader: WordReader) -> Worker:
+def worker(storage: Storage, reader: WordBuilder) -> Worker:
     """A worker with short waits."""
     return Worker(storage, reader, QUICK)
 

@@ -5,17 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from common.settings import Settings, WorkerSettings
 from ingest.inspect import inspect
 from ingest.limits import MIB, Limits
 from ingest.sandbox import extract_limited
 from ingest.text import DocumentText
-from storage import Storage
+from precompute.config import PrecomputeConfig
+from storage.storage import Storage
 from tests.ingest import samples
 from tests.models import FAMILIES, loaded
 from tests.workers.conftest import QUICK
 from workers import model_artifact_builder as model_reader
-from workers.model_artifact_builder import ModelArtifactBuilder
+from workers.config import WorkerConfig
+from workers.model_artifact_builder import ModelArtifactBuilder, extraction_limits
 from workers.worker import Worker
 
 NUM_PAGES = 10_000
@@ -44,10 +45,10 @@ def test_ten_thousand_pages_are_read_and_refused_by_their_tokens_alone(
         return read[-1]
 
     monkeypatch.setattr(model_reader, "extract_limited", noted)
-    limits = WorkerSettings(extract_memory_bytes=MEMORY_BYTES)
-    settings = Settings(data_dir=tmp_path / "data", worker=limits)
+    limits = extraction_limits(WorkerConfig(extract_memory_bytes=MEMORY_BYTES))
     model = loaded(FAMILIES["llama"])
-    worker = Worker(storage, ModelArtifactBuilder(lambda: model, settings), QUICK)
+    builder = ModelArtifactBuilder(lambda: model, PrecomputeConfig(), limits)
+    worker = Worker(storage, builder, QUICK)
 
     kind = inspect(ledger, NAME, Limits())
     document, _ = storage.documents.add(

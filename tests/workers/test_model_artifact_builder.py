@@ -1,25 +1,26 @@
 """The real reader over a tiny model: what a worker stores, the engine can answer from."""
 
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from common.errors import GpuBusy
-from common.settings import PrecomputeSettings, Settings
 from engine.document.artifact import unpack
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
-from precompute.config import artifact_fingerprint
-from storage import Storage
+from ingest.limits import Limits
+from precompute.config import PrecomputeConfig
+from precompute.fingerprint import artifact_fingerprint
+from storage.storage import Storage
 from tests.models import FAMILIES, HALF, loaded, prose
 from tests.storage.conftest import send_text
 from tests.workers.conftest import QUICK
-from workers.model_artifact_builder import ModelArtifactBuilder, read_settings
+from workers.model_artifact_builder import ModelArtifactBuilder
 from workers.worker import Worker
 
-PRECOMPUTE = PrecomputeSettings(chunk_tokens=200, num_tail=16, level2_ratio=0.1, num_probes=8)
+PRECOMPUTE = PrecomputeConfig(chunk_tokens=200, num_tail=16, level2_ratio=0.1, num_probes=8)
 
 
 @pytest.fixture(scope="module")
@@ -29,15 +30,13 @@ def model() -> LoadedModel:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    """Settings small enough for a tiny model."""
-    return Settings(data_dir=tmp_path / "data", precompute=PRECOMPUTE)
+def worker(storage: Storage, model: LoadedModel) -> Worker:
+    """A worker with the real builder."""
+    return Worker(storage, builder(model), QUICK)
 
 
-@pytest.fixture
-def worker(storage: Storage, model: LoadedModel, settings: Settings) -> Worker:
-    """A worker with the real reader."""
-    return Worker(storage, ModelArtifactBuilder(lambda: model, settings), QUICK)
+def builder(model: LoadedModel, config: PrecomputeConfig = PRECOMPUTE) -> ModelArtifactBuilder:
+    return ModelArtifactBuilder(lambda: model, config, Limits())
 
 
 def load(storage: Storage, document_id: object) -> DocumentCache:
@@ -50,7 +49,7 @@ def load(storage: Storage, document_id: object) -> DocumentCache:
 
 
 def test_a_file_becomes_a_cache_that_the_engine_can_load(
-    storage: Storage, worker: Worker, model: LoadedModel, settings: Settings, tmp_path: Path
+    storage: Storage, worker: Worker, model: LoadedModel, tmp_path: Path
 ) -> None:
     text = prose(1500)
     tenant = storage.tenants.default()
@@ -66,18 +65,16 @@ def test_a_file_becomes_a_cache_that_the_engine_can_load(
     assert any(layer.has_clusters for layer in cache.layers)
     artifact = storage.artifacts.current(document.id)
     assert artifact is not None
-    wanted = artifact_fingerprint(model, read_settings(settings.precompute))
+    wanted = artifact_fingerprint(model, PRECOMPUTE)
     assert artifact.fingerprint == wanted
     keys_and_values = 2 * 2 * 2 * cache.num_tokens * 16 * 2  # layers, heads, width, bfloat16
     assert artifact.kv_bytes == keys_and_values
     assert artifact.num_bytes > artifact.kv_bytes
 
 
-def test_a_head_plan_shrinks_what_is_stored(
-    storage: Storage, settings: Settings, tmp_path: Path
-) -> None:
+def test_a_head_plan_shrinks_what_is_stored(storage: Storage, tmp_path: Path) -> None:
     model = loaded(FAMILIES["llama"], plan=HALF)
-    worker = Worker(storage, ModelArtifactBuilder(lambda: model, settings), QUICK)
+    worker = Worker(storage, builder(model), QUICK)
     document, _ = send_text(storage, tmp_path, storage.tenants.default(), prose(1500))
     assert worker.run_once()
     artifact = storage.artifacts.current(document.id)
@@ -100,25 +97,16 @@ def test_the_documents_own_faults_come_back_with_their_code(
     assert (failed.status, failed.error_code) == ("failed", code)
 
 
-def test_settings_reach_the_fingerprint(model: LoadedModel, settings: Settings) -> None:
-    other = settings.model_copy(
-        update={"precompute": PRECOMPUTE.model_copy(update={"level2_ratio": 0.2})}
-    )
+def test_settings_reach_the_fingerprint(model: LoadedModel) -> None:
+    other = replace(PRECOMPUTE, level2_ratio=0.2)
     one, same, two = (
-        ModelArtifactBuilder(lambda: model, given).fingerprint
-        for given in (settings, settings, other)
+        builder(model, given).fingerprint for given in (PRECOMPUTE, PRECOMPUTE, other)
     )
     assert one == same != two
 
 
-def test_every_setting_of_reading_is_handed_on() -> None:
-    given = PRECOMPUTE.model_dump(exclude={"heads"})  # which is a setting of the model
-    kept = asdict(read_settings(PRECOMPUTE))
-    assert {name: kept[name] for name in given} == given
-
-
 def test_a_gpu_that_runs_out_of_memory_is_busy(
-    model: LoadedModel, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run_out(*_: object, **__: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory.")
@@ -127,4 +115,4 @@ def test_a_gpu_that_runs_out_of_memory_is_busy(
     path.write_text("A text.")
     monkeypatch.setattr(model.model, "forward", run_out)
     with pytest.raises(GpuBusy):
-        ModelArtifactBuilder(lambda: model, settings).read(path, "txt", lambda *_: None)
+        builder(model).build(path, "txt", lambda *_: None)

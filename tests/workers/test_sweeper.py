@@ -8,9 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.errors import DatabaseUnavailable
-from storage import Storage
 from storage.jobs.liveness import Presence
-from tests.workers.conftest import Upload, WordReader
+from storage.storage import Storage
+from tests.workers.conftest import Upload, WordBuilder
 from workers.sweeper import Sweeper
 from workers.worker import Worker
 
@@ -62,7 +62,7 @@ def test_forgotten_folders_are_removed(storage: Storage, sweeper: Sweeper, tmp_p
 
 
 def test_stale_documents_are_queued_once_not_at_every_sweep(
-    storage: Storage, worker: Worker, reader: WordReader, upload: Upload
+    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload
 ) -> None:
     document = upload()
     worker.run_once()

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -30,11 +31,11 @@ from common.errors import (
     UnsupportedModel,
     UnsupportedType,
 )
-from common.settings import WorkerSettings
-from storage import Storage
 from storage.db.records import JobRecord
 from storage.db.tables import Job
-from tests.workers.conftest import QUICK, Upload, WordReader
+from storage.storage import Storage
+from tests.workers.conftest import QUICK, Upload, WordBuilder
+from workers.config import WorkerConfig
 from workers.heartbeat import Heartbeat
 from workers.worker import Worker
 
@@ -89,7 +90,7 @@ def running(worker: Worker) -> Iterator[threading.Event]:
 
 
 def test_a_document_is_read_and_published(
-    storage: Storage, worker: Worker, reader: WordReader, upload: Upload
+    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload
 ) -> None:
     document = upload("one two three")
     reader.during = lambda word: time.sleep(0.01)
@@ -108,7 +109,7 @@ def test_a_document_is_read_and_published(
 
 
 def test_progress_reaches_the_job_while_it_is_read(
-    storage: Storage, worker: Worker, reader: WordReader, upload: Upload
+    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload
 ) -> None:
     document = upload()
     seen: list[tuple[str | None, int, int]] = []
@@ -141,7 +142,7 @@ def test_many_short_steps_are_not_many_writes(
 
 
 def test_a_job_whose_artifact_is_current_is_finished_and_not_read_again(
-    storage: Storage, worker: Worker, reader: WordReader, upload: Upload
+    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload
 ) -> None:
     document = upload()
     worker.run_once()
@@ -152,7 +153,7 @@ def test_a_job_whose_artifact_is_current_is_finished_and_not_read_again(
 
 
 def test_a_running_worker_rebuilds_what_another_model_has_read(
-    storage: Storage, worker: Worker, reader: WordReader, upload: Upload
+    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload
 ) -> None:
     document = upload()
     reader.fingerprint = "before"
@@ -170,9 +171,9 @@ def test_a_running_worker_rebuilds_what_another_model_has_read(
 
 
 def test_a_ring_starts_an_idle_worker_at_once(
-    storage: Storage, reader: WordReader, upload: Upload
+    storage: Storage, reader: WordBuilder, upload: Upload
 ) -> None:
-    idle = Worker(storage, reader, QUICK.model_copy(update={"poll_s": 60.0}))
+    idle = Worker(storage, reader, replace(QUICK, poll_s=60.0))
     with running(idle) as stop:
         time.sleep(0.1)
         document = upload()
@@ -198,7 +199,7 @@ def test_a_ring_starts_an_idle_worker_at_once(
     ],
 )
 def test_a_document_that_cannot_be_read_fails_at_once_with_its_code(
-    storage: Storage, worker: Worker, reader: WordReader, upload: Upload, fault: Fault
+    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload, fault: Fault
 ) -> None:
     document = upload()
     reader.fault = fault("A sentence for its owner.")
@@ -222,7 +223,7 @@ def test_a_missing_original_is_told(storage: Storage, worker: Worker, upload: Up
 
 @pytest.mark.parametrize("fault", [StorageFull, DatabaseUnavailable, Busy])
 def test_a_passing_fault_is_waited_out_and_costs_no_attempt(
-    storage: Storage, worker: Worker, reader: WordReader, upload: Upload, fault: Fault
+    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload, fault: Fault
 ) -> None:
     document = upload()
     reader.fault = fault("Try again.")
@@ -240,7 +241,7 @@ def test_a_passing_fault_is_waited_out_and_costs_no_attempt(
 def test_a_full_disk_leaves_no_half_artifact(
     storage: Storage,
     worker: Worker,
-    reader: WordReader,
+    reader: WordBuilder,
     upload: Upload,
     tmp_path: Any,
 ) -> None:
@@ -275,7 +276,7 @@ def test_reading_goes_on_while_the_database_takes_no_progress(
 
 
 def test_an_outcome_is_written_once_the_database_is_back(
-    storage: Storage, worker: Worker, reader: WordReader, upload: Upload, monkeypatch: Any
+    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload, monkeypatch: Any
 ) -> None:
     document = upload()
     reader.fault = EmptyDocument("No text.")
@@ -294,7 +295,7 @@ def test_an_outcome_is_written_once_the_database_is_back(
 
 
 def test_a_full_gpu_is_tried_again_and_not_for_ever(
-    storage: Storage, worker: Worker, reader: WordReader, upload: Upload
+    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload
 ) -> None:
     document = upload()
     reader.fault = GpuBusy("Full.")
@@ -312,7 +313,7 @@ def test_a_full_gpu_is_tried_again_and_not_for_ever(
 
 
 def test_an_unexpected_error_is_tried_again_and_then_told_plainly(
-    storage: Storage, worker: Worker, reader: WordReader, upload: Upload
+    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload
 ) -> None:
     def break_down(word: int) -> None:
         raise RuntimeError(f"cannot multiply {SECRET}")
@@ -338,7 +339,7 @@ def test_an_unexpected_error_is_tried_again_and_then_told_plainly(
 
 
 def test_no_text_of_a_document_reaches_the_log(
-    storage: Storage, worker: Worker, reader: WordReader, upload: Upload
+    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload
 ) -> None:
     def break_down(word: int) -> None:
         try:
@@ -359,7 +360,7 @@ def test_no_text_of_a_document_reaches_the_log(
 
 
 def test_a_model_that_cannot_be_loaded_fails_no_document(storage: Storage, upload: Upload) -> None:
-    class NoModel(WordReader):
+    class NoModel(WordBuilder):
         @property
         def fingerprint(self) -> str:
             raise UnsupportedModel("No such model.")
@@ -381,7 +382,7 @@ def test_a_model_that_cannot_be_loaded_fails_no_document(storage: Storage, uploa
 
 
 def test_a_lost_lease_stops_the_reading(
-    storage: Storage, worker: Worker, reader: WordReader, upload: Upload
+    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload
 ) -> None:
     document = upload("word " * 1000)
     other: list[JobRecord] = []
@@ -403,9 +404,9 @@ def test_a_lost_lease_stops_the_reading(
 
 
 def test_a_lease_lost_at_the_very_end_publishes_nothing(
-    storage: Storage, reader: WordReader, upload: Upload, tmp_path: Any
+    storage: Storage, reader: WordBuilder, upload: Upload, tmp_path: Any
 ) -> None:
-    slow = WorkerSettings(heartbeat_s=60.0)  # it does not notice by itself
+    slow = WorkerConfig(heartbeat_s=60.0)  # it does not notice by itself
     document = upload("one two")
     other: list[JobRecord] = []
 
@@ -424,7 +425,7 @@ def test_a_lease_lost_at_the_very_end_publishes_nothing(
 def test_a_document_that_goes_stops_its_reading(
     storage: Storage,
     worker: Worker,
-    reader: WordReader,
+    reader: WordBuilder,
     upload: Upload,
     tmp_path: Any,
     how: str,
@@ -453,7 +454,7 @@ def test_a_document_that_goes_stops_its_reading(
 
 
 def test_a_stopping_worker_gives_its_document_back_at_once(
-    storage: Storage, worker: Worker, reader: WordReader, upload: Upload
+    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload
 ) -> None:
     document = upload("word " * 1000)
     begun = threading.Event()
@@ -478,9 +479,9 @@ def test_a_stopping_worker_gives_its_document_back_at_once(
 
 
 def test_a_job_much_longer_than_its_lease_runs_once(
-    storage: Storage, reader: WordReader, upload: Upload
+    storage: Storage, reader: WordBuilder, upload: Upload
 ) -> None:
-    settings = WorkerSettings(lease_s=0.6, heartbeat_s=0.04)
+    settings = WorkerConfig(lease_s=0.6, heartbeat_s=0.04)
     document = upload("word " * 30)
     stolen: list[object] = []
 

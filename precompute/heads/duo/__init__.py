@@ -10,7 +10,8 @@ from precompute.heads.base import Heads, Measure, Progress, Scores, top_heads
 from precompute.heads.duo.config import DuoConfig, Recipe
 from precompute.heads.duo.train import train_gates
 
-__all__ = ["Duo", "DuoConfig", "Recipe", "build"]
+__all__ = ["CONFIG", "Duo", "DuoConfig", "Recipe", "build"]
+CONFIG = DuoConfig
 
 
 def build(config: DuoConfig | None = None) -> "Duo":

@@ -4,10 +4,14 @@ import torch
 from torch import Tensor
 
 from engine.model.attention import AttentionCall
-from precompute.heads.duo.attention import attend_causal, attend_streaming, streaming_bias
+from precompute.heads.duo.blockwise import (
+    attend_causal_with_gradients,
+    attend_streaming_blockwise,
+    streaming_bias,
+)
 
 
-class GatedState:
+class GatedDocumentState:
     """Attention of a whole text, gate x full + (1 - gate) x streaming, differentiable.
 
     It keeps nothing of a call, so that a layer can be computed once more for its gradient.
@@ -35,7 +39,7 @@ class GatedState:
         """
         if call.window is not None:
             return _attend_window(call, call.window)
-        full = attend_causal(
+        full = attend_causal_with_gradients(
             call.query, call.key, call.value, scale=call.scale, softcap=call.softcap
         )
         if self._gates is None:
@@ -62,7 +66,7 @@ def _attend_window(call: AttentionCall, window: int) -> Tensor:
 
 
 def _attend_near(call: AttentionCall, bias: Tensor, num_sinks: int) -> Tensor:
-    return attend_streaming(
+    return attend_streaming_blockwise(
         call.query,
         call.key,
         call.value,

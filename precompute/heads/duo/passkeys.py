@@ -13,8 +13,7 @@ from torch import Tensor
 from common.errors import InvalidInput
 from engine.model.loader import LoadedModel
 from precompute.heads.duo.config import DuoConfig
-from precompute.heads.duo.haystack import Haystack
-from precompute.heads.duo.words import NOUNS, SYLLABLES
+from precompute.heads.duo.haystack import NOUNS, SYLLABLES, Haystack
 
 DEPTHS = (0.05, 0.95)  # of the text, first and last place of a passkey
 SAMPLE_CHARS = 20_000

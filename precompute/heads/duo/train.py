@@ -1,29 +1,33 @@
 """Training of gates by distillation: the model stays as it is, and so should its answers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import mse_loss
+from torch.utils.checkpoint import checkpoint
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from common.errors import UnsupportedModel
 from engine.model.attention import AttentionState
 from engine.model.loader import LoadedModel
 from precompute.heads.base import Progress, Streaming, refuse_plan
 from precompute.heads.duo.config import DuoConfig
-from precompute.heads.duo.frozen import frozen
-from precompute.heads.duo.gates import GatedState
+from precompute.heads.duo.gated_questions import GatedQuestionState
+from precompute.heads.duo.gates import GatedDocumentState
 from precompute.heads.duo.haystack import open_haystack
 from precompute.heads.duo.passkeys import PasskeyDocument, Passkeys
-from precompute.heads.duo.schedule import learning_rate
-from precompute.heads.duo.split import SplitState
 from precompute.heads.duo.state import load_state, save_state
 
 # Not cuDNN's: it builds a plan for each length, and documents are of many lengths.
 KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+FLOOR = 0.1  # of the learning rate's height
+RAMP = 0.2  # of all steps, up and down alike
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")  # AdamW's memory of a parameter
 
 
@@ -126,7 +130,7 @@ def distillation_loss(
     """Mean squared error of the last hidden states where answers are foretold, fp32.
 
     Args:
-        gates: as for `GatedState`; the loss has a gradient for them.
+        gates: as for `GatedDocumentState`; the loss has a gradient for them.
     Source: DuoAttention, equation 1 (its sum over the width is a mean here, as in the authors'
         code).
     """
@@ -151,15 +155,17 @@ def attention(gates: Tensor | None, turns: Tensor, config: DuoConfig) -> Attenti
     """Attention of a document, number 0, and of the turns that each see it and themselves alone.
 
     Args:
-        gates: as for `GatedState`.
+        gates: as for `GatedDocumentState`.
         turns: (tokens,) the number of each token's turn, ascending.
     """
     num_tokens = int((turns == 0).sum())
-    document = GatedState(gates, num_tokens, num_sinks=config.num_sinks, window=config.window)
+    document = GatedDocumentState(
+        gates, num_tokens, num_sinks=config.num_sinks, window=config.window
+    )
     if num_tokens == len(turns):
         return document
     streaming = Streaming(config.num_sinks, config.window, config.compensation)
-    return SplitState(document, turns[num_tokens:], gates, streaming)
+    return GatedQuestionState(document, turns[num_tokens:], gates, streaming)
 
 
 def last_hidden(
@@ -179,3 +185,39 @@ def _ones(model: LoadedModel) -> Tensor:
     if len(heads) > 1:
         raise UnsupportedModel("The model's layers differ in their number of KV heads.")
     return torch.ones(model.spec.num_layers, heads.pop())
+
+
+@contextmanager
+def frozen(model: nn.Module) -> Iterator[None]:
+    """Freeze the weights, and let layers keep only their inputs: memory is that of one layer.
+
+    A layer is computed once more for its gradient. Only the layers themselves are told that they
+    train, which is what transformers asks for; what is inside them stays as in inference.
+    """
+    weights = [one for one in model.parameters() if one.requires_grad]
+    layers: list[Any] = [
+        one for one in model.modules() if isinstance(one, GradientCheckpointingLayer)
+    ]
+    for weight in weights:
+        weight.requires_grad_(False)
+    for layer in layers:
+        layer.gradient_checkpointing = layer.training = True
+        layer._gradient_checkpointing_func = partial(checkpoint, use_reentrant=False)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.gradient_checkpointing = layer.training = False
+        for weight in weights:
+            weight.requires_grad_(True)
+
+
+def learning_rate(step: int, steps: int, height: float) -> float:
+    """The rate of a step, from 0 on.
+
+    Linear from a tenth of the height in the first fifth of the steps, and back to it in the last.
+    Source: DuoAttention, section 3.1.
+    """
+    ramp = RAMP * steps
+    share = min(1.0, step / ramp, (steps - 1 - step) / ramp)
+    return height * (FLOOR + (1 - FLOOR) * max(0.0, share))

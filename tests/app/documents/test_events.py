@@ -11,8 +11,8 @@ from pydantic import SecretStr
 
 from app.services.services import Services
 from app.services.watchers import Watchers
+from cli.settings import Settings
 from common.errors import DatabaseUnavailable
-from common.settings import Settings
 from tests.app.library import Library
 from tests.app.live import send_raw, until
 from tests.services import redis_url

@@ -104,7 +104,7 @@ def test_what_cannot_be_read_is_refused_at_once(
 def test_nothing_stays_behind_after_an_upload(client: TestClient, services: Services) -> None:
     client.post("/documents", files={"file": ("a.txt", TEXT.encode())})
     client.post("/documents", files={"file": ("a.txt", b"")})
-    assert list((services.settings.data_dir / "incoming").iterdir()) == []
+    assert list((services.data_dir / "incoming").iterdir()) == []
 
 
 def test_names_are_labels(client: TestClient) -> None:

@@ -1,7 +1,6 @@
 """Asking over HTTP: shapes, bounds, states; with the real engine."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from starlette.testclient import TestClient
@@ -10,9 +9,9 @@ from app.factory import create_app
 from app.schema import AnswerJson
 from app.services.services import Services
 from common.errors import CorruptArtifact
-from common.settings import Settings
-from engine.answer import TextDelta
+from engine.decode.running_answer import TextDelta
 from tests.app.documents.test_routes import events
+from tests.app.engines import answering
 from tests.app.library import TEXT, Library
 
 QUESTION = {"question": "When does the gate close?", "max_tokens": 8}
@@ -192,7 +191,7 @@ def test_a_damaged_cache_is_rebuilt(
     client: TestClient, library: Library, services: Services, stream: bool
 ) -> None:
     document_id = library.ready(client)
-    flip_a_bit(services.settings)
+    flip_a_bit(services)
     path = f"/documents/{document_id}/ask"
     response = client.post(path, json={**QUESTION, "stream": stream})
     assert response.status_code == 409
@@ -202,8 +201,8 @@ def test_a_damaged_cache_is_rebuilt(
     assert client.post(path, json=QUESTION).status_code == 200
 
 
-def flip_a_bit(settings: Settings) -> None:
-    files = sorted(settings.data_dir.rglob("layer-*.safetensors"))
+def flip_a_bit(services: Services) -> None:
+    files = sorted(services.data_dir.rglob("layer-*.safetensors"))
     assert files
     data = bytearray(files[0].read_bytes())
     data[len(data) // 2] ^= 4
@@ -215,9 +214,7 @@ def test_an_answer_is_counted_without_its_words(ask, services: Services) -> None
     ask({**QUESTION, "stream": True})
     summary = services.storage.answers.summary()
     assert (summary.hits, summary.misses) == (1, 1)
-    raw = b"".join(
-        path.read_bytes() for path in services.settings.data_dir.glob("lectern.sqlite3*")
-    )
+    raw = b"".join(path.read_bytes() for path in services.data_dir.glob("lectern.sqlite3*"))
     assert b"When does the gate close" not in raw
 
 
@@ -228,9 +225,7 @@ def test_an_error_in_the_middle_of_a_stream_is_an_event(
         yield TextDelta("The ga")
         raise CorruptArtifact("/secret/path")
 
-    with TestClient(
-        create_app(replace(services, answer=breaks)), headers=library.headers()
-    ) as client:
+    with TestClient(create_app(answering(services, breaks)), headers=library.headers()) as client:
         path = f"/documents/{library.ready(client)}/ask"
         response = client.post(path, json={**QUESTION, "stream": True})
         assert response.status_code == 200

@@ -5,7 +5,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
@@ -15,8 +15,9 @@ from app.factory import create_app
 from app.http.server import make_server
 from app.services.services import Services
 from common.errors import Cancelled, DatabaseUnavailable
-from engine.answer import TextDelta
+from engine.decode.running_answer import TextDelta
 from tests.app.documents.test_routes import events
+from tests.app.engines import answering
 from tests.app.library import Library
 from tests.app.live import listening, send_raw, until
 
@@ -24,7 +25,7 @@ TRIALS = 10
 
 
 @dataclass
-class Engine:
+class StoppableEngine:
     """Answers nothing until it is stopped or released; `talks` sends a first piece."""
 
     talks: bool = True
@@ -46,15 +47,15 @@ class Engine:
 
 
 @pytest.fixture
-def engine() -> Engine:
+def engine() -> StoppableEngine:
     """The engine in place of the real one."""
-    return Engine()
+    return StoppableEngine()
 
 
 @pytest.fixture
-def services(services: Services, engine: Engine) -> Services:
+def services(services: Services, engine: StoppableEngine) -> Services:
     """Services whose answers take as long as the test wants."""
-    return replace(services, answer=engine)
+    return answering(services, engine)
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def test_a_caller_who_leaves_frees_the_slot(
     address: str,
     services: Services,
     library: Library,
-    engine: Engine,
+    engine: StoppableEngine,
     document_id: str,
     stream: bool,
     talks: bool,
@@ -113,7 +114,7 @@ def test_a_caller_who_leaves_the_queue_frees_the_place(
     address: str,
     services: Services,
     library: Library,
-    engine: Engine,
+    engine: StoppableEngine,
     document_id: str,
     stream: bool,
 ) -> None:
@@ -139,7 +140,7 @@ def ask(address: str, library: Library, document_id: str, **body: Any) -> httpx.
 
 
 def test_a_full_queue_is_refused_until_there_is_room(
-    address: str, services: Services, library: Library, engine: Engine, document_id: str
+    address: str, services: Services, library: Library, engine: StoppableEngine, document_id: str
 ) -> None:
     with ThreadPoolExecutor(3) as pool:
         accepted = [pool.submit(ask, address, library, document_id, stream=True) for _ in range(3)]
@@ -159,7 +160,7 @@ def test_deleting_a_document_ends_its_answers(
     address: str,
     services: Services,
     library: Library,
-    engine: Engine,
+    engine: StoppableEngine,
     document_id: str,
     elsewhere: bool,
 ) -> None:
@@ -183,7 +184,7 @@ def test_deleting_a_document_ends_its_answers(
 
 
 def test_a_server_that_stops_lets_answers_finish_and_refuses_new_ones(
-    services: Services, library: Library, engine: Engine, document_id: str
+    services: Services, library: Library, engine: StoppableEngine, document_id: str
 ) -> None:
     server = make_server(create_app(services), services, host="127.0.0.1", port=0)
     with listening(server) as address, ThreadPoolExecutor(1) as pool:
@@ -201,7 +202,7 @@ def test_a_server_that_stops_lets_answers_finish_and_refuses_new_ones(
 
 
 def test_a_server_that_must_stop_tells_who_still_waits(
-    services: Services, library: Library, engine: Engine, document_id: str, monkeypatch
+    services: Services, library: Library, engine: StoppableEngine, document_id: str, monkeypatch
 ) -> None:
     monkeypatch.setattr("app.http.server.DRAIN_S", 0.2)
     monkeypatch.setattr("app.factory.GRACE_S", 0.1)
@@ -219,7 +220,7 @@ def test_a_slow_answer_times_out(
     settings: Any,
     services: Services,
     library: Library,
-    engine: Engine,
+    engine: StoppableEngine,
     document_id: str,
     address: str,
 ) -> None:
@@ -235,7 +236,7 @@ def test_an_answer_goes_on_while_the_database_is_away(
     address: str,
     services: Services,
     library: Library,
-    engine: Engine,
+    engine: StoppableEngine,
     document_id: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -12,6 +12,7 @@ from bench.heads.check import differing_answers, with_plan
 from bench.heads.controls import random_plan, streaming_plan
 from bench.heads.exam import make_exam
 from bench.heads.sitting import sit
+from engine.config import ModelConfig
 from engine.model.head_plan import ALL
 from engine.model.loader import load_model
 from training.data.plants import Question
@@ -61,13 +62,13 @@ def plans(spec):
     "name", ["mixed", "uncompensated", "streaming", "a window longer than the document"]
 )
 def test_answers_are_the_engines(name, folder, asked):
-    model = load_model(str(folder), device="cpu", dtype="float32", heads=ALL)
+    model = load_model(ModelConfig(str(folder), device="cpu", dtype="float32", heads=ALL))
     served = with_plan(model, plans(model.spec)[name])
     assert differing_answers(served, load_weights(folder), TOKENIZER, asked) == []
 
 
 def test_answers_depend_on_the_plan(folder, asked):
-    spec = load_model(str(folder), device="cpu", dtype="float32", heads=ALL).spec
+    spec = load_model(ModelConfig(str(folder), device="cpu", dtype="float32", heads=ALL)).spec
     exam = make_exam([asked], TOKENIZER, torch.device("cpu"))
     model = load_weights(folder)
     answers = {tuple(sit(model, exam, plan, TOKENIZER)) for plan in plans(spec).values()}

@@ -5,8 +5,8 @@ from statistics import fmean
 
 import pytest
 
-from engine.answer import open_question
-from engine.attend.read_meter import ReadMeter
+from engine.attend.budget import ReadMeter
+from engine.attend.question import open_question
 from engine.document.budget_curve import BudgetCurve, BudgetCurves
 from engine.document.cache import DocumentCache
 from engine.model.attention import forward

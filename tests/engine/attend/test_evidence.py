@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from engine.answer import Answer, answer, open_question
 from engine.attend.evidence import AttentionMass, Evidence, find_evidence
+from engine.attend.question import open_question
+from engine.decode.running_answer import Answer
 from engine.decode.sampling import Sampling
 from engine.document.budget import EXACT
 from engine.document.cache import DocumentCache
@@ -12,7 +13,7 @@ from engine.model.attention import forward
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel
 from precompute.build import precompute_document
-from tests.models import FAMILIES, HALF, SETTINGS, loaded, prose, read
+from tests.models import FAMILIES, HALF, SETTINGS, answer, loaded, prose, read
 
 SENTENCES = [f"Sentence number {index} speaks of €{index}00. " for index in range(12)]
 LEFT, RIGHT = "".join(SENTENCES[:6]), "".join(SENTENCES[6:])

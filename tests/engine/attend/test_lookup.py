@@ -11,9 +11,10 @@ from torch.testing import assert_close
 
 from common.errors import InvalidInput
 from engine.attend.clusters import FullClusterAttention, SparseClusterAttention, attend_selected
-from engine.attend.lookup import Lookup, Selection, select
+from engine.attend.lookup import Lookup, Selection, select_clusters
+from engine.config import LookupConfig
 from engine.document.budget_curve import Thresholds
-from engine.document.cache import Clusters, LayerCache, LookupConfig
+from engine.document.cache import Clusters, LayerCache
 from engine.kernels.shared.score_clusters import AGGREGATIONS, aggregate, log_cluster_scores
 from precompute.clustering.base import KMeansConfig
 from precompute.clustering.torch import TorchKMeans
@@ -92,7 +93,9 @@ def test_the_top_cluster_is_selected_first(levels: int, how: str) -> None:
     votes = level2_votes(lookup, layer, how)
     top = float(votes.max())
     head, cluster = divmod(int(votes.argmax()), votes.shape[1])
-    found = select(lookup, layer, Thresholds(-math.inf, top - 1e-6), LookupConfig(levels, how))
+    found = select_clusters(
+        lookup, layer, Thresholds(-math.inf, top - 1e-6), LookupConfig(levels, how)
+    )
     assert found.tokens[head].tolist() == members(layer, head, cluster)
     assert found.num_tokens == len(found.tokens[head]) > 0
 
@@ -104,8 +107,8 @@ def test_two_levels_select_what_one_does_while_level_one_prunes_nothing(
 ) -> None:
     layer, lookup = some_layer(), some_lookup()
     thresholds = Thresholds(-math.inf, level2)
-    one = select(lookup, layer, thresholds, LookupConfig(1, how))
-    two = select(lookup, layer, thresholds, LookupConfig(2, how))
+    one = select_clusters(lookup, layer, thresholds, LookupConfig(1, how))
+    two = select_clusters(lookup, layer, thresholds, LookupConfig(2, how))
     assert 0 < one.num_tokens < HEADS * (layer.num_tokens - layer.num_anchors)
     assert [chosen.tolist() for chosen in one.tokens] == [chosen.tolist() for chosen in two.tokens]
     assert two.centroids_read == one.centroids_read + layer.level1.sizes.numel()
@@ -116,7 +119,7 @@ def test_lower_thresholds_select_more(config: LookupConfig) -> None:
     layer, lookup = some_layer(), some_lookup()
     chosen: list[set[tuple[int, int]]] = []
     for level in (-4.0, -5.0, -6.0, -7.0, -9.0):
-        found = select(lookup, layer, Thresholds(-math.inf, level), config)
+        found = select_clusters(lookup, layer, Thresholds(-math.inf, level), config)
         chosen.append({(head, int(at)) for head, ats in enumerate(found.tokens) for at in ats})
     assert len(chosen[0]) < len(chosen[-1])
     assert all(fewer <= more for fewer, more in pairwise(chosen))
@@ -133,7 +136,7 @@ def test_level_one_prunes_whole_runs_of_clusters_and_reads_only_the_others() -> 
     )
     votes = aggregate(scores, lookup.group, "max_group_mean")
     level1 = float(votes.median())
-    found = select(lookup, layer, Thresholds(level1, -math.inf), LookupConfig(2))
+    found = select_clusters(lookup, layer, Thresholds(level1, -math.inf), LookupConfig(2))
     kept = votes >= level1
     assert 0 < int(kept.sum()) < kept.numel()
     for head in range(HEADS):
@@ -164,9 +167,9 @@ def test_pruned_clusters_keep_their_place_in_the_denominator() -> None:
     lookup = Lookup(torch.ones(1, 1, 1), 1, torch.tensor([[0.0]]), 1.0, None)
     mass = math.exp(2.0) + math.exp(1.5) + 2 * math.exp(-1.0) + 1.0  # the last is extra_lse
     second = 1.5 - math.log(mass)
-    kept = select(lookup, layer, Thresholds(-2.0, second - 1e-5), LookupConfig(2, "max"))
+    kept = select_clusters(lookup, layer, Thresholds(-2.0, second - 1e-5), LookupConfig(2, "max"))
     assert kept.tokens[0].tolist() == [0, 1]
-    left = select(lookup, layer, Thresholds(-2.0, second + 1e-5), LookupConfig(2, "max"))
+    left = select_clusters(lookup, layer, Thresholds(-2.0, second + 1e-5), LookupConfig(2, "max"))
     assert left.tokens[0].tolist() == [0]
     assert kept.centroids_read == left.centroids_read == 2 + 2
 
@@ -174,7 +177,7 @@ def test_pruned_clusters_keep_their_place_in_the_denominator() -> None:
 @pytest.mark.parametrize("levels", [1, 2])
 def test_what_is_not_selected_is_not_attended_to(levels: int) -> None:
     layer, lookup = some_layer(), some_lookup(group=4, tokens=2)
-    found = select(lookup, layer, Thresholds(-5.5, -5.5), LookupConfig(levels))
+    found = select_clusters(lookup, layer, Thresholds(-5.5, -5.5), LookupConfig(levels))
     state = attend_selected(lookup, layer, found)
     for head, chosen in enumerate(found.tokens):
         assert 0 < len(chosen) < layer.num_tokens - layer.num_anchors
@@ -202,8 +205,8 @@ def test_empty_clusters_change_nothing(config: LookupConfig) -> None:
     emptied = replace(layer, level2=level2, level1=Clusters(layer.level1.centroids, grown))
     thresholds = Thresholds(-6.0, -6.0)
     assert_close(
-        list(select(lookup, emptied, thresholds, config).tokens),
-        list(select(lookup, layer, thresholds, config).tokens),
+        list(select_clusters(lookup, emptied, thresholds, config).tokens),
+        list(select_clusters(lookup, layer, thresholds, config).tokens),
     )
 
 
@@ -215,8 +218,8 @@ def test_an_empty_level_one_cluster_is_never_kept() -> None:
         torch.cat((layer.level1.offsets, last), dim=1),
     )
     thresholds = Thresholds(-6.0, -6.0)
-    found = select(lookup, replace(layer, level1=level1), thresholds, LookupConfig(2))
-    wanted = select(lookup, layer, thresholds, LookupConfig(2))
+    found = select_clusters(lookup, replace(layer, level1=level1), thresholds, LookupConfig(2))
+    wanted = select_clusters(lookup, layer, thresholds, LookupConfig(2))
     assert_close(list(found.tokens), list(wanted.tokens))
     assert found.centroids_read == wanted.centroids_read + HEADS  # it was looked at, not opened
 

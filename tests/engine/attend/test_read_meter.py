@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from engine.attend.lookup import Selection
-from engine.attend.read_meter import ReadMeter
+from engine.attend.budget import ReadMeter
+from engine.attend.lookup import FullSelection, Selection
 from engine.document.cache import Clusters, LayerCache, StreamingCache
 
 # 2 KV heads, 30 tokens of which 6 are anchors, vectors of 8 numbers.
@@ -24,7 +24,7 @@ def layer(dtype: torch.dtype) -> LayerCache:
 def test_reads_are_keys_values_anchors_and_centroids(dtype: torch.dtype, num_bytes: int) -> None:
     meter = ReadMeter()
     meter.begin_pass()
-    meter.count(layer(dtype), None)
+    meter.count(layer(dtype), FullSelection.of(layer(dtype)))
     meter.begin_pass()
     meter.count(layer(dtype), Selection((torch.arange(5), torch.arange(2)), centroids_read=9))
     everything = 2 * HEADS * TOKENS * WIDTH * num_bytes
@@ -40,8 +40,8 @@ def test_reads_are_keys_values_anchors_and_centroids(dtype: torch.dtype, num_byt
 def test_layers_of_a_pass_add_up() -> None:
     meter = ReadMeter()
     meter.begin_pass()
-    meter.count(layer(torch.float32), None)
-    meter.count(layer(torch.float32), None)
+    meter.count(layer(torch.float32), FullSelection.of(layer(torch.float32)))
+    meter.count(layer(torch.float32), FullSelection.of(layer(torch.float32)))
     assert meter.full == [2 * 2 * HEADS * TOKENS * WIDTH * 4]
 
 
@@ -54,7 +54,7 @@ def test_streaming_heads_are_read_whole_and_counted_as_full_attention_would_read
     dual = replace(layer(torch.float32), streaming=StreamingCache(kept, kept, num_dropped=22))
     meter = ReadMeter()
     meter.begin_pass()
-    meter.count(dual, None)
+    meter.count(dual, FullSelection.of(dual))
     meter.begin_pass()
     meter.count(dual, Selection((torch.arange(5), torch.arange(2)), centroids_read=9))
     vector = WIDTH * 4

@@ -3,6 +3,7 @@
 import gc
 import logging
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
@@ -12,14 +13,18 @@ from torch.testing import assert_close
 from transformers import LlamaConfig
 
 from common.errors import UnsupportedModel
-from engine.answer import Answer, answer, open_question
 from engine.attend.evidence import AttentionMass
-from engine.decode.compiled import compile_layers
+from engine.attend.question import open_question
+from engine.config import DecodeConfig, LookupConfig
 from engine.decode.graph import DecodeGraph
-from engine.decode.graph_pool import DecodeConfig, DecodeGraphPool, DecodeSession
+from engine.decode.graph_pool import DecodeGraphPool, DecodeSession
+from engine.decode.model_variants import compile_layers
+from engine.decode.running_answer import Answer
 from engine.decode.sampling import Sampling
 from engine.document.budget import EXACT
-from engine.document.cache import DocumentCache, LookupConfig
+from engine.document.budget_curve import READ_ALL
+from engine.document.cache import DocumentCache
+from engine.engine import Engine
 from engine.model.attention import forward, register
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel, assemble
@@ -30,6 +35,7 @@ from tests.models import (
     FAMILIES,
     HALF,
     SETTINGS,
+    answer,
     byte_tokenizer,
     loaded,
     prose,
@@ -44,10 +50,11 @@ TWO_LEVELS = replace(SETTINGS, lookup=LookupConfig(levels=2))
 
 
 def ask(
-    model: LoadedModel, document: DocumentCache, max_tokens: int = 8, **sampling: object
+    model: LoadedModel | Engine, document: DocumentCache, max_tokens: int = 8, **sampling: object
 ) -> Answer:
     how = Sampling(**{"max_tokens": max_tokens, **sampling})  # type: ignore[arg-type]
-    *_, last = answer(model, document, QUESTION, budget=BUDGET, sampling=how)
+    engine = model if isinstance(model, Engine) else Engine(model)
+    *_, last = engine.answer(document, QUESTION, budget=BUDGET, sampling=how)
     assert isinstance(last, Answer)
     return last
 
@@ -116,7 +123,7 @@ def test_logits_are_the_references_pass_by_pass(
     found = passes(
         model, document, DecodeGraphPool(model.model, model.spec, DecodeConfig()), tokens
     )
-    off = DecodeGraphPool(model.model, model.spec, DecodeConfig(captured=False))
+    off = DecodeGraphPool(model.model, model.spec, DecodeConfig(triton_kernels=False))
     assert_close(found, passes(model, document, off, tokens), rtol=1e-4, atol=1e-4)
 
 
@@ -130,7 +137,7 @@ def passes(
     state = open_question(document, BUDGET)
     asked = model.prompt.encode_question(QUESTION).to(model.device)
     forward(model.model, asked, state.position, state)
-    with DecodeSession(steps, model.model, state, len(asked) + len(tokens)) as decoding:
+    with closing(DecodeSession(steps, model.model, state, len(asked) + len(tokens))) as decoding:
         logits = [decoding.logits(token.to(model.device)).clone() for token in tokens]
     return torch.stack(logits)
 
@@ -185,9 +192,9 @@ def test_a_step_refuses_what_it_has_no_room_for(
     step.warm_up(model.model)
     step.begin(state)
     token = torch.tensor([7])
-    step.run(token, None, state.meter)
+    step.run(token, READ_ALL, state.meter)
     with pytest.raises(UnsupportedModel, match=f"more than {len(asked) + 1}"):
-        step.run(token, None, state.meter)
+        step.run(token, READ_ALL, state.meter)
     with pytest.raises(UnsupportedModel, match="more than 4"):
         DecodeGraph(model.spec, document, 4).begin(state)
 
@@ -206,7 +213,7 @@ def test_without_a_threshold_a_pass_reads_everything_and_its_centroids(
     whole = open_question(document, EXACT)  # the question's own keys, after everything was read
     forward(model.model, asked, whole.position, whole)
     step.begin(whole)
-    logits = step.run(token, None, whole.meter)
+    logits = step.run(token, READ_ALL, whole.meter)
     assert_close(
         logits, forward(model.model, token, exact.position, exact)[-1], rtol=1e-4, atol=1e-4
     )
@@ -216,22 +223,21 @@ def test_without_a_threshold_a_pass_reads_everything_and_its_centroids(
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="captures a CUDA graph")
-@pytest.mark.parametrize("config", [DecodeConfig(), DecodeConfig(own_products=False)])
+@pytest.mark.parametrize("config", [DecodeConfig(), DecodeConfig(triton_linears=False)])
 @pytest.mark.parametrize("plan", [None, HALF])
 def test_replays_of_a_graph_are_passes_without_one(
     plan: HeadPlan | None, config: DecodeConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tiny = random_model(FAMILIES["llama"]).cuda()
-    model = assemble(
-        tiny, byte_tokenizer(), name="tiny", fingerprint="tiny", plan=plan, decoding=config
-    )
+    model = assemble(tiny, byte_tokenizer(), name="tiny", fingerprint="tiny", plan=plan)
+    graphs = Engine(model, config).graphs
     document = read(model, prose(1000))
     tokens = model.prompt.encode_answer("maps and lamps").split(1)
-    found = passes(model, document, model.decoders, tokens)
-    with model.decoders.borrow(document, 1) as step:
+    found = passes(model, document, graphs, tokens)
+    with graphs.acquire(document, 1) as step:
         assert step is not None
         assert step.pool is not None
-    assert_close(passes(model, document, model.decoders, tokens), found, rtol=0.0, atol=0.0)
+    assert_close(passes(model, document, graphs, tokens), found, rtol=0.0, atol=0.0)
     monkeypatch.setattr(DecodeGraph, "capture", lambda *_: None)
     plain = DecodeGraphPool(model.model, model.spec, config)
     assert_close(passes(model, document, plain, tokens), found, rtol=1e-5, atol=1e-5)
@@ -247,7 +253,7 @@ def reasons(caplog: pytest.LogCaptureFixture) -> str:
 def test_a_cpu_has_no_steps(
     model: LoadedModel, document: DocumentCache, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with model.decoders.borrow(document, 10) as step:
+    with Engine(model).graphs.acquire(document, 10) as step:
         assert step is None
     assert not caplog.records
 
@@ -260,7 +266,7 @@ def test_a_pass_that_cannot_be_captured_is_taken_without_a_graph(
 ) -> None:
     in_torch(monkeypatch)
     steps = DecodeGraphPool(model.model, model.spec, DecodeConfig())
-    with steps.borrow(document, 300) as step:
+    with steps.acquire(document, 300) as step:
         assert step is not None
         assert step.pool is None
         assert step.capacity == 512
@@ -280,7 +286,7 @@ def test_a_pass_that_fails_leaves_the_reference(
         raise RuntimeError("no compiler")
 
     monkeypatch.setattr("engine.decode.graph.decode_attention", fail)
-    fresh = replace(model, decoders=DecodeGraphPool(model.model, model.spec, DecodeConfig()))
+    fresh = Engine(model)
     same(ask(fresh, document), expected)
     same(ask(fresh, document), expected)
     assert reasons(caplog).count("without kernels") == 1  # tried once
@@ -344,11 +350,11 @@ def test_a_step_is_one_questions_at_a_time(
     in_torch(monkeypatch)
     caplog.set_level(logging.INFO)
     steps = DecodeGraphPool(model.model, model.spec, DecodeConfig())
-    with steps.borrow(document, 10) as first:
-        with steps.borrow(document, 10) as second:
+    with steps.acquire(document, 10) as first:
+        with steps.acquire(document, 10) as second:
             assert second is None
         assert "another question" in reasons(caplog)
-    with steps.borrow(document, 256) as third:
+    with steps.acquire(document, 256) as third:
         assert third is first is not None
 
 
@@ -359,12 +365,12 @@ def test_steps_go_with_their_document(
     monkeypatch.setattr(DecodeGraph, "capture", lambda *_: None)
     steps = DecodeGraphPool(model.model, model.spec, DecodeConfig())
     passing = replace(document)
-    with steps.borrow(passing, 10) as step:
+    with steps.acquire(passing, 10) as step:
         assert step is not None
-    assert steps.num_steps == 1
+    assert steps.num_graphs == 1
     del passing, step
     gc.collect()
-    assert steps.num_steps == 0
+    assert steps.num_graphs == 0
 
 
 def test_mass_of_a_question_that_ends_early_is_kept(
@@ -376,7 +382,7 @@ def test_mass_of_a_question_that_ends_early_is_kept(
     asked = model.prompt.encode_question(QUESTION)
     forward(model.model, asked, state.position, state)
     before = mass.on_tokens().sum()
-    with DecodeSession(model.decoders, model.model, state, 100) as decoding:
+    with closing(DecodeSession(Engine(model).graphs, model.model, state, 100)) as decoding:
         decoding.logits(torch.tensor([7]))
     assert mass.on_tokens().sum() > before
 
@@ -398,8 +404,8 @@ def eagerly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     "config",
     [
         DecodeConfig(),
-        DecodeConfig(compiled=True),
-        DecodeConfig(compiled=True, own_products=False),
+        DecodeConfig(compiled_layers=True),
+        DecodeConfig(compiled_layers=True, triton_linears=False),
     ],
 )
 def test_other_layers_answer_alike(
@@ -411,12 +417,12 @@ def test_other_layers_answer_alike(
 ) -> None:
     expected = ask(model, document)
     in_torch(monkeypatch)
-    fresh = DecodeGraphPool(model.model, model.spec, config)
-    same(ask(replace(model, decoders=fresh), document), expected)
-    assert fresh.twin is not None
-    kinds = {type(module).__name__ for module in fresh.twin.modules()}
-    assert ("SharedProduct" in kinds) == config.own_products
-    assert fresh.carried_out == config
+    fresh = Engine(model, config)
+    same(ask(fresh, document), expected)
+    assert fresh.graphs.variant is not None
+    kinds = {type(module).__name__ for module in fresh.graphs.variant.modules()}
+    assert ("SharedTritonLinear" in kinds) == config.triton_linears
+    assert fresh.graphs.effective_config == config
     assert "they failed" not in reasons(caplog)
 
 
@@ -444,8 +450,8 @@ def test_layers_that_cannot_be_compiled_are_run_as_they_are(
         raise RuntimeError("no compiler")
 
     monkeypatch.setattr("engine.decode.graph_pool.compile_layers", fail)
-    fresh = DecodeGraphPool(model.model, model.spec, DecodeConfig(compiled=True))
-    same(ask(replace(model, decoders=fresh), document), expected)
+    fresh = Engine(model, DecodeConfig(compiled_layers=True))
+    same(ask(fresh, document), expected)
     assert "without compiled layers" in reasons(caplog)
 
 
@@ -463,8 +469,9 @@ def test_products_that_fail_leave_compiled_layers(
         raise RuntimeError("no kernel")
 
     monkeypatch.setattr("engine.decode.graph_pool.with_triton_linears", fail)
-    fresh = DecodeGraphPool(model.model, model.spec, DecodeConfig(compiled=True))
-    same(ask(replace(model, decoders=fresh), document), expected)
-    assert "without compiled layers and own products" in reasons(caplog)
+    fresh = Engine(model, DecodeConfig(compiled_layers=True))
+    same(ask(fresh, document), expected)
+    assert "without compiled layers and Triton linears" in reasons(caplog)
     assert reasons(caplog).count("they failed") == 1
-    assert fresh.carried_out == DecodeConfig(compiled=True, own_products=False)
+    expected_config = DecodeConfig(compiled_layers=True, triton_linears=False)
+    assert fresh.graphs.effective_config == expected_config

@@ -10,6 +10,7 @@ import torch
 from transformers import LlamaConfig, ViTConfig
 
 from common.errors import HeadPlanRejected, UnsupportedModel
+from engine.config import ModelConfig
 from engine.model.head_plan import HeadPlan
 from engine.model.head_plan_file import write_plan
 from engine.model.loader import load_model
@@ -36,7 +37,7 @@ def folder(saved: Path, tmp_path: Path) -> Path:
 
 
 def test_a_folder_becomes_the_model_that_was_saved(saved: Path) -> None:
-    model = load_model(str(saved), device="cpu")
+    model = load_model(ModelConfig(str(saved), device="cpu"))
     assert model.name == "tiny-llama"
     assert model.dtype == torch.float32
     assert model.device.type == "cpu"
@@ -62,24 +63,27 @@ def test_what_a_layer_asks_for_is_found_by_asking() -> None:
 
 
 def test_the_fingerprint_follows_weights_tokenizer_and_dtype(folder: Path) -> None:
-    first = load_model(str(folder), device="cpu").fingerprint
-    assert load_model(str(folder), device="cpu").fingerprint == first
-    found = {first, load_model(str(folder), device="cpu", dtype="bfloat16").fingerprint}
+    first = load_model(ModelConfig(str(folder), device="cpu")).fingerprint
+    assert load_model(ModelConfig(str(folder), device="cpu")).fingerprint == first
+    found = {
+        first,
+        load_model(ModelConfig(str(folder), device="cpu", dtype="bfloat16")).fingerprint,
+    }
     for name in ("tokenizer_config.json", "chat_template.jinja", "config.json"):
         file = folder / name
         file.write_text(file.read_text() + " \n")
-        found.add(load_model(str(folder), device="cpu").fingerprint)
+        found.add(load_model(ModelConfig(str(folder), device="cpu")).fingerprint)
     random_model(FAMILIES["llama"], seed=1).save_pretrained(folder)
-    found.add(load_model(str(folder), device="cpu").fingerprint)
+    found.add(load_model(ModelConfig(str(folder), device="cpu")).fingerprint)
     assert len(found) == 6
 
 
 def test_generation_settings_do_not_touch_the_fingerprint(folder: Path) -> None:
-    first = load_model(str(folder), device="cpu").fingerprint
+    first = load_model(ModelConfig(str(folder), device="cpu")).fingerprint
     file = folder / "generation_config.json"
     settings = json.loads(file.read_text()) | {"repetition_penalty": 1.5, "eos_token_id": [3, 7]}
     file.write_text(json.dumps(settings))
-    model = load_model(str(folder), device="cpu")
+    model = load_model(ModelConfig(str(folder), device="cpu"))
     assert model.fingerprint == first
     assert model.repetition_penalty == 1.5
     assert model.eos_ids == (3, 7)
@@ -133,7 +137,7 @@ def test_a_folder_that_holds_no_model_is_refused_in_a_sentence(
 ) -> None:
     damage(folder)
     with pytest.raises(UnsupportedModel, match=r"cannot be loaded as a model: .+") as caught:
-        load_model(str(folder), device="cpu")
+        load_model(ModelConfig(str(folder), device="cpu"))
     assert str(folder) in caught.value.message
 
 
@@ -144,25 +148,25 @@ def test_an_unsupported_model_is_refused_before_its_weights_are_read(folder: Pat
     (folder / "config.json").write_text(json.dumps(config.to_dict()))
     without_weights(folder)
     with pytest.raises(UnsupportedModel, match="dynamic"):
-        load_model(str(folder), device="cpu")
+        load_model(ModelConfig(str(folder), device="cpu"))
 
 
 @pytest.mark.parametrize("dtype", ["int8", "nonsense"])
 def test_a_dtype_that_no_model_runs_in_is_refused(saved: Path, dtype: str) -> None:
     with pytest.raises(UnsupportedModel, match=dtype):
-        load_model(str(saved), device="cpu", dtype=dtype)
+        load_model(ModelConfig(str(saved), device="cpu", dtype=dtype))
 
 
 def test_a_gpu_that_is_not_there_is_refused(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(UnsupportedModel, match="GPU"):
-        load_model(str(saved), device="cuda")
-    assert load_model(str(saved), device="auto").device.type == "cpu"
+        load_model(ModelConfig(str(saved), device="cuda"))
+    assert load_model(ModelConfig(str(saved), device="auto")).device.type == "cpu"
 
 
 def test_a_name_that_is_neither_folder_nor_repository_is_refused() -> None:
     with pytest.raises(UnsupportedModel, match="neither a folder nor a model"):
-        load_model("/nowhere/at all", device="cpu")
+        load_model(ModelConfig("/nowhere/at all", device="cpu"))
 
 
 PLAN = HeadPlan("file", ((False, True), (True, False)))
@@ -176,18 +180,23 @@ def planned(folder: Path) -> Path:
 
 
 def test_a_plan_in_the_models_folder_is_its_default(saved: Path, planned: Path) -> None:
-    assert load_model(str(planned), device="cpu").plan == PLAN
-    assert load_model(str(planned), device="cpu", heads="all").plan.ratio == 1.0
-    assert load_model(str(saved), device="cpu").plan.ratio == 1.0
+    assert load_model(ModelConfig(str(planned), device="cpu")).plan == PLAN
+    assert load_model(ModelConfig(str(planned), device="cpu", heads="all")).plan.ratio == 1.0
+    assert load_model(ModelConfig(str(saved), device="cpu")).plan.ratio == 1.0
 
 
 def test_a_plan_may_lie_anywhere(saved: Path, tmp_path: Path) -> None:
     write_plan(PLAN, tmp_path / "mine.json")
-    assert load_model(str(saved), device="cpu", heads=str(tmp_path / "mine.json")).plan == PLAN
+    assert (
+        load_model(ModelConfig(str(saved), device="cpu", heads=str(tmp_path / "mine.json"))).plan
+        == PLAN
+    )
 
 
 def test_a_plan_does_not_touch_the_models_fingerprint(planned: Path) -> None:
-    one, two = (load_model(str(planned), device="cpu", heads=how) for how in ("all", "default"))
+    one, two = (
+        load_model(ModelConfig(str(planned), device="cpu", heads=how)) for how in ("all", "default")
+    )
     assert one.fingerprint == two.fingerprint
 
 
@@ -202,15 +211,17 @@ def test_a_plan_does_not_touch_the_models_fingerprint(planned: Path) -> None:
 def test_another_models_plan_is_refused(planned: Path, plan: HeadPlan, reason: str) -> None:
     write_plan(plan, planned / "head_plan.json")
     with pytest.raises(HeadPlanRejected, match=reason):
-        load_model(str(planned), device="cpu")
+        load_model(ModelConfig(str(planned), device="cpu"))
 
 
 def test_a_plan_for_these_weights_is_taken_in_any_dtype(planned: Path) -> None:
-    weights = load_model(str(planned), device="cpu", heads="all").weights
+    weights = load_model(ModelConfig(str(planned), device="cpu", heads="all")).weights
     write_plan(replace(PLAN, model=weights), planned / "head_plan.json")
-    assert load_model(str(planned), device="cpu", dtype="bfloat16").plan.model == weights
+    assert (
+        load_model(ModelConfig(str(planned), device="cpu", dtype="bfloat16")).plan.model == weights
+    )
 
 
 def test_a_plan_that_is_not_there_is_refused(saved: Path) -> None:
     with pytest.raises(HeadPlanRejected, match="nonsense"):
-        load_model(str(saved), device="cpu", heads="nonsense")
+        load_model(ModelConfig(str(saved), device="cpu", heads="nonsense"))

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from storage import Storage
 from storage.artifacts.draft import STEPS
 from storage.artifacts.store import Artifacts
+from storage.storage import Storage
 from tests.storage.conftest import Upload
 from tests.storage.publishing import FILES, publish
 

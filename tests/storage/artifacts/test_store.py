@@ -18,11 +18,11 @@ from common.errors import (
     InvalidInput,
     LeaseLost,
 )
-from storage import Storage
 from storage.artifacts import draft as drafts
 from storage.artifacts.store import Artifacts
 from storage.db.database import Database
 from storage.db.records import ArtifactRecord
+from storage.storage import Storage
 from tests.storage.conftest import Upload
 from tests.storage.publishing import FACTS, FILES, claim, publish
 

@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import update
 
 from common.errors import DocumentNotFound, LeaseLost
-from storage import Storage
 from storage.db.tables import Job
+from storage.storage import Storage
 from tests.storage.conftest import Upload
 from tests.storage.publishing import claim, publish
 

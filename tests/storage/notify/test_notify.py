@@ -7,16 +7,15 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from pydantic import SecretStr
 from structlog.testing import capture_logs
 
 from common import plugins
-from common.settings import Settings
 from storage import notify as bells
-from storage import open_storage
+from storage.config import StorageConfig
 from storage.notify import poll
 from storage.notify.base import Bell, BellConfig, Event
 from storage.notify.redis import RedisBell
+from storage.storage import open_storage
 from tests.services import redis_url
 from tests.storage.relay import Relay
 
@@ -187,12 +186,10 @@ def test_redis_that_comes_back_rings_again(document: Document) -> None:
 
 
 def test_a_data_folder_is_opened_with_the_bell_that_its_settings_name(tmp_path: Path) -> None:
-    settings = Settings(data_dir=tmp_path / "data")
+    settings = StorageConfig(tmp_path / "data")
     storage = open_storage(settings)
     assert isinstance(storage.bell, poll.PollBell)
     storage.close()
-    with_redis = open_storage(
-        Settings(data_dir=tmp_path / "data", redis_url=SecretStr(redis_url()))
-    )
+    with_redis = open_storage(StorageConfig(tmp_path / "data", redis_url=redis_url()))
     assert isinstance(with_redis.bell, RedisBell)
     with_redis.close()

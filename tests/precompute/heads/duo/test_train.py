@@ -12,8 +12,7 @@ from common.errors import Cancelled, InvalidInput
 from engine.model.loader import LoadedModel, assemble
 from precompute.heads.base import Measure
 from precompute.heads.duo import Duo, DuoConfig, Recipe
-from precompute.heads.duo.schedule import learning_rate
-from precompute.heads.duo.train import train_gates
+from precompute.heads.duo.train import learning_rate, train_gates
 from tests.models import FAMILIES, byte_tokenizer, loaded, random_model, unheard
 
 CONFIG = DuoConfig(

@@ -8,12 +8,12 @@ from torch import Tensor
 
 from engine.model.attention import AttentionCall
 from precompute.heads.base import Streaming
-from precompute.heads.duo.attention import attend_biased, mask_bias
-from precompute.heads.duo.gates import GatedState, mix
+from precompute.heads.duo.blockwise import attend_biased, mask_bias
+from precompute.heads.duo.gates import GatedDocumentState, mix
 
 
-class SplitState:
-    """Attention as it is served: the document's by `GatedState`, the questions' by what is kept.
+class GatedQuestionState:
+    """Gated attention as it is served: of a document, and of questions to what is kept of it.
 
     A question's and its answer's tokens see the whole document and each other; in streaming
     attention the document is its sinks, its last window and the compensation token.
@@ -22,13 +22,17 @@ class SplitState:
         document: attention of the document alone.
         turns: (turn tokens,) the number of each token's question, ascending, of the tokens behind
             the document.
-        gates: as for `GatedState`.
+        gates: as for `GatedDocumentState`.
         streaming: what streaming attention keeps of the document.
     Source: RazorAttention, equations 4 and 5, for the compensation token.
     """
 
     def __init__(
-        self, document: GatedState, turns: Tensor, gates: Tensor | None, streaming: Streaming
+        self,
+        document: GatedDocumentState,
+        turns: Tensor,
+        gates: Tensor | None,
+        streaming: Streaming,
     ) -> None:
         self._document, self._gates, self._streaming = document, gates, streaming
         self._num_asked = len(turns)

@@ -14,10 +14,10 @@ from engine.model.attention import AttentionCall
 from engine.model.head_plan import HeadPlan
 from precompute.heads.base import Streaming
 from precompute.heads.duo.config import DuoConfig
-from precompute.heads.duo.gates import GatedState
+from precompute.heads.duo.gated_questions import GatedQuestionState
+from precompute.heads.duo.gates import GatedDocumentState
 from precompute.heads.duo.haystack import Haystack
 from precompute.heads.duo.passkeys import Passkeys
-from precompute.heads.duo.split import SplitState
 from precompute.heads.duo.train import attention, last_hidden, turn_positions
 from tests.engine.naive import TOLERANCE, normal
 from tests.models import FAMILIES, HALF, loaded, read
@@ -62,8 +62,8 @@ def test_a_gate_mixes_the_document_with_what_is_kept_of_it(
     turns = torch.tensor([1, 1, 1, 2, 2])
     call = call_of(num_tokens + len(turns), softcap)
     gates = torch.tensor([[1.0, 0.25]])
-    document = GatedState(gates, num_tokens, num_sinks=4, window=8)
-    given = SplitState(document, turns, gates, Streaming(4, 8)).attend(call)[:, num_tokens:]
+    document = GatedDocumentState(gates, num_tokens, num_sinks=4, window=8)
+    given = GatedQuestionState(document, turns, gates, Streaming(4, 8)).attend(call)[:, num_tokens:]
     for at, turn in enumerate(turns.tolist()):
         row = num_tokens + at
         own = [num_tokens + i for i, of in enumerate(turns.tolist()) if of == turn and i <= at]

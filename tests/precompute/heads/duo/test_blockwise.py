@@ -6,8 +6,12 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from engine.model.attention import AttentionCall
-from precompute.heads.duo.attention import attend_causal, attend_streaming, streaming_bias
-from precompute.heads.duo.gates import GatedState
+from precompute.heads.duo.blockwise import (
+    attend_causal_with_gradients,
+    attend_streaming_blockwise,
+    streaming_bias,
+)
+from precompute.heads.duo.gates import GatedDocumentState
 from tests.engine.naive import TOLERANCE, attention, normal
 
 FP32 = TOLERANCE[torch.float32]
@@ -46,7 +50,7 @@ def test_streaming_attention_sees_sinks_and_window(
     num_tokens: int, num_sinks: int, window: int, softcap: float | None
 ) -> None:
     bias = streaming_bias(num_tokens, num_sinks, window, torch.device("cpu"))
-    given = attend_streaming(
+    given = attend_streaming_blockwise(
         *qkv(num_tokens), bias, num_sinks=num_sinks, scale=0.3, softcap=softcap
     )
     mask = streaming_mask(num_tokens, num_sinks, window)
@@ -56,7 +60,7 @@ def test_streaming_attention_sees_sinks_and_window(
 @pytest.mark.parametrize("softcap", [None, 2.0])
 @pytest.mark.parametrize("num_tokens", [1, 63, 600])
 def test_full_attention_sees_all_before(num_tokens: int, softcap: float | None) -> None:
-    given = attend_causal(*qkv(num_tokens), scale=0.3, softcap=softcap)
+    given = attend_causal_with_gradients(*qkv(num_tokens), scale=0.3, softcap=softcap)
     mask = torch.ones(num_tokens, num_tokens, dtype=torch.bool).tril()
     assert_close(given, naive(num_tokens, mask, softcap), **FP32)
 
@@ -66,7 +70,7 @@ def call_of(num_tokens: int, *, layer: int = 0, window: int | None = None) -> At
 
 
 def gated(gates: Tensor | None, call: AttentionCall) -> Tensor:
-    return GatedState(gates, call.query.shape[1], num_sinks=2, window=8).attend(call)
+    return GatedDocumentState(gates, call.query.shape[1], num_sinks=2, window=8).attend(call)
 
 
 def test_a_gate_mixes_both_kinds_for_the_query_heads_of_its_kv_head() -> None:

@@ -8,8 +8,12 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from engine.decode.compiled import compile_layers
-from engine.decode.linears import SharedTritonLinear, TritonLinear, with_triton_linears
+from engine.decode.model_variants import (
+    SharedTritonLinear,
+    TritonLinear,
+    compile_layers,
+    with_triton_linears,
+)
 from engine.kernels.decode.matvec import MOST_ROWS
 from engine.model.attention import forward, register
 from engine.model.reorder_heads import _FullAttention
@@ -94,7 +98,7 @@ def test_a_layer_that_is_handed_another_input_multiplies_alone() -> None:
     assert_close(first(x), members[0](x))
     assert_close(second(other), members[1](other))
     assert_close(third(x), members[2](x))
-    assert first.shared.found is None
+    assert first.outputs.latest is None
     assert_close(second(x), members[1](x))
 
 

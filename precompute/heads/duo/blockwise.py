@@ -8,7 +8,7 @@ from torch.utils.checkpoint import checkpoint
 ROWS = 512  # of capped scores at a time, of which no library's kernel keeps only what it needs
 
 
-def attend_causal(
+def attend_causal_with_gradients(
     query: Tensor, key: Tensor, value: Tensor, *, scale: float, softcap: float | None
 ) -> Tensor:
     """Full attention: each token sees itself and all before it.
@@ -37,7 +37,7 @@ def attend_causal(
     return torch.cat(parts, dim=1)
 
 
-def attend_streaming(
+def attend_streaming_blockwise(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -56,7 +56,7 @@ def attend_streaming(
         query: (heads, tokens, head_dim).
         key, value: (kv_heads, tokens, head_dim).
         bias: what `streaming_bias` gives for these numbers of tokens and sinks.
-        softcap: as for `attend_causal`.
+        softcap: as for `attend_causal_with_gradients`.
     Returns: (heads, tokens, head_dim).
     Source: DuoAttention, section 2.2, its Lambda-shaped mask.
     """
@@ -91,7 +91,7 @@ def attend_biased(
         query: (heads, queries, head_dim).
         key, value: (kv_heads, keys, head_dim).
         bias: (queries, keys) fp32, added to the scores of every head.
-        softcap: as for `attend_causal`.
+        softcap: as for `attend_causal_with_gradients`.
     Returns: (heads, queries, head_dim).
     """
     heads, num_queries, head_dim = query.shape

@@ -1,0 +1,36 @@
+"""Settings of the HTTP side: limits on everything that a stranger can send."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge, Gt, Le
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class ServerConfig:
+    """Address and limits of the server.
+
+    Attributes:
+        port: 0 takes a free one.
+        max_upload_bytes: a larger upload gets a 413.
+        max_question_chars: of a question's text.
+        max_answer_tokens: of an answer, whatever the request asks for.
+        concurrent_questions: questions that are answered at the same time.
+        queued_questions: questions that may wait; one more gets a 429.
+        question_timeout_s: from a question's arrival to the end of its answer.
+        resident_cache_bytes: document caches kept in memory; the least recently used go first.
+        embedded_worker: whether the server reads documents in its own process.
+    """
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Ge(0), Le(65535)] = 8080
+    max_upload_bytes: Annotated[int, Gt(0)] = 64 * MIB
+    max_question_chars: Annotated[int, Gt(0)] = 8_000
+    max_answer_tokens: Annotated[int, Gt(0)] = 512
+    concurrent_questions: Annotated[int, Gt(0)] = 1
+    queued_questions: Annotated[int, Ge(0)] = 32
+    question_timeout_s: Annotated[float, Gt(0)] = 300.0
+    resident_cache_bytes: Annotated[int, Gt(0)] = 2048 * MIB
+    embedded_worker: bool = True

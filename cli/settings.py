@@ -1,0 +1,107 @@
+"""All settings, read from the environment (`LECTERN_...`, nested with `__`) or given in code.
+
+Each package states its own settings and their defaults in its `config.py`; this module only
+composes them and names the environment variables.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import Field, SecretStr
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from app.config import ServerConfig
+from engine.config import ComputeDtype, DecodeConfig, Device, ModelConfig
+from precompute.config import PrecomputeConfig
+from reader import WEIGHTS
+from storage.config import StorageConfig
+from workers.config import WorkerConfig
+
+PREFIX = "LECTERN_"
+# Variables under their earlier names; they still count, and are warned of.
+RENAMED = MappingProxyType(
+    {
+        "LECTERN_PRECOMPUTE__HEADS": "LECTERN_HEADS",
+        "LECTERN_DECODING__CAPTURED": "LECTERN_DECODING__TRITON_KERNELS",
+        "LECTERN_DECODING__COMPILED": "LECTERN_DECODING__COMPILED_LAYERS",
+        "LECTERN_DECODING__OWN_PRODUCTS": "LECTERN_DECODING__TRITON_LINEARS",
+    }
+)
+
+
+class Settings(BaseSettings):
+    """One object for the whole process; made at the edge, handed down as each package's config."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    model: str = Field(default="", description="Hugging Face folder or id; empty: bundled reader")
+    device: Device = "auto"
+    dtype: ComputeDtype = "auto"
+    heads: str = ModelConfig.heads
+    data_dir: Path = Path("lectern-data")
+    database_url: SecretStr | None = None
+    redis_url: SecretStr | None = None
+    log_level: str = "INFO"
+    log_json: bool = False
+    server: ServerConfig = ServerConfig()
+    worker: WorkerConfig = WorkerConfig()
+    precompute: PrecomputeConfig = PrecomputeConfig()
+    decoding: DecodeConfig = DecodeConfig()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read the environment under earlier names, too."""
+        if isinstance(env_settings, EnvSettingsSource):
+            env_settings.env_vars = _with_present_names(env_settings.env_vars)
+        return init_settings, env_settings
+
+    def model_files(self) -> ModelConfig:
+        """The model that is to be loaded; the bundled reader if none is named."""
+        return ModelConfig(self.model or str(WEIGHTS), self.device, self.dtype, self.heads)
+
+    def storage(self) -> StorageConfig:
+        """Where storage keeps what it keeps."""
+        return StorageConfig(self.data_dir, _text(self.database_url), _text(self.redis_url))
+
+
+def _with_present_names(variables: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Variables under their present names; where both names are given, the present one counts."""
+    present = {old.lower(): new.lower() for old, new in RENAMED.items()}
+    renamed = {present[name]: value for name, value in variables.items() if name in present}
+    kept = {name: value for name, value in variables.items() if name not in present}
+    return renamed | kept
+
+
+def _text(secret: SecretStr | None) -> str:
+    return "" if secret is None else secret.get_secret_value()
+
+
+def variables() -> dict[str, Any]:
+    """The names of all environment variables that are settings, with their defaults."""
+    return dict(_variables(PREFIX, {n: f.default for n, f in Settings.model_fields.items()}))
+
+
+def _variables(prefix: str, defaults: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, default in defaults.items():
+        if is_dataclass(default):
+            nested = {field.name: getattr(default, field.name) for field in fields(default)}
+            yield from _variables(f"{prefix}{name.upper()}__", nested)
+        else:
+            yield prefix + name.upper(), default

@@ -1,0 +1,60 @@
+"""Settings of the engine: which model, how clusters are found, how a GPU answers. No torch here."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Le
+
+Device = Literal["auto", "cpu", "cuda"]
+ComputeDtype = Literal["auto", "float32", "bfloat16", "float16"]
+SCOPE_EPSILON = 1e-3  # RazorAttention, section 4: attention weight that may be left out
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Which model, where it runs and in which precision.
+
+    Attributes:
+        path: a Hugging Face folder, or an id that is in the local cache or can be fetched.
+        device: one of `Device`; "auto" is the GPU if there is one.
+        dtype: one of `ComputeDtype`; "auto" is float32 on a CPU and bfloat16 on a GPU.
+        heads: a head plan's file, "all" for retrieval heads alone, or "default" for the plan in the
+            model's folder, if there is one.
+    """
+
+    path: str
+    device: str = "auto"
+    dtype: str = "auto"
+    heads: str = "default"
+
+
+@dataclass(frozen=True)
+class DecodeConfig:
+    """How questions are answered on a GPU; a CPU always uses plain torch.
+
+    Attributes:
+        triton_kernels: answer by this project's Triton kernels and decode in CUDA graphs, without
+            waiting for the host within a token; false: in plain torch.
+        compiled_layers: decode with compiled decoder layers; the first question waits for the
+            compiler.
+        triton_linears: compute a token's linear layers by a Triton kernel that reads their weights
+            faster than the library does; false: by the library.
+    """
+
+    triton_kernels: bool = True
+    compiled_layers: bool = False
+    triton_linears: bool = True
+
+
+@dataclass(frozen=True)
+class LookupConfig:
+    """How clusters are found.
+
+    Attributes:
+        levels: 1 for one-level lookup, 2 for hierarchical lookup.
+        aggregation: how the query heads and tokens of a question are aggregated into one score per
+            cluster, see `engine.kernels.shared.score_clusters`.
+    """
+
+    levels: Annotated[int, Ge(1), Le(2)] = 1
+    aggregation: Literal["max_group_mean", "mean", "max"] = "max_group_mean"

@@ -1,0 +1,169 @@
+"""Variants of a model that decode faster, over the weights of the given model.
+
+Linear layers whose inputs have a few rows go through `matvec`, several layers of one input at a
+time; decoder layers are compiled one by one. The given model is never changed.
+"""
+
+import copy
+from collections.abc import Sequence
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+from transformers import AttentionInterface
+
+from common.errors import UnsupportedModel
+from engine.kernels.decode.matvec import MOST_ROWS, matvec
+from engine.model.attention import NAME, lectern_attention
+
+
+def share_weights(module: nn.Module) -> nn.Module:
+    """Copy a module and its children without their parameters and buffers, which are shared.
+
+    The copy's submodules can be replaced while the given module stays as it is.
+    """
+    shared = copy.copy(module)
+    children = {name: child and share_weights(child) for name, child in module._modules.items()}
+    object.__setattr__(shared, "_modules", children)
+    return shared
+
+
+# Names of linear layers that transformers' modules call with the same input, in calling order.
+SIBLINGS = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
+
+
+class TritonLinear(nn.Linear):
+    """A linear layer over another's weights, computed by `matvec` where its input has few rows."""
+
+    @classmethod
+    def over(cls, other: nn.Linear) -> Self:
+        """Make such a layer over the weights of `other`."""
+        layer = cls.__new__(cls)
+        layer.__dict__.update(other.__dict__)
+        return layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        """As `nn.Linear`."""
+        if x.numel() > MOST_ROWS * self.in_features:
+            return linear(x, self.weight, self.bias)
+        return _multiply(x, [self])
+
+
+class SharedOutputs:
+    """The outputs that the first of several layers computed for all of them.
+
+    Attributes:
+        latest: the input, and each layer's output for it; one attribute, so that threads which
+            share it never see one without the other.
+    """
+
+    latest: tuple[Tensor, tuple[Tensor, ...]] | None = None
+
+
+class SharedTritonLinear(TritonLinear):
+    """One of several linear layers that are called with the same input.
+
+    The first one multiplies for all of them. The others return their part if they are called with
+    that very tensor, and multiply on their own otherwise.
+    """
+
+    siblings: tuple[nn.Linear, ...]
+    index: int
+    outputs: SharedOutputs
+
+    @classmethod
+    def among(cls, siblings: tuple[nn.Linear, ...]) -> list[Self]:
+        """Make one such layer over each of the siblings."""
+        outputs, layers = SharedOutputs(), []
+        for index, sibling in enumerate(siblings):
+            layer = cls.over(sibling)
+            layer.siblings, layer.index, layer.outputs = siblings, index, outputs
+            layers.append(layer)
+        return layers
+
+    def forward(self, x: Tensor) -> Tensor:
+        """As `nn.Linear`."""
+        if x.numel() > MOST_ROWS * self.in_features:
+            return linear(x, self.weight, self.bias)
+        if self.index == 0:
+            sizes = [sibling.out_features for sibling in self.siblings]
+            parts = torch.split(_multiply(x, self.siblings), sizes, -1)
+            self.outputs.latest = (x, parts)
+            return parts[0]
+        latest = self.outputs.latest
+        if self.index == len(self.siblings) - 1:
+            self.outputs.latest = None  # nothing is kept until the next pass
+        if latest is None or latest[0] is not x:
+            return _multiply(x, [self])
+        return latest[1][self.index]
+
+
+def with_triton_linears(model: nn.Module) -> nn.Module:
+    """Make a variant of the model whose linear layers are `TritonLinear`s.
+
+    Subclasses of `nn.Linear`, which may compute something else, stay as they are.
+    """
+    variant = share_weights(model)
+    for parent in list(variant.modules()):
+        for names in SIBLINGS:
+            siblings: Any = tuple(getattr(parent, name, None) for name in names)
+            if _fit_one_launch(siblings):
+                for name, layer in zip(names, SharedTritonLinear.among(siblings), strict=True):
+                    setattr(parent, name, layer)
+        for name, child in parent.named_children():
+            if type(child) is nn.Linear:
+                setattr(parent, name, TritonLinear.over(child))
+    return variant
+
+
+def compile_layers(model: nn.Module, num_layers: int, backend: str = "inductor") -> nn.Module:
+    """Make a variant of the model whose decoder layers are compiled one by one, to the same code.
+
+    What a layer does around attention (norms, RoPE, activations and residuals) becomes a few
+    kernels instead of about forty; what stands beside the layers (rotary angles and a last norm)
+    one or two instead of about eight each. Attention itself stays as it is.
+
+    Args:
+        num_layers: number of decoder layers.
+        backend: of `torch.compile`.
+    Raises: UnsupportedModel if the model has no single list of `num_layers` layers.
+    """
+    uncompiled = torch.compiler.disable(lectern_attention)  # type: ignore[no-untyped-call]
+    AttentionInterface.register(NAME, uncompiled)
+    variant = share_weights(model)
+    owners = [
+        (owner, module)
+        for owner in variant.modules()
+        for module in owner.children()
+        if isinstance(module, nn.ModuleList) and len(module) == num_layers
+    ]
+    if len(owners) != 1:
+        raise UnsupportedModel(
+            f"The model has {len(owners)} lists of {num_layers} layers, not one."
+        )
+    owner, layers = owners[0]
+    others = [
+        module
+        for module in owner.children()
+        if module is not layers and not isinstance(module, nn.Embedding)
+    ]
+    for module in (*layers, *others):
+        module.compile(dynamic=False, backend=backend)
+    return variant
+
+
+def _multiply(x: Tensor, layers: Sequence[nn.Linear]) -> Tensor:
+    """Outputs of all layers for x (..., in_features), side by side (..., sum of out_features)."""
+    biases = [layer.bias for layer in layers if layer.bias is not None]
+    rows = x.reshape(-1, x.shape[-1])
+    weights = [layer.weight for layer in layers]
+    product: Tensor = matvec(rows, weights, biases)
+    return product.view(*x.shape[:-1], -1)
+
+
+def _fit_one_launch(layers: Sequence[Any]) -> bool:
+    """Whether all are linear layers that one launch of `matvec` can take."""
+    if not all(type(layer) is nn.Linear for layer in layers):
+        return False
+    return len({(layer.in_features, layer.bias is None) for layer in layers}) == 1

@@ -1,0 +1,23 @@
+"""What an artifact depends on beside its document."""
+
+from dataclasses import asdict
+
+from common.versions import ARTIFACT_FORMAT
+from engine.model.fingerprint import digest
+from engine.model.loader import LoadedModel
+from precompute.config import PrecomputeConfig
+
+
+def artifact_fingerprint(model: LoadedModel, config: PrecomputeConfig) -> str:
+    """Identify what an artifact depends on beside the document: format, model, plan, settings.
+
+    Of "auto" it is the word that counts, not what it means on a device: whichever back end clusters
+    a document, its artifact holds the same keys and values, with budgets calibrated on its own
+    clusters. A document that was read on a GPU is not stale for a server without one.
+    """
+    return digest({
+        "format": ARTIFACT_FORMAT,
+        "model": model.fingerprint,
+        "plan": model.plan.fingerprint,
+        "settings": asdict(config),
+    })  # fmt: skip
