@@ -27,12 +27,10 @@ from engine.config import LookupConfig, ModelConfig
 from engine.decode.running_answer import Answer
 from engine.decode.sampling import Sampling
 from engine.document.artifact import pack, unpack
-from engine.document.budget import EXACT
-from engine.document.budget_curve import NO_CURVES
+from engine.document.budget import EXACT, NO_CURVES
 from engine.document.cache import DocumentCache
 from engine.model.attention import forward
-from engine.model.head_plan import ALL
-from engine.model.head_plan_file import read_plan
+from engine.model.head_plan import ALL, read_plan
 from engine.model.loader import LoadedModel, load_model
 from precompute.build import precompute_document
 from precompute.calibrate import calibrate

@@ -19,8 +19,7 @@ from bench.record import circumstances, write
 from engine.config import ModelConfig
 from engine.document.artifact import pack, unpack
 from engine.document.cache import DocumentCache
-from engine.model.head_plan import ALL, HeadPlan
-from engine.model.head_plan_file import write_plan
+from engine.model.head_plan import ALL, HeadPlan, write_plan
 from engine.model.loader import LoadedModel, load_model
 from precompute.build import precompute_document
 from precompute.config import PrecomputeConfig

@@ -35,7 +35,7 @@ from engine.attend.question import QuestionState
 from engine.config import DecodeConfig
 from engine.decode.graph import DecodeGraph
 from engine.decode.graph_pool import DecodeGraphPool, DecodeSession
-from engine.document.budget_curve import Thresholds
+from engine.document.budget import Thresholds
 from engine.document.cache import DocumentCache
 from engine.model.attention import AttentionCall, forward
 from engine.model.loader import LoadedModel

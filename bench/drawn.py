@@ -12,7 +12,7 @@ from transformers import AutoTokenizer
 from bench.kernels.layer import GROUP_LIKENESS, KEY_NOISE, SHARPNESS, Shape, draw_layer
 from bench.random_llama import ModelShape, random_llama
 from engine.config import DecodeConfig, LookupConfig
-from engine.document.budget_curve import NO_CURVES
+from engine.document.budget import NO_CURVES
 from engine.document.cache import Clusters, DocumentCache, LayerCache, Page, StreamingCache
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel, assemble

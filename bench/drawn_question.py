@@ -13,7 +13,7 @@ from engine.attend.evidence import AttentionMass
 from engine.attend.question import QuestionState, open_question
 from engine.decode.graph import DecodeGraph
 from engine.decode.graph_pool import DecodeGraphPool
-from engine.document.budget_curve import BudgetCurve, BudgetCurves, Thresholds
+from engine.document.budget import BudgetCurve, BudgetCurves, Thresholds
 from engine.document.cache import DocumentCache
 from engine.model.attention import forward
 from engine.model.loader import LoadedModel

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import get_args
 
 from engine.config import ModelConfig
-from engine.model.head_plan import ALL, HeadPlan
-from engine.model.head_plan_file import check_plan, read_plan, write_plan
+from engine.model.head_plan import ALL, HeadPlan, check_plan, read_plan, write_plan
 from engine.model.loader import load_model
 from precompute.heads.base import HeadMethod, Measure, Streaming, make_plan
 from precompute.heads.duo import Duo, DuoConfig, Recipe

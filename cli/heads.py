@@ -162,7 +162,7 @@ def zigzag(
     state: State = "",
 ) -> None:
     """ZigZagAttention: whole layers of retrieval heads, chosen by DuoAttention's gates."""
-    from engine.model.head_plan_file import check_plan, read_plan
+    from engine.model.head_plan import check_plan, read_plan
     from precompute.heads.base import Measure, Streaming
     from precompute.heads.duo import DuoConfig
     from precompute.heads.zigzag import ZigzagConfig
@@ -214,7 +214,7 @@ def export(
     out: Annotated[Path, typer.Option(help="Folder to write.", file_okay=False)],
 ) -> None:
     """Write a plan as DuoAttention's pattern files."""
-    from engine.model.head_plan_file import read_plan
+    from engine.model.head_plan import read_plan
     from precompute.heads.file import write_pattern
 
     write_pattern(read_plan(plan), out)
@@ -228,7 +228,7 @@ def show(
     ] = None,
 ) -> None:
     """Show a plan's scores, layer by head; stars are retrieval heads."""
-    from engine.model.head_plan_file import read_plan
+    from engine.model.head_plan import read_plan
 
     _show(make_console(), read_plan(plan))
     if png is not None:
@@ -276,7 +276,7 @@ def _find(
     Args:
         name: of a method in `precompute/heads`; config: its settings.
     """
-    from engine.model.head_plan_file import write_plan
+    from engine.model.head_plan import write_plan
     from precompute import heads
     from precompute.heads.base import make_plan
 

@@ -4,9 +4,8 @@ import torch
 from torch import Tensor
 
 from engine.document.cache import ScopedHeads
-from engine.model.alibi import Alibi, attend_biased
+from engine.model.alibi import Alibi, attend_biased, attention_scope
 from engine.model.attention import AttentionCall
-from engine.model.attention_scope import attention_scope
 
 
 class AlibiPrefill:

@@ -7,7 +7,7 @@ import torch
 
 from common import plugins
 from common.errors import DocumentTooLong, EmptyDocument
-from engine.document.budget_curve import NO_CURVES
+from engine.document.budget import NO_CURVES
 from engine.document.cache import DocumentCache, LayerCache, Page
 from engine.model.loader import LoadedModel
 from engine.model.prompt import EncodedDocument

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from engine.attend.question import QuestionState
-from engine.document.budget_curve import BudgetCurve, BudgetCurves, Thresholds
+from engine.document.budget import BudgetCurve, BudgetCurves, Thresholds
 from engine.document.cache import DocumentCache
 from engine.model.attention import forward
 from engine.model.loader import LoadedModel

@@ -187,7 +187,7 @@ def prefill(
     Args:
         progress: told the number of tokens done after each chunk; may raise to stop.
         epsilon: the attention weight that heads with linear biases may leave out, see
-            `engine.model.attention_scope.attention_scope`.
+            `engine.model.alibi.attention_scope`.
     Returns: what each layer keeps, on the model's device in its dtype.
     """
     state = _PrefillState(model, len(ids), epsilon)

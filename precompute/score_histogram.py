@@ -6,7 +6,7 @@ from torch import Tensor
 from engine.attend.clusters import AttendedClusters, FullClusterAttention
 from engine.attend.lookup import Lookup
 from engine.config import LookupConfig
-from engine.document.budget_curve import BudgetCurve, Thresholds
+from engine.document.budget import BudgetCurve, Thresholds
 from engine.document.cache import DocumentCache, LayerCache
 from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
 

@@ -29,8 +29,7 @@ from bench.heads.sitting import sit
 from bench.heads.summary import percent, summarise
 from bench.record import RESULTS, circumstances, write
 from engine.config import ModelConfig
-from engine.model.head_plan import ALL
-from engine.model.head_plan_file import check_plan, read_plan, write_plan
+from engine.model.head_plan import ALL, check_plan, read_plan, write_plan
 from engine.model.loader import LoadedModel, load_model
 from training.model import Reader
 from training.weights import load_weights

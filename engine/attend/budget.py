@@ -10,7 +10,7 @@ from torch import Tensor
 
 from engine.attend.clusters import AttendedClusters, ClusterAttention
 from engine.attend.lookup import DeviceSelection, FullSelection, Lookup, Selection
-from engine.document.budget_curve import READ_ALL, BudgetCurve, Thresholds
+from engine.document.budget import READ_ALL, BudgetCurve, Thresholds
 from engine.document.cache import LayerCache
 
 SWING = 2.0  # a pass aims at no less than budget / SWING and at no more than budget x SWING

@@ -14,7 +14,7 @@ from engine.attend.lookup import (
     select_clusters,
 )
 from engine.config import LookupConfig
-from engine.document.budget_curve import Thresholds
+from engine.document.budget import Thresholds
 from engine.document.cache import LayerCache
 from engine.kernels.prefill.attend_causal import attend_all
 from engine.kernels.shared.attend_keys import attend_keys

@@ -14,7 +14,7 @@ from engine.attend.clusters import (
 )
 from engine.attend.lookup import DeviceSelection, Lookup
 from engine.config import LookupConfig
-from engine.document.budget_curve import Thresholds
+from engine.document.budget import Thresholds
 from engine.document.cache import DocumentCache, LayerCache
 from engine.kernels.prefill.attend_tokens import attend_tokens
 from engine.kernels.prefill.select_tokens import choose_tokens

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from engine.config import LookupConfig
-from engine.document.budget_curve import Thresholds
+from engine.document.budget import Thresholds
 from engine.document.cache import LayerCache
 from engine.kernels.shared.attend_keys import scores_reference
 from engine.kernels.shared.attention_mass import Listed

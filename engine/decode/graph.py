@@ -11,7 +11,7 @@ from engine.attend.budget import ReadMeter
 from engine.attend.question import QuestionState
 from engine.decode.layer_view import resident_layer
 from engine.decode.side_stream import SideStream
-from engine.document.budget_curve import Thresholds
+from engine.document.budget import Thresholds
 from engine.document.cache import DocumentCache
 from engine.kernels.decode.append_keys import append_keys
 from engine.kernels.decode.decode_attention import decode_attention, supports

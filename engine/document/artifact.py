@@ -14,7 +14,7 @@ from torch import Tensor
 
 from common.errors import CorruptArtifact
 from engine.config import LookupConfig
-from engine.document.budget_curve import BudgetCurve, BudgetCurves, Thresholds
+from engine.document.budget import BudgetCurve, BudgetCurves, Thresholds
 from engine.document.cache import (
     Clusters,
     DocumentCache,

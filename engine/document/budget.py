@@ -1,6 +1,11 @@
-"""Budgets: the share of the document's cache that may be read for a token."""
+"""Budgets: the share of a document cache's bytes that may be read per token, and what loads it.
+
+A budget becomes thresholds through a curve that was calibrated on the document.
+"""
 
 import math
+from bisect import bisect_left
+from dataclasses import dataclass
 
 from common.errors import InvalidInput
 
@@ -25,3 +30,73 @@ def parse_budget(value: str | float) -> float:
             param="budget",
         )
     return share
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """A cluster is selected if its aggregated log score reaches the level's threshold, in nats.
+
+    Attributes:
+        level1, level2: of coarse and fine clusters; -inf at both levels reads the whole cache
+            without a lookup (`READ_ALL`).
+    """
+
+    level1: float
+    level2: float
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether everything is attended to, so that no lookup is needed."""
+        return self.level1 == self.level2 == -math.inf
+
+
+READ_ALL = Thresholds(-math.inf, -math.inf)
+
+
+@dataclass(frozen=True)
+class BudgetCurve:
+    """Points (loaded share, thresholds) with strictly rising shares.
+
+    Attributes:
+        shares: measured share of the document cache's bytes that is read, centroids included.
+        thresholds: the thresholds that load each share.
+    """
+
+    shares: tuple[float, ...]
+    thresholds: tuple[Thresholds, ...]
+
+    @property
+    def floor(self) -> float:
+        """The least share that can be asked for."""
+        return self.shares[0] if self.shares else 1.0
+
+    def at(self, budget: float) -> Thresholds:
+        """Interpolate, in the logarithm of the share; `READ_ALL` past the last point."""
+        if not self.shares or budget > self.shares[-1]:
+            return READ_ALL
+        right = bisect_left(self.shares, budget)
+        if right == 0:
+            return self.thresholds[0]
+        low, high = self.shares[right - 1], self.shares[right]
+        part = math.log(budget / low) / math.log(high / low)
+        below, above = self.thresholds[right - 1], self.thresholds[right]
+        return Thresholds(
+            level1=below.level1 + part * (above.level1 - below.level1),
+            level2=below.level2 + part * (above.level2 - below.level2),
+        )
+
+
+@dataclass(frozen=True)
+class BudgetCurves:
+    """One curve for the question's prefill, where its tokens share a selection, one for decode."""
+
+    prefill: BudgetCurve
+    decode: BudgetCurve
+
+    @property
+    def floor(self) -> float:
+        """The least budget that both can keep."""
+        return max(self.prefill.floor, self.decode.floor)
+
+
+NO_CURVES = BudgetCurves(BudgetCurve((), ()), BudgetCurve((), ()))  # every budget reads all

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from engine.config import LookupConfig
-from engine.document.budget_curve import BudgetCurves
+from engine.document.budget import BudgetCurves
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,13 @@
-"""The head plan: which KV heads read the whole document, and what the others keep."""
+"""The head plan: which KV heads read the whole document, what the others keep, and its JSON file."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
+from common.errors import HeadPlanRejected
+from common.versions import HEAD_PLAN_FORMAT
 from engine.model.fingerprint import digest
 from engine.model.spec import ModelSpec
 
@@ -60,3 +64,94 @@ DOING = ("retrieval", "num_sinks", "window", "compensation")
 def plan_all(spec: ModelSpec) -> HeadPlan:
     """Every head is a retrieval head."""
     return HeadPlan(ALL, tuple((True,) * layer.num_kv_heads for layer in spec.layers))
+
+
+def write_plan(plan: HeadPlan, path: Path) -> None:
+    """Write a plan as JSON, a line a field and a line a layer, so that people can read it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(to_json(plan), encoding="utf-8")
+
+
+def read_plan(path: Path) -> HeadPlan:
+    """Read a plan; `check_plan` says whether it fits a model.
+
+    Raises: HeadPlanRejected if the file is missing or no plan.
+    """
+    try:
+        return from_fields(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise HeadPlanRejected(f"'{path}' cannot be read as a head plan: {error}.") from error
+
+
+def to_json(plan: HeadPlan) -> str:
+    """The plan's text."""
+    lines = [f" {json.dumps(name)}: {_text(value)}" for name, value in to_fields(plan).items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def to_fields(plan: HeadPlan) -> dict[str, Any]:
+    """The plan as a JSON object; a retrieval head is a 1."""
+    fields = {"format": HEAD_PLAN_FORMAT, **asdict(plan)}
+    fields["retrieval"] = [[int(head) for head in layer] for layer in plan.retrieval]
+    return fields
+
+
+def from_fields(fields: Mapping[str, Any]) -> HeadPlan:
+    """The plan that `to_fields` wrote.
+
+    Raises: ValueError, KeyError or TypeError if it did not.
+    """
+    given = dict(fields)
+    if given.pop("format") != HEAD_PLAN_FORMAT:
+        raise ValueError(f"it is not of format {HEAD_PLAN_FORMAT}")
+    heads = {head for layer in given["retrieval"] for head in layer}
+    if not heads <= {0, 1} or not heads:
+        raise ValueError("its heads are no rows of 0 and 1")
+    given["retrieval"] = tuple(tuple(map(bool, layer)) for layer in given["retrieval"])
+    given["scores"] = tuple(tuple(map(float, layer)) for layer in given["scores"])
+    plan = HeadPlan(**given)
+    if plan.num_sinks < 0 or plan.window < 1:
+        raise ValueError("its sinks and window are no numbers of tokens")
+    if plan.scores and _shape(plan.scores) != _shape(plan.retrieval):
+        raise ValueError("it has not one score a head")
+    return plan
+
+
+def check_plan(plan: HeadPlan, spec: ModelSpec, weights: str) -> None:
+    """Refuse a plan for another model.
+
+    Args:
+        weights: fingerprint of the model's weights; a plan without one fits any of its shape.
+    Raises: HeadPlanRejected with both shapes, or saying that the weights differ.
+    """
+    if any(layer.alibi is not None for layer in spec.layers) and not all(map(all, plan.retrieval)):
+        raise HeadPlanRejected(
+            "The model's heads have linear biases: how far each sees follows from its weights, and "
+            "a head plan has no say in it."
+        )
+    shape = [layer.num_kv_heads for layer in spec.layers]
+    if _shape(plan.retrieval) != shape:
+        raise HeadPlanRejected(
+            f"The head plan is for {_described(_shape(plan.retrieval))}, but the model has "
+            f"{_described(shape)}."
+        )
+    if plan.model and plan.model != weights:
+        raise HeadPlanRejected(
+            "The head plan was found on other weights than the model's: find one anew."
+        )
+
+
+def _shape(rows: tuple[tuple[Any, ...], ...]) -> list[int]:
+    return [len(row) for row in rows]
+
+
+def _described(heads: list[int]) -> str:
+    each = str(heads[0]) if len(set(heads)) == 1 else "/".join(map(str, heads))
+    return f"{len(heads)} layers of {each} KV heads"
+
+
+def _text(value: Any) -> str:
+    """A nested list has a line a row."""
+    if isinstance(value, list | tuple) and value and isinstance(value[0], list | tuple):
+        return "[\n" + ",\n".join(f"  {json.dumps(row)}" for row in value) + "\n ]"
+    return json.dumps(value)

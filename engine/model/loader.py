@@ -16,8 +16,7 @@ from engine.config import ModelConfig
 from engine.model.adapters.base import find_adapter
 from engine.model.attention import NAME, register
 from engine.model.fingerprint import model_fingerprint, weights_fingerprint
-from engine.model.head_plan import ALL, HeadPlan, plan_all
-from engine.model.head_plan_file import check_plan, read_plan
+from engine.model.head_plan import ALL, HeadPlan, check_plan, plan_all, read_plan
 from engine.model.prompt import PromptTemplate
 from engine.model.reorder_heads import order_heads
 from engine.model.spec import ModelSpec, probe

@@ -9,8 +9,7 @@ from bench.budgets_plot import draw
 from bench.facts import draw_documents
 from common.errors import InvalidInput
 from engine.config import LookupConfig
-from engine.model.head_plan import HeadPlan
-from engine.model.head_plan_file import write_plan
+from engine.model.head_plan import HeadPlan, write_plan
 from training.card import WEIGHTS
 
 ROW = Row("all", LookupConfig(), 1.0, right=True, loaded=1.0, prefill=1.0, decode=1.0)

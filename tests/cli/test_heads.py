@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.model.head_plan import HeadPlan
-from engine.model.head_plan_file import read_plan, write_plan
+from engine.model.head_plan import HeadPlan, read_plan, write_plan
 from precompute.heads.file import read_pattern, write_pattern
 from reader import WEIGHTS
 

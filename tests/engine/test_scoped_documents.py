@@ -15,7 +15,7 @@ from engine.decode.running_answer import Answer
 from engine.decode.sampling import Sampling
 from engine.document.budget import EXACT
 from engine.document.cache import DocumentCache
-from engine.model.attention_scope import attention_scope
+from engine.model.alibi import attention_scope
 from engine.model.head_plan import HeadPlan, plan_all
 from engine.model.loader import LoadedModel, assemble
 from tests.engine.test_exactness import TOLERANCE, prompt, stored, worst_error

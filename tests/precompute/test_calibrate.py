@@ -11,7 +11,7 @@ from common.errors import Cancelled
 from engine.attend.budget import ReadMeter
 from engine.attend.question import open_question
 from engine.config import LookupConfig
-from engine.document.budget_curve import BudgetCurve
+from engine.document.budget import BudgetCurve
 from engine.document.cache import DocumentCache
 from engine.kernels.shared.score_clusters import AGGREGATIONS
 from engine.model.attention import forward

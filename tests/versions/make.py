@@ -19,7 +19,7 @@ from typing import Any
 from transformers import LlamaConfig
 
 from cli.client import Client
-from engine.model.head_plan_file import write_plan
+from engine.model.head_plan import write_plan
 from tests.flows.conftest import LecternServer
 from tests.models import HALF, byte_tokenizer, prose, random_model, sizes
 

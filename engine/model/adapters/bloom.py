@@ -8,9 +8,8 @@ from torch import Tensor, nn
 
 from common.errors import UnsupportedModel
 from engine.model.adapters.base import AlibiModel, attend
-from engine.model.alibi import Alibi
+from engine.model.alibi import Alibi, score_spread
 from engine.model.attention import AttentionState
-from engine.model.attention_scope import score_spread
 
 TRAINED_LENGTH = 2048  # of the whole family; some of its configurations do not say so
 

@@ -7,7 +7,7 @@ import pytest
 
 from engine.attend.budget import ReadMeter
 from engine.attend.question import open_question
-from engine.document.budget_curve import BudgetCurve, BudgetCurves
+from engine.document.budget import BudgetCurve, BudgetCurves
 from engine.document.cache import DocumentCache
 from engine.model.attention import forward
 from engine.model.loader import LoadedModel

@@ -13,7 +13,7 @@ from common.errors import InvalidInput
 from engine.attend.clusters import FullClusterAttention, SparseClusterAttention, attend_selected
 from engine.attend.lookup import Lookup, Selection, select_clusters
 from engine.config import LookupConfig
-from engine.document.budget_curve import Thresholds
+from engine.document.budget import Thresholds
 from engine.document.cache import Clusters, LayerCache
 from engine.kernels.shared.score_clusters import AGGREGATIONS, aggregate, log_cluster_scores
 from precompute.clustering.base import KMeansConfig

@@ -9,8 +9,7 @@ from torch.testing import assert_close
 from engine.attend.clusters import FullClusterAttention, SparseClusterAttention
 from engine.attend.question import QuestionState, open_question, visible
 from engine.config import LookupConfig
-from engine.document.budget import EXACT
-from engine.document.budget_curve import Thresholds
+from engine.document.budget import EXACT, Thresholds
 from engine.document.cache import DocumentCache
 from engine.kernels.shared.score_clusters import AGGREGATIONS
 from engine.model.attention import forward

@@ -21,8 +21,7 @@ from engine.decode.graph_pool import DecodeGraphPool, DecodeSession
 from engine.decode.model_variants import compile_layers
 from engine.decode.running_answer import Answer
 from engine.decode.sampling import Sampling
-from engine.document.budget import EXACT
-from engine.document.budget_curve import READ_ALL
+from engine.document.budget import EXACT, READ_ALL
 from engine.document.cache import DocumentCache
 from engine.engine import Engine
 from engine.model.attention import forward, register

@@ -13,7 +13,7 @@ from engine.attend.lookup import Lookup
 from engine.attend.question import attend_streaming
 from engine.config import LookupConfig
 from engine.decode.layer_view import resident_layer
-from engine.document.budget_curve import Thresholds
+from engine.document.budget import Thresholds
 from engine.document.cache import Clusters, LayerCache, StreamingCache, no_clusters
 from engine.kernels.decode.decode_attention import decode_attention
 from engine.kernels.decode.inputs import QuestionKeys, Scoring

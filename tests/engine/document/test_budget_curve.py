@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.document.budget_curve import NO_CURVES, BudgetCurve, BudgetCurves, Thresholds
+from engine.document.budget import NO_CURVES, BudgetCurve, BudgetCurves, Thresholds
 
 CURVE = BudgetCurve(
     shares=(0.1, 0.2, 0.4, 0.8),

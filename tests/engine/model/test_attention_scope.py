@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.model.alibi import linear_bias
-from engine.model.attention_scope import attention_scope, score_spread
+from engine.model.alibi import attention_scope, linear_bias, score_spread
 from tests.engine.naive import normal
 
 EPSILON = 1e-3

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from common.errors import HeadPlanRejected
-from engine.model.head_plan import HeadPlan
-from engine.model.head_plan_file import check_plan, read_plan, to_json, write_plan
+from engine.model.head_plan import HeadPlan, check_plan, read_plan, to_json, write_plan
 from engine.model.spec import LayerSpec, ModelSpec
 
 PLAN = HeadPlan(

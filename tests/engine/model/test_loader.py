@@ -11,8 +11,7 @@ from transformers import LlamaConfig, ViTConfig
 
 from common.errors import HeadPlanRejected, UnsupportedModel
 from engine.config import ModelConfig
-from engine.model.head_plan import HeadPlan
-from engine.model.head_plan_file import write_plan
+from engine.model.head_plan import HeadPlan, write_plan
 from engine.model.loader import load_model
 from engine.model.spec import LayerSpec
 from tests.models import FAMILIES, byte_tokenizer, loaded, random_model, sizes

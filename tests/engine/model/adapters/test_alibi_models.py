@@ -11,9 +11,8 @@ from transformers import BloomConfig, LlamaConfig, MptConfig, PretrainedConfig
 from common.errors import UnsupportedModel
 from engine.kernels.shared.attend_keys import attend_keys
 from engine.model.adapters.base import find_adapter
-from engine.model.alibi import linear_bias
+from engine.model.alibi import attention_scope, linear_bias
 from engine.model.attention import AttentionCall, forward
-from engine.model.attention_scope import attention_scope
 from engine.model.spec import probe
 from tests.models import ALIBI, MPT, random_model
 
