@@ -6,8 +6,10 @@ BIN := .venv/bin
 APART := $(addprefix tests/,app cli faults flows storage workers)
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: demo test lint check clean
+.PHONY: demo test gpu-test lint check clean
 .venv/.ok: pyproject.toml constraints.txt
+	@test -n "$(PY)" || { echo "Lectern needs Python 3.11 or 3.12, and neither python3.11 nor python3.12 \
+	is on the PATH. Install one, or name it: make $(MAKECMDGOALS) PY=/path/to/python3.12"; exit 1; }
 	$(PY) -m venv .venv
 	$(BIN)/python -m pip install -q -c constraints.txt -e ".[$(EXTRA),dev]"
 	touch $@
@@ -18,6 +20,9 @@ demo: .venv/.ok  ## upload a handbook, watch it being read, ask eight questions
 test: .venv/.ok  ## all tests: offline, CPU
 	$(PYTEST) -n 2 --dist loadfile $(APART:%=--ignore=%)
 	$(PYTEST) $(APART)
+
+gpu-test: .venv/.ok  ## all tests that need a GPU; fails without one
+	LECTERN_TEST_GPU=1 $(PYTEST) tests/engine tests/precompute
 
 lint: .venv/.ok  ## style, types, layers
 	$(BIN)/ruff check .

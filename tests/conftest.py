@@ -8,6 +8,8 @@ import pytest
 
 # Before the first Triton function is made: without a GPU they are interpreted.
 if not Path("/dev/nvidia0").exists():
+    if "LECTERN_TEST_GPU" in os.environ:
+        raise pytest.UsageError("LECTERN_TEST_GPU is set, but this machine has no NVIDIA GPU.")
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
 

@@ -1,4 +1,4 @@
-"""The head plan: which KV heads read the whole document, what the others keep, and its JSON file."""
+"""The head plan: which KV heads read the whole document, what others keep, and its JSON file."""
 
 import json
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from engine.model.loader import LoadedModel
-from precompute.heads.base import Heads, Measure, Progress
+from precompute.heads.base import HeadMethod, Heads, Measure, Progress
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ def build(_config: AllConfig | None = None) -> "AllHeads":
     return AllHeads()
 
 
-class AllHeads:
+class AllHeads(HeadMethod):
     """Keeps the whole document in every head, whatever the ratio."""
 
     def measure(self, model: LoadedModel, progress: Progress) -> Measure:

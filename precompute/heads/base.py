@@ -1,13 +1,14 @@
 """What a method of choosing heads does, and how its scores become a head plan.
 
-A method only measures and, where it has rules of its own, chooses; counts, ties and the plan itself
-are settled here, once for all.
+A method scores heads and, where it has rules of its own, chooses among them. Counts, ties and the
+plan itself are the same for all methods and are settled here.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from common.errors import InvalidInput
 from engine.model.head_plan import ALL, HeadPlan
@@ -44,16 +45,16 @@ class Measure:
     others: Mapping[str, Scores] = field(default_factory=dict)
 
 
-class HeadMethod(Protocol):
-    """A way to tell retrieval heads from streaming heads."""
+class HeadMethod(ABC):
+    """A way to tell retrieval heads from streaming heads; a method need only score."""
 
+    @abstractmethod
     def measure(self, model: LoadedModel, progress: Progress) -> Measure:
         """Score every KV head of a model."""
-        ...
 
     def choose(self, measure: Measure, ratio: float) -> Heads:
-        """Make a share of the heads, rounded up, retrieval heads."""
-        ...
+        """Make a share of the heads, rounded up, retrieval heads: those of the highest scores."""
+        return top_heads(measure.scores, ratio)
 
 
 def make_plan(

@@ -13,7 +13,7 @@ from pathlib import Path
 from common.errors import HeadPlanRejected
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel
-from precompute.heads.base import Heads, Measure, Progress, Scores, top_heads
+from precompute.heads.base import HeadMethod, Measure, Progress, Scores
 
 GATES_FILE, SETTINGS_FILE = "full_attention_heads.tsv", "config.json"
 GATED = frozenset({"duo", "file"})  # methods whose scores are gates already
@@ -48,7 +48,7 @@ def build(config: FileConfig) -> "PatternFile":
     return PatternFile(config)
 
 
-class PatternFile:
+class PatternFile(HeadMethod):
     """Gates that somebody else trained; the highest are retrieval heads."""
 
     def __init__(self, config: FileConfig) -> None:
@@ -74,10 +74,6 @@ class PatternFile:
             "window": pattern.window,
         }
         return Measure(pattern.gates, settings)
-
-    def choose(self, measure: Measure, ratio: float) -> Heads:
-        """The highest gates."""
-        return top_heads(measure.scores, ratio)
 
 
 def read_pattern(folder: Path) -> Pattern:

@@ -14,6 +14,7 @@ from engine.kernels.prefill.attend_causal import attend_causal
 from engine.model.attention import AttentionCall, forward
 from engine.model.loader import LoadedModel
 from precompute.heads.base import (
+    HeadMethod,
     Heads,
     Measure,
     Progress,
@@ -55,7 +56,7 @@ def build(config: RazorConfig | None = None) -> "Razor":
     return Razor(config or RazorConfig())
 
 
-class Razor:
+class Razor(HeadMethod):
     """Attention to echo and induction tokens; a KV head counts as its best query head."""
 
     def __init__(self, config: RazorConfig) -> None:

@@ -12,7 +12,16 @@ import torch
 from torch import Tensor
 
 from engine.model.loader import LoadedModel
-from precompute.heads.base import Heads, Measure, Progress, Scores, num_chosen, ranked, top_heads
+from precompute.heads.base import (
+    HeadMethod,
+    Heads,
+    Measure,
+    Progress,
+    Scores,
+    num_chosen,
+    ranked,
+    top_heads,
+)
 from precompute.heads.duo import as_scores
 from precompute.heads.duo.config import DuoConfig
 from precompute.heads.duo.train import train_gates
@@ -47,7 +56,7 @@ def build(config: ZigzagConfig | None = None) -> "Zigzag":
     return Zigzag(config or ZigzagConfig())
 
 
-class Zigzag:
+class Zigzag(HeadMethod):
     """Whole layers, chosen by their heads' gates, or by gates of their own if these were tuned."""
 
     def __init__(self, config: ZigzagConfig) -> None:

@@ -6,7 +6,7 @@ Source: DuoAttention, https://arxiv.org/abs/2410.10819, sections 2.2 and 3.1.
 from torch import Tensor
 
 from engine.model.loader import LoadedModel
-from precompute.heads.base import Heads, Measure, Progress, Scores, top_heads
+from precompute.heads.base import HeadMethod, Measure, Progress, Scores
 from precompute.heads.duo.config import DuoConfig, Recipe
 from precompute.heads.duo.train import train_gates
 
@@ -19,7 +19,7 @@ def build(config: DuoConfig | None = None) -> "Duo":
     return Duo(config or DuoConfig())
 
 
-class Duo:
+class Duo(HeadMethod):
     """Gates by optimisation; the highest are retrieval heads."""
 
     def __init__(self, config: DuoConfig) -> None:
@@ -29,10 +29,6 @@ class Duo:
         """Train the gates; see `train_gates` for errors and for how it resumes."""
         gates = train_gates(model, self._config, progress)
         return Measure(as_scores(gates), self._config.described())
-
-    def choose(self, measure: Measure, ratio: float) -> Heads:
-        """The highest gates."""
-        return top_heads(measure.scores, ratio)
 
 
 def as_scores(gates: Tensor) -> Scores:

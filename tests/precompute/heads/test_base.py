@@ -1,6 +1,10 @@
 """From scores to plans."""
 
+import json
+import math
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +15,7 @@ from engine.model.loader import LoadedModel
 from precompute import heads
 from precompute.heads.all import AllHeads
 from precompute.heads.base import (
+    HeadMethod,
     Streaming,
     make_plan,
     num_chosen,
@@ -18,7 +23,11 @@ from precompute.heads.base import (
     refuse_plan,
     top_heads,
 )
+from precompute.heads.duo import DuoConfig
+from precompute.heads.file import write_pattern
 from tests.models import FAMILIES, loaded, unheard
+
+TINY_DUO: dict[str, Any] = {"steps": 2, "min_tokens": 300, "max_tokens": 400, "num_passkeys": 2}
 
 
 @pytest.fixture(scope="module")
@@ -69,5 +78,31 @@ def test_a_model_with_a_plan_is_not_measured(model: LoadedModel) -> None:
         refuse_plan(replace(model, plan=plan))
 
 
-def test_a_method_is_a_file() -> None:
-    assert plugins.names(heads) == ("all", "duo", "file", "razor", "zigzag")
+# -- what every method in the folder promises ----------------------------------------------------
+
+
+@pytest.fixture(params=plugins.names(heads))
+def method(request: pytest.FixtureRequest, tmp_path: Path) -> HeadMethod:
+    """A discovered method with settings for a tiny model."""
+    settings: dict[str, Any] = {"duo": TINY_DUO, "zigzag": {"duo": DuoConfig(**TINY_DUO)}}
+    settings["razor"] = {"num_ids": 40, "repeats": 3}
+    settings["file"] = {"folder": tmp_path}
+    write_pattern(HeadPlan("duo", ((True, False), (False, True))), tmp_path)
+    config = plugins.load(heads, request.param).CONFIG(**settings.get(request.param, {}))
+    built: HeadMethod = plugins.build(heads, request.param, config)
+    return built
+
+
+def test_a_discovered_method_scores_every_head_and_chooses_of_them(
+    method: HeadMethod, model: LoadedModel
+) -> None:
+    measure = method.measure(model, unheard)
+    shape = [layer.num_kv_heads for layer in model.spec.layers]
+    assert [len(layer) for layer in measure.scores] == shape
+    assert all(math.isfinite(score) for layer in measure.scores for score in layer)
+    json.dumps(measure.settings)  # it is written into the plan
+    for ratio in (0.5, 1.0):
+        chosen = method.choose(measure, ratio)
+        assert [len(layer) for layer in chosen] == shape
+        assert sum(map(sum, chosen)) >= num_chosen(sum(shape), ratio)
+    assert all(map(all, method.choose(measure, 1.0)))
