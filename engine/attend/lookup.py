@@ -7,8 +7,8 @@ from torch import Tensor
 
 from engine.document.budget_curve import Thresholds
 from engine.document.cache import LayerCache, LookupConfig
+from engine.kernels.shared.accumulate_attention_mass import AttendedTokens
 from engine.kernels.shared.attend_keys import scores_reference
-from engine.kernels.shared.attention_mass import Listed
 from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
 
 
@@ -39,7 +39,7 @@ class ListedTokens:
         centroids_read: centroids that were read to find them, over all heads.
     """
 
-    listed: Listed
+    listed: AttendedTokens
     centroids_read: int
 
     @property

@@ -15,10 +15,14 @@ from engine.document.budget_curve import Thresholds
 from engine.document.cache import DocumentCache
 from engine.kernels.decode.append_keys import append_keys
 from engine.kernels.decode.decode_attention import decode_attention, supports
-from engine.kernels.decode.inputs import QuestionKeys, ResidentLayer, Scoring
-from engine.kernels.decode.step_sizes import Sizes, sizes_of
+from engine.kernels.decode.inputs import DecodeInputs, QuestionKeys, ResidentLayer, Scoring
+from engine.kernels.decode.step_sizes import StepSizes, sizes_of
 from engine.kernels.decode.workspace import Workspace, allocate
-from engine.kernels.shared.attention_mass import Listed, note_weights
+from engine.kernels.shared.accumulate_attention_mass import (
+    AttendedTokens,
+    AttentionMassInputs,
+    accumulate_attention_mass,
+)
 from engine.model.attention import AttentionCall, forward
 from engine.model.spec import ModelSpec
 
@@ -182,9 +186,10 @@ class DecodeGraph:
         )
         query = call.query.transpose(0, 1).contiguous()  # (1, heads, head_dim)
         self._noting.join()  # as layers share workspaces
-        out = decode_attention(
-            query, layer.resident, layer.question, self._thresholds, layer.work, layer.scoring
+        inputs = DecodeInputs(
+            query, layer.resident, layer.question, self._thresholds, layer.scoring
         )
+        out = decode_attention(inputs, layer.work)
         with self._noting.branch(query):  # while the layer goes on
             self._note(layer, query)
         return out.transpose(0, 1)
@@ -213,21 +218,24 @@ class DecodeGraph:
         heads = sizes.retrieval * sizes.group
         rows = query[0, :heads].view(sizes.retrieval, sizes.group, sizes.head_dim)
         if sizes.num_clusters == 0:  # then nothing was listed, and totals mean nothing
-            work.totals.zero_()
-        note_weights(
-            self._mass,
-            rows,
-            work.lse[0, :heads].view(sizes.retrieval, sizes.group),
-            layer.resident.keys,
-            layer.positions,
-            Listed(work.runs, work.totals, work.tuning.piece, work.token_scores),
+            work.num_segments.zero_()
+        attended = AttendedTokens(
+            work.segments, work.num_segments, work.tuning.segment_size, work.token_scores
+        )
+        inputs = AttentionMassInputs(
+            query=rows,
+            lse=work.lse[0, :heads].view(sizes.retrieval, sizes.group),
+            keys=layer.resident.keys,
+            positions=layer.positions,
+            attended=attended,
             num_anchors=sizes.num_anchors,
             scale=layer.scoring.scale,
             softcap=layer.scoring.softcap,
         )
+        accumulate_attention_mass(self._mass, inputs)
 
     def _place(self, spec: ModelSpec, document: DocumentCache) -> tuple[StepLayer, ...]:
-        works: dict[Sizes, Workspace] = {}
+        works: dict[StepSizes, Workspace] = {}
         placed = []
         for layer, cache in zip(spec.layers, document.layers, strict=True):
             resident = resident_layer(cache, document.lookup)
@@ -246,10 +254,10 @@ class DecodeGraph:
             placed.append(StepLayer(resident, question, works[sizes], scoring, cache.positions))
         return tuple(placed)
 
-    def _workspace(self, sizes: Sizes, keys: Tensor) -> Workspace:
+    def _workspace(self, sizes: StepSizes, keys: Tensor) -> Workspace:
         """A workspace that counts into the tally of all layers."""
-        work = allocate(sizes, keys.dtype, keys.device, noting=True)
-        return replace(work, tally=self._tally[:, : sizes.retrieval])
+        work = allocate(sizes, keys.dtype, keys.device, keep_token_scores=True)
+        return replace(work, read_counts=self._tally[:, : sizes.retrieval])
 
     def _check_room(self) -> None:
         if self._used > self.capacity:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from engine.decode.shared_weights import share_weights
-from engine.kernels.decode.matvec import MOST_ROWS, matvec
+from engine.kernels.decode.matvec import MAX_ROWS, matvec
 
 # Names of layers that transformers' modules hand the same input, in the order in which they do.
 SIBLINGS = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
@@ -26,7 +26,7 @@ class TritonLinear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """As `nn.Linear`."""
-        if x.numel() > MOST_ROWS * self.in_features:
+        if x.numel() > MAX_ROWS * self.in_features:
             return linear(x, self.weight, self.bias)
         return _product(x, [self])
 
@@ -63,7 +63,7 @@ class SharedTritonLinear(TritonLinear):
 
     def forward(self, x: Tensor) -> Tensor:
         """As `nn.Linear`."""
-        if x.numel() > MOST_ROWS * self.in_features:
+        if x.numel() > MAX_ROWS * self.in_features:
             return linear(x, self.weight, self.bias)
         if self.place == 0:
             sizes = [member.out_features for member in self.members]
