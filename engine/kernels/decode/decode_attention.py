@@ -126,9 +126,9 @@ def decode_attention_reference(inputs: DecodeInputs) -> DecodeResult:
             group = rows[question, head][None]  # (1, group, head_dim)
             if head < retrieval:
                 dense = _attend(group, keys, values, log_weights, inputs.scoring).lse
-                keep, centroids_read = _look_up(inputs, question, head, group, dense)
-                selected[question, head] = keep
-                clustered = keep.repeat_interleave(sizes[head]).nonzero()[:, 0]
+                is_selected, centroids_read = _look_up(inputs, question, head, group, dense)
+                selected[question, head] = is_selected
+                clustered = is_selected.repeat_interleave(sizes[head]).nonzero()[:, 0]
                 counts[0, head, question] = len(clustered)
                 counts[1, head, question] = centroids_read
                 tokens = layer.num_anchors + clustered
@@ -159,13 +159,13 @@ def _look_up(
         upper = layer.upper
         centroids, children = upper.centroids[this], upper.offsets[head].diff()
         upper_sizes = upper.token_offsets[this].diff()  # (1, level-1 clusters)
-        keep = _log_shares(query, centroids, upper_sizes, dense_lse, scoring) >= level1
-        keep = keep & (upper_sizes > 0)
+        is_selected = _log_shares(query, centroids, upper_sizes, dense_lse, scoring) >= level1
+        is_selected = is_selected & (upper_sizes > 0)
         scores = scores_reference(query, centroids, scale=scoring.scale, softcap=scoring.softcap)
-        pruned = (scores + upper_sizes.log()).masked_fill(keep, -torch.inf).logsumexp(-1)
+        pruned = (scores + upper_sizes.log()).masked_fill(is_selected, -torch.inf).logsumexp(-1)
         dense_lse = torch.logaddexp(dense_lse, pruned)
-        sizes = sizes * keep[0].repeat_interleave(children)
-        centroids_read = int(children[keep[0]].sum())
+        sizes = sizes * is_selected[0].repeat_interleave(children)
+        centroids_read = int(children[is_selected[0]].sum())
     log_shares = _log_shares(query, layer.centroids[this], sizes, dense_lse, scoring)
     return (log_shares >= level2)[0] & (sizes > 0)[0], centroids_read
 

@@ -42,12 +42,13 @@ def score_children_reference(inputs: DecodeInputs, work: Workspace) -> None:
     for head in range(s.retrieval):
         parent_scores = work.upper_scores[head]  # (level-1 clusters, rows)
         lse = lookup_lse(work.upper_lse, work, head)
-        keep = reaches_threshold(parent_scores, lse, inputs.thresholds[0], s, inputs.scoring)
-        keep = keep & (upper.token_offsets[head].diff() > 0)  # (batch, level-1 clusters)
+        is_selected = reaches_threshold(parent_scores, lse, inputs.thresholds[0], s, inputs.scoring)
+        # (batch, level-1 clusters)
+        is_selected = is_selected & (upper.token_offsets[head].diff() > 0)
         children = upper.offsets[head].diff()
-        work.read_counts[1, head] += (keep * children).sum(1)
+        work.read_counts[1, head] += (is_selected * children).sum(1)
         rows = torch.zeros(s.num_upper, s.rows, dtype=torch.bool, device=scores.device)
-        rows.view(s.num_upper, -1, s.group_pad)[:, : s.batch] = keep.T[..., None]
+        rows.view(s.num_upper, -1, s.group_pad)[:, : s.batch] = is_selected.T[..., None]
         below = rows.repeat_interleave(children, 0)  # (level-2 clusters, rows)
         work.centroid_scores[head] = scores[head].masked_fill(~below, -torch.inf)
         parents = parent_scores.repeat_interleave(children, 0)

@@ -40,10 +40,10 @@ def select_runs_reference(inputs: DecodeInputs, work: Workspace) -> None:
     for head in range(s.retrieval):
         lse = lookup_lse(work.centroid_lse, work, head)
         scores = work.centroid_scores[head]
-        keep = reaches_threshold(scores, lse, inputs.thresholds[1], s, inputs.scoring)
+        is_selected = reaches_threshold(scores, lse, inputs.thresholds[1], s, inputs.scoring)
         offsets = inputs.layer.offsets[head].long()
-        work.read_counts[0, head] += (keep * offsets.diff()).sum(1)
-        masks = (keep.long() << bit).sum(0)  # (clusters,)
+        work.read_counts[0, head] += (is_selected * offsets.diff()).sum(1)
+        masks = (is_selected.long() << bit).sum(0)  # (clusters,)
         segments, question_masks = [], []
         for cluster in masks.nonzero()[:, 0].tolist():
             begin, end = offsets[cluster : cluster + 2].tolist()

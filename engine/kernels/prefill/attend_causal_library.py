@@ -42,9 +42,9 @@ def attend(
         return _attend_capped(query, keys, values, scale, softcap, causal, mask)
     if _fits_flash(query) and mask is None:
         tokens = query.shape[1]
-        whole = query if causal or tokens < CUDNN_CHUNK else _pad_to_chunk(query)
-        if _fits_cudnn(whole, keys):
-            state = _attend_cudnn(whole, keys, values, scale, causal)
+        padded = query if causal or tokens < CUDNN_CHUNK else _pad_to_chunk(query)
+        if _fits_cudnn(padded, keys):
+            state = _attend_cudnn(padded, keys, values, scale, causal)
             return State(state.out[:, :tokens], state.lse[:, :tokens])
         return _attend_flash(query, keys, values, scale, causal)
     return _attend_grouped(query, keys, values, scale, causal, mask)
@@ -94,9 +94,9 @@ def _fits_flash(query: Tensor) -> bool:
 
 
 def _fits_cudnn(query: Tensor, keys: Tensor) -> bool:
-    whole = query.shape[1] % CUDNN_CHUNK == 0 and keys.shape[1] % CUDNN_CHUNK == 0
+    is_whole = query.shape[1] % CUDNN_CHUNK == 0 and keys.shape[1] % CUDNN_CHUNK == 0
     is_hopper = torch.cuda.get_device_capability(query.device) >= (9, 0)
-    return whole and is_hopper and query.shape[2] <= 128
+    return is_whole and is_hopper and query.shape[2] <= 128
 
 
 def _pad_to_chunk(query: Tensor) -> Tensor:

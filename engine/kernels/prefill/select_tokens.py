@@ -130,8 +130,8 @@ def select_tokens_reference(inputs: SelectTokensInputs) -> SelectedTokens:
     tokens = torch.arange(anchors + i.num_tokens, dtype=torch.int32, device=i.query.device)
     tokens = tokens.repeat(len(i.query), 1)
     counts = torch.zeros(len(i.query), dtype=torch.int32, device=i.query.device)
-    for head, keep in enumerate(cluster_scores >= i.threshold):
-        selected = torch.repeat_interleave(keep, sizes[head].long()).nonzero()[:, 0]
+    for head, is_selected in enumerate(cluster_scores >= i.threshold):
+        selected = torch.repeat_interleave(is_selected, sizes[head].long()).nonzero()[:, 0]
         counts[head] = anchors + len(selected)
         tokens[head, anchors : counts[head]] = anchors + selected
     return SelectedTokens(tokens, counts, cluster_scores)

@@ -7,11 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+COMPILED = torch.cuda.is_available()  # else interpreted, which takes long: fewer runs then
+DEVICE = "cuda" if COMPILED else "cpu"
 # The interpreter's bfloat16 products are wrong, so it gets the other two.
-DTYPES = (
-    [torch.float16, torch.bfloat16] if torch.cuda.is_available() else [torch.float32, torch.float16]
-)
+DTYPES = [torch.float16, torch.bfloat16] if COMPILED else [torch.float32, torch.float16]
 # Of outputs, relative and absolute.
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 GUARD = 64  # elements on either side of a buffer

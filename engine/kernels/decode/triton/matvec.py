@@ -39,29 +39,29 @@ TILES = MatvecTiles(rows=2, cols=2048, warps=4, stages=1)
 
 
 @triton.jit
-def _add_products(x, weight, cols, keep, total):
+def _add_products(x, weight, cols, exists, total):
     """Add the products of a tile [ROWS, COLS] with one vector to its sums [ROWS, COLS].
 
-    keep: which columns exist [COLS]; None if all do.
+    exists: which columns there are [COLS]; None if all do.
     """
-    vector = tl.load(x + cols, mask=keep, other=None if keep is None else 0.0)
+    vector = tl.load(x + cols, mask=exists, other=None if exists is None else 0.0)
     return total + weight.to(tl.float32) * vector.to(tl.float32)[None, :]
 
 
 @triton.jit
-def _add_tile(x, w, cols, keep, sum0, sum1, sum2, sum3, VECTORS: tl.constexpr, K: tl.constexpr):
+def _add_tile(x, w, cols, exists, sum0, sum1, sum2, sum3, VECTORS: tl.constexpr, K: tl.constexpr):
     """Load a tile of a weight, and add its products with each vector to that one's sums."""
-    if keep is None:
+    if exists is None:
         weight = tl.load(w + cols[None, :], eviction_policy="evict_first")
     else:
-        weight = tl.load(w + cols[None, :], mask=keep[None, :], other=0.0)
-    sum0 = _add_products(x, weight, cols, keep, sum0)
+        weight = tl.load(w + cols[None, :], mask=exists[None, :], other=0.0)
+    sum0 = _add_products(x, weight, cols, exists, sum0)
     if VECTORS > 1:
-        sum1 = _add_products(x + K, weight, cols, keep, sum1)
+        sum1 = _add_products(x + K, weight, cols, exists, sum1)
     if VECTORS > 2:
-        sum2 = _add_products(x + 2 * K, weight, cols, keep, sum2)
+        sum2 = _add_products(x + 2 * K, weight, cols, exists, sum2)
     if VECTORS > 3:
-        sum3 = _add_products(x + 3 * K, weight, cols, keep, sum3)
+        sum3 = _add_products(x + 3 * K, weight, cols, exists, sum3)
     return sum0, sum1, sum2, sum3
 
 

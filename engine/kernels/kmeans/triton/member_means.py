@@ -52,9 +52,8 @@ def member_means_triton(
     """
     heads, _, head_dim = points.shape
     first_cluster = torch.arange(heads, device=points.device)[:, None] * num_clusters
-    ordered, order = (
-        (labels + first_cluster).flatten().int().sort(stable=True)
-    )  # one sort for all heads
+    # One sort for all heads.
+    ordered, order = (labels + first_cluster).flatten().int().sort(stable=True)
     bounds = torch.arange(heads * num_clusters + 1, dtype=torch.int32, device=points.device)
     offsets = torch.searchsorted(ordered, bounds, out_int32=True)
     means = torch.empty(heads, num_clusters, head_dim, dtype=torch.float32, device=points.device)

@@ -28,7 +28,7 @@ from engine.kernels.decode.step_sizes import StepSizes
 from engine.kernels.decode.workspace import Workspace, allocate
 from tests.engine import naive
 from tests.engine.kernels.decode_case import SMALL, Case, workspace_for
-from tests.engine.kernels.harness import DEVICE, DTYPES, TOLERANCE, guarded_buffers
+from tests.engine.kernels.harness import COMPILED, DEVICE, DTYPES, TOLERANCE, guarded_buffers
 
 pytest.importorskip("triton")
 
@@ -51,8 +51,13 @@ CASES = [
     Case(tokens=0, clusters=0),  # a document of anchors alone
     Case(anchors=0, streaming=0, head_dim=16, clusters=64, tokens=400),
 ]
-# Every case in one dtype; in the other those that differ in more than sizes.
-RUNS = [(case, DTYPES[0]) for case in CASES] + [(CASES[at], DTYPES[1]) for at in (1, 7, 10)]
+# Interpreted, every case in one dtype, and in the other those that differ in more than sizes.
+RUNS = [
+    (case, dtype)
+    for case in CASES
+    for dtype in DTYPES
+    if COMPILED or dtype == DTYPES[0] or case in (CASES[1], CASES[7], CASES[10])
+]
 
 
 def run_kernels(inputs: DecodeInputs, work: Workspace) -> None:
