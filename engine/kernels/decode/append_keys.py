@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from common.errors import ShapeError
-from engine.kernels.shared.checks import check_contiguous, check_query, check_strided
+from engine.kernels.shared.checks import check_contiguous, check_dims, check_strided
 
 
 def append_keys(
@@ -27,7 +27,7 @@ def append_keys(
             (`engine.kernels.shared.overlap`).
     Raises: ShapeError if tensors do not fit together or lie in memory in another way than stated.
     """
-    heads, capacity, head_dim = check_query("keys", keys)
+    heads, capacity, head_dim = check_dims("keys", keys)
     dtype, device = keys.dtype, keys.device
     for name, buffer in (("keys", keys), ("values", values)):
         check_contiguous(name, buffer, (heads, capacity, head_dim), dtype, device)

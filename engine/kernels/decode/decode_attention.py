@@ -63,10 +63,11 @@ def decode_attention(inputs: DecodeInputs, work: Workspace) -> Tensor:
 
 
 def supports(sizes: StepSizes) -> bool:
-    """Return whether the kernels can take a step of these sizes on a GPU.
+    """Return whether the kernels can take a step on a GPU.
 
-    Keys must be as wide as a power of two, one head's keys must be countable in 32 bits, and a step
-    has at most `MAX_BATCH` questions.
+    Args:
+        sizes: of the step. Keys must be one of `HEAD_DIMS` wide, one head's keys must be countable
+            in 32 bits, and there may be at most `MAX_BATCH` questions.
     """
     fits = (sizes.num_anchors + sizes.num_keys) * sizes.head_dim < MAX_ELEMENTS
     return sizes.head_dim in HEAD_DIMS and sizes.batch <= MAX_BATCH and fits

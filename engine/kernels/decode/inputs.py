@@ -8,8 +8,8 @@ from torch import Tensor
 from common.errors import ShapeError
 from engine.kernels.shared.checks import (
     check_contiguous,
+    check_dims,
     check_heads,
-    check_query,
     check_values,
 )
 
@@ -153,12 +153,12 @@ class DecodeInputs:
 
         Raises: ShapeError if one does not fit or lies in memory in another way than stated.
         """
-        batch, num_heads, head_dim = check_query("query", self.query)
+        batch, num_heads, head_dim = check_dims("query", self.query)
         dtype, device = self.query.dtype, self.query.device
         check_contiguous("query", self.query, (batch, num_heads, head_dim), dtype, device)
         check_contiguous("thresholds", self.thresholds, (2, batch), torch.float32, device)
         own = self.question
-        _, kv_heads, capacity, _ = check_query("question keys", own.keys, 4)
+        _, kv_heads, capacity, _ = check_dims("question keys", own.keys, 4)
         shape = (batch, kv_heads, capacity, head_dim)
         check_contiguous("question keys", own.keys, shape, dtype, device)
         check_values(own.keys, own.values, device)
@@ -179,17 +179,17 @@ def _check_layer(
     layer: ResidentLayer, head_dim: int, dtype: torch.dtype, device: torch.device
 ) -> int:
     """Check what retrieval heads read; returns how many they are."""
-    heads, num_keys, _ = check_query("keys", layer.keys)
+    heads, num_keys, _ = check_dims("keys", layer.keys)
     check_heads("keys", layer.keys, (heads, num_keys, head_dim), dtype, device)
     check_values(layer.keys, layer.values, device)
     if num_keys < layer.num_anchors:
         raise ShapeError(f"{num_keys} keys cannot begin with {layer.num_anchors} anchors.")
-    _, clusters, _ = check_query("centroids", layer.centroids)
+    _, clusters, _ = check_dims("centroids", layer.centroids)
     check_contiguous("centroids", layer.centroids, (heads, clusters, head_dim), dtype, device)
     check_contiguous("offsets", layer.offsets, (heads, clusters + 1), torch.int32, device)
     if layer.upper is not None:
         upper, shape = layer.upper, layer.upper.centroids.shape
-        check_query("level-1 centroids", upper.centroids)
+        check_dims("level-1 centroids", upper.centroids)
         check_contiguous(
             "level-1 centroids", upper.centroids, (heads, shape[1], head_dim), dtype, device
         )
@@ -204,7 +204,7 @@ def _check_streaming(
     streaming: StreamingKeys, head_dim: int, dtype: torch.dtype, device: torch.device
 ) -> int:
     """Check what streaming heads read; returns how many they are."""
-    heads, num_keys, _ = check_query("streaming keys", streaming.keys)
+    heads, num_keys, _ = check_dims("streaming keys", streaming.keys)
     check_contiguous("streaming keys", streaming.keys, (heads, num_keys, head_dim), dtype, device)
     check_values(streaming.keys, streaming.values, device)
     check_contiguous("log weights", streaming.log_weights, (heads, num_keys), torch.float32, device)

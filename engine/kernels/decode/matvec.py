@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from common.errors import ShapeError
-from engine.kernels.shared.checks import check_contiguous, check_query
+from engine.kernels.shared.checks import check_contiguous, check_dims
 
 MAX_ROWS, MAX_WEIGHTS = 4, 3
 
@@ -24,7 +24,7 @@ def matvec(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> Te
     Returns: (rows, sum of n) in x's dtype; the products with the weights side by side.
     Raises: ShapeError if tensors do not fit together, or if weights or biases are strided.
     """
-    rows, k = check_query("x", x, 2)
+    rows, k = check_dims("x", x, 2)
     if not 0 < rows <= MAX_ROWS or not 0 < len(weights) <= MAX_WEIGHTS:
         raise ShapeError(f"{rows} rows and {len(weights)} weights are too many, or none.")
     if len(biases) not in (0, len(weights)):

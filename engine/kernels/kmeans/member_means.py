@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from engine.kernels.shared.checks import check_contiguous, check_query
+from engine.kernels.shared.checks import check_contiguous, check_dims
 
 
 def member_means(points: Tensor, weights: Tensor, labels: Tensor, num_clusters: int) -> Tensor:
@@ -20,7 +20,7 @@ def member_means(points: Tensor, weights: Tensor, labels: Tensor, num_clusters: 
     Raises: ShapeError if tensors do not fit together or are strided.
     Source: Lloyd's algorithm.
     """
-    shape = check_query("points", points)
+    shape = check_dims("points", points)
     check_contiguous("points", points, shape, points.dtype, points.device)
     check_contiguous("weights", weights, shape[:2], torch.float32, points.device)
     check_contiguous("labels", labels, shape[:2], torch.int64, points.device)

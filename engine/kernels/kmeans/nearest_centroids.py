@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from common.errors import ShapeError
-from engine.kernels.shared.checks import check_contiguous, check_query
+from engine.kernels.shared.checks import check_contiguous, check_dims
 
 # fp32 scores that the reference holds at a time: on a CPU what its cache holds (2 MiB; 4 times as
 # fast as 256 MiB on 16K keys x 812 centroids), on a GPU what fills it.
@@ -24,10 +24,10 @@ def nearest_centroids(points: Tensor, centroids: Tensor) -> Tensor:
     Raises: ShapeError if tensors do not fit together or are strided.
     Source: Lloyd's algorithm.
     """
-    heads, num_points, head_dim = check_query("points", points)
+    heads, num_points, head_dim = check_dims("points", points)
     dtype, device = points.dtype, points.device
     check_contiguous("points", points, (heads, num_points, head_dim), dtype, device)
-    _, clusters, _ = check_query("centroids", centroids)
+    _, clusters, _ = check_dims("centroids", centroids)
     check_contiguous("centroids", centroids, (heads, clusters, head_dim), dtype, device)
     if clusters == 0:
         raise ShapeError("There are no centroids.")

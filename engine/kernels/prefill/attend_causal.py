@@ -9,7 +9,7 @@ from torch import Tensor
 
 from common.errors import ShapeError
 from engine.kernels.prefill import attend_causal_library as library
-from engine.kernels.shared.checks import check_query, check_strided
+from engine.kernels.shared.checks import check_dims, check_strided
 from engine.kernels.shared.merge_states import merge_states
 from engine.kernels.shared.sizes import ceil_div
 from engine.kernels.shared.state import State, empty_state
@@ -104,8 +104,8 @@ def attend_window(
 
 
 def _check(query: Tensor, keys: Tensor, values: Tensor) -> None:
-    heads, _, head_dim = check_query("query", query)
-    kv_heads, num_keys, _ = check_query("keys", keys)
+    heads, _, head_dim = check_dims("query", query)
+    kv_heads, num_keys, _ = check_dims("keys", keys)
     check_strided("keys", keys, (kv_heads, num_keys, head_dim), query.dtype, query.device)
     check_strided("values", values, (kv_heads, num_keys, head_dim), query.dtype, query.device)
     for name, tensor in (("query", query), ("keys", keys), ("values", values)):

@@ -51,7 +51,11 @@ def attend(
 
 
 def has_windows(query: Tensor) -> bool:
-    """Return whether a library has a kernel with windows for such a query."""
+    """Return whether a library has a kernel with windows.
+
+    Args:
+        query: (heads, tokens, head_dim); its device, dtype and width decide.
+    """
     return _fits_flash(query)
 
 

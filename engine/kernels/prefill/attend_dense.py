@@ -9,8 +9,8 @@ from common.errors import ShapeError
 from engine.kernels.shared.attend_keys import attend_keys
 from engine.kernels.shared.checks import (
     check_contiguous,
+    check_dims,
     check_heads,
-    check_query,
     check_strided,
     check_values,
 )
@@ -58,7 +58,7 @@ class AttendDenseInputs:
 
         Raises: ShapeError if one does not fit or lies in memory in another way than stated.
         """
-        heads, rows, head_dim = check_query("query", self.query)
+        heads, rows, head_dim = check_dims("query", self.query)
         dtype, device = self.query.dtype, self.query.device
         check_contiguous("query", self.query, (heads, rows, head_dim), dtype, device)
         own = self.question_keys.shape[1] if self.question_keys.ndim == 3 else -1
@@ -73,7 +73,7 @@ class AttendDenseInputs:
             pairs.append(("streaming", self.streaming_keys, self.streaming_values))
         num_heads = 0
         for name, keys, values in pairs:
-            part_heads, num_keys, _ = check_query(f"{name} keys", keys)
+            part_heads, num_keys, _ = check_dims(f"{name} keys", keys)
             check_heads(f"{name} keys", keys, (part_heads, num_keys, head_dim), dtype, device)
             check_values(keys, values, device)
             num_heads += part_heads
@@ -102,7 +102,11 @@ def attend_dense(inputs: AttendDenseInputs) -> State:
 
 
 def supports(head_dim: int) -> bool:
-    """Return whether the kernel can take keys of this width on a GPU: some powers of two."""
+    """Return whether the kernel can take a layer's keys on a GPU.
+
+    Args:
+        head_dim: width of a key; must be one of `HEAD_DIMS`.
+    """
     return head_dim in HEAD_DIMS
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from common.errors import ShapeError
 from engine.kernels.shared.attend_keys import attend_keys
-from engine.kernels.shared.checks import check_contiguous, check_heads, check_query, check_values
+from engine.kernels.shared.checks import check_contiguous, check_dims, check_heads, check_values
 from engine.kernels.shared.merge_states import merge_states
 from engine.kernels.shared.sizes import MAX_ELEMENTS
 from engine.kernels.shared.state import State
@@ -44,7 +44,7 @@ class AttendTokensInputs:
         Raises: ShapeError if one does not fit or lies in memory in another way than stated, or if a
             head's keys hold 2^31 elements or more.
         """
-        heads, rows, head_dim = check_query("query", self.query)
+        heads, rows, head_dim = check_dims("query", self.query)
         dtype, device = self.query.dtype, self.query.device
         check_contiguous("query", self.query, (heads, rows, head_dim), dtype, device)
         num_keys = self.keys.shape[1] if self.keys.ndim == 3 else -1

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from common.errors import ShapeError
 from engine.kernels.shared.attend_keys import scores_reference
-from engine.kernels.shared.checks import check_contiguous, check_heads, check_query
+from engine.kernels.shared.checks import check_contiguous, check_dims, check_heads
 from engine.kernels.shared.score_clusters import aggregate, check_aggregation, log_cluster_scores
 
 
@@ -54,12 +54,12 @@ class SelectTokensInputs:
             InvalidInput for an unknown aggregation.
         """
         check_aggregation(self.aggregation)
-        heads, rows, head_dim = check_query("query", self.query)
+        heads, rows, head_dim = check_dims("query", self.query)
         dtype, device = self.query.dtype, self.query.device
         check_contiguous("query", self.query, (heads, rows, head_dim), dtype, device)
         if rows == 0 or self.group < 1 or rows % self.group:
             raise ShapeError(f"{rows} rows cannot be those of groups of {self.group} query heads.")
-        _, clusters, _ = check_query("centroids", self.centroids)
+        _, clusters, _ = check_dims("centroids", self.centroids)
         check_contiguous("centroids", self.centroids, (heads, clusters, head_dim), dtype, device)
         if clusters == 0:
             raise ShapeError("A lookup needs at least one centroid.")

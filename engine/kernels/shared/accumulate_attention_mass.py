@@ -7,7 +7,7 @@ from torch import Tensor
 
 from common.errors import ShapeError
 from engine.kernels.shared.attend_keys import attention_weights_reference
-from engine.kernels.shared.checks import check_contiguous, check_heads, check_query
+from engine.kernels.shared.checks import check_contiguous, check_dims, check_heads
 
 LENGTH_BITS = 5  # of a segment's entry: the low bits hold its length, the others its start
 LENGTH_MASK = (1 << LENGTH_BITS) - 1
@@ -87,7 +87,7 @@ class AttentionMassInputs:
 
         Raises: ShapeError if one does not fit or lies in memory in another way than stated.
         """
-        heads, group, head_dim = check_query("query", self.query)
+        heads, group, head_dim = check_dims("query", self.query)
         dtype, device = self.query.dtype, self.query.device
         check_contiguous("query", self.query, (heads, group, head_dim), dtype, device)
         check_contiguous("lse", self.lse, (heads, group), torch.float32, device)

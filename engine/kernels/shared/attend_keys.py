@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from engine.kernels.shared.checks import check_broadcastable, check_query, check_strided
+from engine.kernels.shared.checks import check_broadcastable, check_dims, check_strided
 from engine.kernels.shared.state import State, empty_state
 
 MAX_SCORES = 1 << 25  # fp32 scores that the reference holds at a time: 128 MiB
@@ -33,7 +33,7 @@ def attend_keys(
     Raises: ShapeError if shapes, dtypes or devices do not fit together.
     Source: Attention Is All You Need, equation 1.
     """
-    heads, rows, head_dim = check_query("query", query)
+    heads, rows, head_dim = check_dims("query", query)
     num_keys = keys.shape[1] if keys.ndim == 3 else -1
     check_strided("keys", keys, (heads, num_keys, head_dim), query.dtype, query.device)
     check_strided("values", values, (heads, num_keys, head_dim), query.dtype, query.device)
@@ -127,7 +127,7 @@ def attention_weights(
     Returns: weights (kv_heads, rows, num_keys) in fp32; a row's sum is at most 1.
     Raises: ShapeError if shapes, dtypes or devices do not fit together.
     """
-    heads, rows, head_dim = check_query("query", query)
+    heads, rows, head_dim = check_dims("query", query)
     num_keys = keys.shape[1] if keys.ndim == 3 else -1
     check_strided("keys", keys, (heads, num_keys, head_dim), query.dtype, query.device)
     check_strided("lse", lse, (heads, rows), torch.float32, query.device)

@@ -12,8 +12,8 @@ from common.errors import ShapeError
 Shape = tuple[int, ...]
 
 
-def check_query(name: str, tensor: Tensor, num_dims: int = 3) -> Shape:
-    """Check the tensor from which an operation takes its sizes.
+def check_dims(name: str, tensor: Tensor, num_dims: int = 3) -> Shape:
+    """Check a floating-point tensor whose sizes are free, before they are used.
 
     Args:
         name: what the message of an error calls it.

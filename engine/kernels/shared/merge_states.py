@@ -2,7 +2,7 @@
 
 import torch
 
-from engine.kernels.shared.checks import check_query, check_strided
+from engine.kernels.shared.checks import check_dims, check_strided
 from engine.kernels.shared.state import State
 
 
@@ -17,7 +17,7 @@ def merge_states(a: State, b: State, *, fused: bool = False) -> State:
     Raises: ShapeError if the parts differ in shape, dtype or device.
     Source: online softmax, https://arxiv.org/abs/1805.02867
     """
-    shape, dtype, device = check_query("out of a", a.out), a.out.dtype, a.out.device
+    shape, dtype, device = check_dims("out of a", a.out), a.out.dtype, a.out.device
     check_strided("lse of a", a.lse, shape[:2], torch.float32, device)
     check_strided("out of b", b.out, shape, dtype, device)
     check_strided("lse of b", b.lse, shape[:2], torch.float32, device)

@@ -63,7 +63,9 @@ MAX_OVERLAP_ROWS = 256  # rows per KV head of a question whose launches overlap
 def can_overlap(device: torch.device) -> bool:
     """Return whether a device can start a launch before the previous one has ended.
 
-    The interpreter cannot, nor can GPUs older than Hopper.
+    Args:
+        device: on which kernels are launched. CPUs, and GPUs older than Hopper, cannot; nor can the
+            interpreter.
     """
     if device.type != "cuda" or torch.version.hip is not None:
         return False
@@ -88,6 +90,9 @@ def should_overlap(num_rows: int) -> bool:
 def launch_options(overlap: bool) -> dict[str, bool]:
     """Return the launch arguments of a kernel that has the argument `OVERLAP`.
 
-    `launch_pdl` is named only where it is used: compilers other than CUDA's do not know it.
+    Args:
+        overlap: whether the launch starts before the previous one has ended.
+    Returns: `OVERLAP`, and `launch_pdl` only where it is on: other compilers than CUDA's do not
+        know it.
     """
     return {"OVERLAP": True, "launch_pdl": True} if overlap else {"OVERLAP": False}

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from common.errors import InvalidInput, ShapeError
 from engine.kernels.shared.attend_keys import scores_reference
-from engine.kernels.shared.checks import check_query, check_strided
+from engine.kernels.shared.checks import check_dims, check_strided
 
 
 def _mean(log_scores: Tensor) -> Tensor:
@@ -46,7 +46,7 @@ def aggregate(log_scores: Tensor, group: int, aggregation: str) -> Tensor:
     Raises: InvalidInput for an unknown name; ShapeError if the rows are no multiple of the group.
     """
     check_aggregation(aggregation)
-    heads, rows, clusters = check_query("log_scores", log_scores)
+    heads, rows, clusters = check_dims("log_scores", log_scores)
     if rows % group:
         raise ShapeError(f"{rows} rows cannot be those of groups of {group} query heads.")
     return AGGREGATIONS[aggregation](log_scores.reshape(heads, group, rows // group, clusters))
@@ -87,8 +87,8 @@ def log_cluster_scores(
     Raises: ShapeError if shapes or devices do not fit together.
     Source: Squeezed Attention, equations 1 to 3 (E is this project's).
     """
-    heads, rows, head_dim = check_query("query", query)
-    if check_query("centroids", centroids) != (heads, centroids.shape[1], head_dim):
+    heads, rows, head_dim = check_dims("query", query)
+    if check_dims("centroids", centroids) != (heads, centroids.shape[1], head_dim):
         raise ShapeError(
             f"Query {tuple(query.shape)} and centroids {tuple(centroids.shape)} do not fit."
         )

@@ -5,7 +5,7 @@ MAX_ELEMENTS = 1 << 31  # of one KV head's keys: below it the kernels can count 
 
 
 def power_of_two(count: int) -> int:
-    """Return the least power of two that is at least `count`, and at least 1."""
+    """Return the least power of two that is at least `count`; 1 for a count of 0."""
     return 1 << max(0, count - 1).bit_length()
 
 

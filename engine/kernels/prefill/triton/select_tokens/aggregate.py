@@ -9,9 +9,9 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from engine.kernels.prefill.select_tokens import SelectTokensInputs
 from engine.kernels.prefill.triton.select_tokens.scores import (
     TINY,
-    allocate,
     capped_scores,
     load_sizes,
+    new_tensor,
     score_arguments,
 )
 from engine.kernels.prefill.triton.select_tokens.tiles import SelectTiles
@@ -219,8 +219,8 @@ def aggregate_scores(
     group = triton.next_power_of_2(inputs.group)
     token_tile = max(1, tiles.rows // group)
     num_tiles = triton.cdiv(clusters, tiles.clusters)
-    scores = allocate(inputs, heads, clusters)
-    tile_tokens = allocate(inputs, heads, num_tiles, dtype=torch.int32)
+    scores = new_tensor(inputs, heads, clusters)
+    tile_tokens = new_tensor(inputs, heads, num_tiles, dtype=torch.int32)
     tensors = (
         inputs.centroids,
         inputs.offsets,

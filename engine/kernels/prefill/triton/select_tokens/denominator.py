@@ -8,9 +8,9 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from engine.kernels.prefill.select_tokens import SelectTokensInputs
 from engine.kernels.prefill.triton.select_tokens.scores import (
     TINY,
-    allocate,
     capped_scores,
     load_sizes,
+    new_tensor,
     score_arguments,
 )
 from engine.kernels.prefill.triton.select_tokens.tiles import SelectTiles
@@ -132,8 +132,12 @@ def select_tokens_denominator_kernel(
     tl.store(denominators + target, log_total, mask=row < rows)
 
 
-def dense_splits(splits: int) -> int:
-    """Return how many of so many splits are for the dense keys alone: 1 where splits are short."""
+def splits_of_dense_keys(splits: int) -> int:
+    """Return how many splits are for the dense keys alone: one, where splits are short.
+
+    Args:
+        splits: all splits of the centroids and the dense keys.
+    """
     return int(splits > 4)
 
 
@@ -149,7 +153,7 @@ def even_splits(units: int, tiles: int, programs: int) -> int:
     """
 
     def duration(splits: int) -> int:
-        per_split = ceil_div(tiles, splits - dense_splits(splits))
+        per_split = ceil_div(tiles, splits - splits_of_dense_keys(splits))
         return ceil_div(units * splits, programs) * (per_split + 1)
 
     return min(range(programs // units + 3, 0, -1), key=duration)
@@ -167,10 +171,10 @@ def partial_denominators(inputs: SelectTokensInputs, tiles: SelectTiles) -> Tens
     clusters = inputs.centroids.shape[1]
     row_tiles, cluster_tiles = ceil_div(rows, tiles.rows), ceil_div(clusters, tiles.clusters)
     splits = even_splits(heads * row_tiles, cluster_tiles, tiles.programs)
-    for_dense = dense_splits(splits)
+    for_dense = splits_of_dense_keys(splits)
     per_split = ceil_div(cluster_tiles, splits - for_dense)
     splits = ceil_div(cluster_tiles, per_split) + for_dense
-    denominators = allocate(inputs, heads, splits, rows)
+    denominators = new_tensor(inputs, heads, splits, rows)
     centroids: Tensor | TensorDescriptor = inputs.centroids
     if tiles.fixed_maximum:
         centroids = TensorDescriptor.from_tensor(

@@ -6,7 +6,7 @@ import triton.language as tl
 from torch import Tensor
 
 from engine.kernels.prefill.select_tokens import SelectTokensInputs
-from engine.kernels.prefill.triton.select_tokens.scores import allocate
+from engine.kernels.prefill.triton.select_tokens.scores import new_tensor
 from engine.kernels.prefill.triton.select_tokens.tiles import SelectTiles
 from engine.kernels.shared.overlap import can_overlap, launch_options
 from engine.kernels.shared.triton.overlap import release_next_launch, wait_for_previous_launch
@@ -78,8 +78,8 @@ def list_tokens(
     heads, num_tiles = tile_tokens.shape
     num_anchors = inputs.anchor_keys.shape[1]
     capacity = num_anchors + inputs.num_tokens
-    selected = allocate(inputs, heads, capacity, dtype=torch.int32)
-    counts = allocate(inputs, heads, dtype=torch.int32)
+    selected = new_tensor(inputs, heads, capacity, dtype=torch.int32)
+    counts = new_tensor(inputs, heads, dtype=torch.int32)
     select_tokens_list_kernel[num_tiles, heads](
         inputs.offsets,
         cluster_scores,

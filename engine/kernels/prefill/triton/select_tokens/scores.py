@@ -31,10 +31,22 @@ def load_sizes(offsets, head, cluster, clusters):
 
 
 def score_arguments(inputs: SelectTokensInputs) -> dict[str, float | int]:
-    """Return the launch arguments that say how scores are computed; kernels compile them in."""
+    """Return the launch arguments that say how scores are computed.
+
+    Args:
+        inputs: as of `select_tokens`.
+    Returns: SCALE, SOFTCAP and D, which are compiled into the kernels.
+    """
     return {"SCALE": inputs.scale, "SOFTCAP": inputs.softcap or 0.0, "D": inputs.query.shape[2]}
 
 
-def allocate(inputs: SelectTokensInputs, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Return an uninitialised tensor on the question's device."""
+def new_tensor(
+    inputs: SelectTokensInputs, *shape: int, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """Return an uninitialised tensor on the question's device.
+
+    Args:
+        inputs: as of `select_tokens`.
+        shape, dtype: of the tensor.
+    """
     return torch.empty(shape, dtype=dtype, device=inputs.query.device)
