@@ -58,8 +58,8 @@ SECTIONS = ("first", *WAYS)
 GROUPS = {  # words in the names of kernels; the first that fits counts
     "products": ("matvec", "gemv", "gemm", "nvjet", "cutlass", "splitk", "dot_kernel"),
     "attention": (
-        "survey", "descend", "select_runs", "attend", "merge_", "append_keys", "note_weights",
-        "mass_kernel", "vote_kernel", "list_kernel", "join_kernel",
+        "score_centroids", "score_children", "select_runs", "select_tokens", "attend_",
+        "combine_splits", "merge_states", "append_keys", "accumulate_attention_mass",
     ),
 }  # fmt: skip
 PASSES, FIRSTS, PROFILED, SHOWN = 20, 12, 3, 24

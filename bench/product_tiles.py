@@ -23,7 +23,7 @@ from bench.kernels.scan import Scan, demand, parse, time_calls, time_replays
 from bench.kernels.timing import copy_bandwidth
 from bench.random_llama import SHAPES, ModelShape
 from engine.kernels.decode.matvec import matvec_reference
-from engine.kernels.decode.triton.matvec import TILES, Tiles, matvec_triton
+from engine.kernels.decode.triton.matvec import TILES, MatvecTiles, matvec_triton
 
 STAGES = ("gate_up", "down", "qkv", "output", "head")  # what weighs most comes first
 DRY = ModelShape(60, 32, 48, 2, 4, 2)
@@ -102,19 +102,19 @@ def scan_stage(scan: Scan, name: str, stage: Stage, device: str) -> tuple[float,
     x = torch.randn(1, stage.k, generator=draw, device=device).to(held.dtype)
     wanted = matvec_reference(x, weights[-1], ())
 
-    def check(tiles: Tiles) -> None:
+    def check(tiles: MatvecTiles) -> None:
         found = matvec_triton(x, weights[-1], (), tiles=tiles)
         error = float((found - wanted).float().norm() / wanted.float().norm())
         demand({"product": error}, {"product": TOLERANCE})
 
-    def steps(tiles: Tiles) -> list[partial[Tensor]]:
+    def steps(tiles: MatvecTiles) -> list[partial[Tensor]]:
         return [partial(matvec_triton, x, parts, (), tiles=tiles) for parts in weights]
 
     clock = time_calls if scan.dry else time_replays
     library = clock([partial(by_library, x, parts) for parts in weights])
     scan.tell(f"{name} library", [partial(by_library, x, parts) for parts in weights])
     scan.tell(f"{name} library joined", [partial(linear, x, one) for one in held])
-    variants = [TILES, *(Tiles(*one) for one in VARIANTS)]
+    variants = [TILES, *(MatvecTiles(*one) for one in VARIANTS)]
     best = scan.pick("token", name, "matvec.kernel.TILES", variants, check, steps)
     return library["p50"], clock(steps(best))["p50"]
 

@@ -26,7 +26,7 @@ from bench.kernels.libraries import time_libraries
 from bench.kernels.timing import copy_bandwidth, time_graph
 from bench.kernels.wrong_result import WrongResult
 from bench.record import circumstances, write
-from engine.kernels.decode.decode_attention import Attended
+from engine.kernels.decode.decode_attention import DecodeResult
 
 DEVICE = "cuda"
 NUM_LAYERS = {4_096: 12, 32_768: 12, 131_072: 6, 524_288: 3}
@@ -81,14 +81,14 @@ def main() -> None:
 # -- correctness ---------------------------------------------------------------------------------
 
 
-def check(step: Step) -> tuple[Attended, dict[str, float]]:
+def check(step: Step) -> tuple[DecodeResult, dict[str, float]]:
     """Compare a step with its definition; returns that, and the errors.
 
     Raises: WrongResult if one is too large, or if two runs of a step differ.
     """
     work, expected = step.workspace(), step.define()
     out = step.attend(work).clone()
-    read = work.tally.clone()
+    read = work.read_counts.clone()
     errors = errors_of(out, work.lse, read, expected)
     if not all(errors[name] <= limit for name, limit in TOLERANCE.items()):
         raise WrongResult(f"A kernel is wrong: {errors}")
@@ -97,12 +97,14 @@ def check(step: Step) -> tuple[Attended, dict[str, float]]:
     return expected, errors
 
 
-def errors_of(out: Tensor, lse: Tensor, read: Tensor, expected: Attended) -> dict[str, float]:
+def errors_of(out: Tensor, lse: Tensor, read: Tensor, expected: DecodeResult) -> dict[str, float]:
     """How far a step's results are from their definition, in the units of `TOLERANCE`."""
     return {
         "out": float((out.float() - expected.out.float()).norm() / expected.out.float().norm()),
         "lse": float((lse - expected.lse).abs().max()),
-        "read": float((read - expected.read).abs().max() / max(int(expected.read.max()), 1)),
+        "read": float(
+            (read - expected.read_counts).abs().max() / max(int(expected.read_counts.max()), 1)
+        ),
     }
 
 
@@ -145,16 +147,16 @@ def measure(
             "lookup": lookup,
             "floor_us": floor_us,
             "floor_share": floor_us / whole["p50"],
-            "loaded": float((expected.kept * sizes).sum() / (batch * sizes.sum())),
+            "loaded": float((expected.selected * sizes).sum() / (batch * sizes.sum())),
             "loaded_by_head": [
                 round(share, 4)
-                for share in ((expected.kept * sizes).sum(2) / sizes.sum(1)).mean(0).tolist()
+                for share in ((expected.selected * sizes).sum(2) / sizes.sum(1)).mean(0).tolist()
             ],
             "errors": errors,
         }
         if levels == 2:
             one_level = with_sparsity(draw(layers[0], 0, levels=1), percent).define()
-            row["centroids_kept"] = float(expected.read[1].sum() / (batch * sizes.numel()))
+            row["centroids_kept"] = float(expected.read_counts[1].sum() / (batch * sizes.numel()))
             row["recall"] = recall(one_level, expected, sizes)
         rows.append(row)
     return rows

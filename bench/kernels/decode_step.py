@@ -7,22 +7,24 @@ from torch import Tensor
 
 from bench.kernels.layer import Layer, Shape, draw_queries
 from engine.kernels.decode.decode_attention import (
-    Attended,
+    DecodeResult,
     decode_attention,
     decode_attention_reference,
 )
 from engine.kernels.decode.inputs import (
+    DecodeInputs,
     QuestionKeys,
     ResidentLayer,
     Scoring,
     StreamingKeys,
     upper_level,
 )
-from engine.kernels.decode.score_centroids import near_keys, survey
-from engine.kernels.decode.score_children import descend
+from engine.kernels.decode.reference_helpers import dense_keys
+from engine.kernels.decode.score_centroids_and_attend_dense import score_centroids_and_attend_dense
+from engine.kernels.decode.score_children import score_children
 from engine.kernels.decode.select_runs import select_runs
-from engine.kernels.decode.step_sizes import Sizes, sizes_of
-from engine.kernels.decode.tuning import Tuning, fitting
+from engine.kernels.decode.step_sizes import StepSizes, sizes_of
+from engine.kernels.decode.tuning import Tuning, default_tuning
 from engine.kernels.decode.workspace import Workspace, allocate
 from engine.kernels.shared.attend_keys import scores_reference
 from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
@@ -49,7 +51,12 @@ class Step:
         return self.query.shape[0]
 
     @property
-    def sizes(self) -> Sizes:
+    def inputs(self) -> DecodeInputs:
+        """As the operation takes it."""
+        return DecodeInputs(self.query, self.layer, self.question, self.thresholds, self.scoring)
+
+    @property
+    def sizes(self) -> StepSizes:
         """Of its workspaces."""
         return sizes_of(self.layer, self.question, self.query.shape[1])
 
@@ -59,26 +66,23 @@ class Step:
 
     def tuning(self) -> Tuning:
         """The default."""
-        return fitting(self.sizes, self.query.element_size())
+        return default_tuning(self.sizes, self.query.element_size())
 
     def attend(self, work: Workspace) -> Tensor:
         """All of it."""
-        return decode_attention(
-            self.query, self.layer, self.question, self.thresholds, work, self.scoring
-        )
+        return decode_attention(self.inputs, work)
 
     def look_up(self, work: Workspace) -> None:
         """All but attention to clustered tokens, and the merge."""
-        survey(self.query, self.layer, self.question, work, self.scoring)
+        inputs = self.inputs
+        score_centroids_and_attend_dense(inputs, work)
         if self.layer.upper is not None:
-            descend(self.query, self.layer, self.thresholds, work, self.scoring)
-        select_runs(self.layer, self.thresholds, work, self.scoring)
+            score_children(inputs, work)
+        select_runs(inputs, work)
 
-    def define(self) -> Attended:
+    def define(self) -> DecodeResult:
         """What it is to find."""
-        return decode_attention_reference(
-            self.query, self.layer, self.question, self.thresholds, self.scoring
-        )
+        return decode_attention_reference(self.inputs)
 
 
 def draw_step(
@@ -163,7 +167,7 @@ def _votes(step: Step, centroids: Tensor, offsets: Tensor) -> Tensor:
         mass = [
             scores_reference(
                 each[head][None],
-                near_keys(step.layer, step.question, asked, head)[0][None],
+                dense_keys(step.inputs, asked, head)[0][None],
                 scale=scoring.scale,
                 softcap=scoring.softcap,
             )[0].logsumexp(-1)
@@ -181,24 +185,24 @@ def _votes(step: Step, centroids: Tensor, offsets: Tensor) -> Tensor:
     return torch.stack(votes)
 
 
-def bytes_needed(step: Step, found: Attended) -> float:
+def bytes_needed(step: Step, found: DecodeResult) -> float:
     """Bytes that a step cannot do without: each centroid, key and value once for all questions."""
     layer, vector = step.layer, step.query.shape[2] * step.query.element_size()
     near = layer.keys.shape[0] * layer.num_anchors
     near += step.batch * step.question.keys.shape[1] * QUESTION_TOKENS
     if layer.streaming is not None:
         near += layer.streaming.log_weights.numel()
-    tokens = int((found.kept.any(0) * layer.offsets.diff()).sum())
+    tokens = int((found.selected.any(0) * layer.offsets.diff()).sum())
     if layer.upper is None:
         centroids = layer.centroids.shape[0] * layer.centroids.shape[1]
     else:
         over = layer.upper.centroids
         # What several questions keep below level 1 may overlap: at least what one of them does.
-        centroids = over.shape[0] * over.shape[1] + int(found.read[1].amax(1).sum())
+        centroids = over.shape[0] * over.shape[1] + int(found.read_counts[1].amax(1).sum())
     return float(vector * (2 * (near + tokens) + centroids))
 
 
-def recall(one_level: Attended, hierarchical: Attended, sizes: Tensor) -> float:
+def recall(one_level: DecodeResult, hierarchical: DecodeResult, sizes: Tensor) -> float:
     """Share of the tokens that one-level lookup keeps which hierarchical lookup keeps too."""
-    both = (one_level.kept & hierarchical.kept) * sizes
-    return float(both.sum() / (one_level.kept * sizes).sum())
+    both = (one_level.selected & hierarchical.selected) * sizes
+    return float(both.sum() / (one_level.selected * sizes).sum())

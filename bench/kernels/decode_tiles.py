@@ -7,7 +7,7 @@ Stages are scanned in order, those of one kind of step each with the best of tho
 one-level lookup, with half of the heads streaming, and of hierarchical lookup. Every context and
 kind begins with the defaults for its sizes, and a context has its share of the time. For each
 variant the whole step is compared with its definition, at 90 % sparsity, and repeated; time is that
-of the whole step in a CUDA graph over several layers, but for `descend`: the whole lookup. Stages
+of the whole step in a CUDA graph over several layers, but for `children`: the whole lookup. Stages
 named `overlap` compare launches that overlap with launches one after the other. Before a case and
 after it, the stages of what is there and of what was picked are timed alone. Compiled kernels stay
 in Triton's cache: a second run gets further in its time.
@@ -27,11 +27,13 @@ from bench.kernels.layer import Layer, Shape
 from bench.kernels.prefill_tiles import draw_layers
 from bench.kernels.scan import Scan, demand, parse
 from bench.kernels.wrong_result import WrongResult
-from engine.kernels.decode.decode_attention import Attended
+from engine.kernels.decode.decode_attention import DecodeResult
 from engine.kernels.decode.triton.attend_runs import attend_runs_triton
-from engine.kernels.decode.triton.combine_splits import merge_splits_triton
-from engine.kernels.decode.triton.score_centroids import survey_triton
-from engine.kernels.decode.triton.score_children import descend_triton
+from engine.kernels.decode.triton.combine_splits import combine_splits_triton
+from engine.kernels.decode.triton.score_centroids_and_attend_dense import (
+    score_centroids_and_attend_dense_triton,
+)
+from engine.kernels.decode.triton.score_children import score_children_triton
 from engine.kernels.decode.triton.select_runs import select_runs_triton
 from engine.kernels.decode.tuning import Tuning
 from engine.kernels.decode.workspace import Workspace
@@ -58,14 +60,14 @@ class Stage:
         return [dict(zip(self.fields, one, strict=True)) for one in self.values]
 
 
-SURVEY = ("score_programs", "score_block", "score_stages", "part_clusters")
-DESCENT = ("descend_span", "descend_block", "descend_stages", "descend_warps")
-ATTENTION = ("piece", "block", "stages", "programs")
-SELECTION = ("chunk_scores", "select_warps")
-MERGE = ("merge_parts", "merge_warps")
-OVERLAP = ("overlap", "early_merge")
-SURVEYED = ((264, 64, 3, 64), (396, 64, 3, 64), (528, 64, 3, 64), (8192, 128, 1, 128))
-DESCENDED = (
+SCORE = ("max_score_programs", "score_block", "score_stages", "min_split_clusters")
+CHILDREN = ("child_span", "child_block", "child_stages", "child_warps")
+ATTENTION = ("segment_size", "attend_block", "attend_stages", "attend_programs")
+SELECTION = ("select_scores", "select_warps")
+COMBINE = ("combine_block", "combine_warps")
+OVERLAP = ("overlap", "early_combine")
+SCORED = ((264, 64, 3, 64), (396, 64, 3, 64), (528, 64, 3, 64), (8192, 128, 1, 128))
+CHILDREN_SCORED = (
     (256, 64, 2, 2), (256, 64, 2, 4), (512, 64, 2, 4), (512, 64, 2, 2), (256, 32, 2, 2),
     (512, 128, 2, 4), (128, 32, 2, 1), (256, 64, 1, 2), (256, 32, 3, 2), (128, 64, 2, 2),
 )  # fmt: skip
@@ -73,21 +75,21 @@ ATTENDED = (
     (16, 64, 3, 264), (16, 64, 4, 264), (16, 64, 3, 528), (8, 64, 3, 396), (16, 32, 4, 528),
 )  # fmt: skip
 SELECTED = ((1024, 4), (2048, 8), (4096, 8), (4096, 4))
-MERGED = ((64, 4), (128, 4), (128, 8), (256, 8))
+COMBINED = ((64, 4), (128, 4), (128, 8), (256, 8))
 OVERLAPPED = ((False, True), (True, False))
 STAGES = {
-    "survey": Stage("flat", SURVEY, SURVEYED),
-    "half_survey": Stage("half", SURVEY, SURVEYED),
-    "descend": Stage("descend", DESCENT, DESCENDED, part="lookup"),
+    "score": Stage("flat", SCORE, SCORED),
+    "half_score": Stage("half", SCORE, SCORED),
+    "children": Stage("children", CHILDREN, CHILDREN_SCORED, part="lookup"),
     "half_attend": Stage("half", ATTENTION, ATTENDED),
     "half_select": Stage("half", SELECTION, SELECTED),
-    "half_merge": Stage("half", MERGE, MERGED),
+    "half_combine": Stage("half", COMBINE, COMBINED),
     "attend": Stage("flat", ATTENTION, ATTENDED),
     "select": Stage("flat", SELECTION, SELECTED),
-    "merge": Stage("flat", MERGE, MERGED),
+    "combine": Stage("flat", COMBINE, COMBINED),
     "overlap": Stage("flat", OVERLAP, OVERLAPPED),
     "half_overlap": Stage("half", OVERLAP, OVERLAPPED),
-    "descend_overlap": Stage("descend", OVERLAP, OVERLAPPED),
+    "children_overlap": Stage("children", OVERLAP, OVERLAPPED),
 }
 
 
@@ -98,48 +100,46 @@ class Launched:
     step: Step
     work: Workspace
 
-    def survey(self) -> None:
-        """Near keys and centroids."""
-        step = self.step
-        survey_triton(step.query, step.layer, step.question, self.work, step.scoring)
+    def score(self) -> None:
+        """Dense keys and centroids."""
+        score_centroids_and_attend_dense_triton(self.step.inputs, self.work)
 
     def select(self) -> None:
         """The list, from scores that are there."""
-        self.work.counts.zero_()
+        self.work.segment_counts.zero_()
         self._select()
 
     def look_up(self) -> None:
         """All before attention to the list."""
-        step = self.step
-        self.survey()
-        if step.layer.upper is not None:
-            descend_triton(step.query, step.layer, step.thresholds, self.work, step.scoring)
+        self.score()
+        if self.step.layer.upper is not None:
+            score_children_triton(self.step.inputs, self.work)
         self._select()
 
     def attend(self) -> None:
         """Attention to the list that is there."""
-        attend_runs_triton(self.step.query, self.step.layer, self.work, self.step.scoring)
+        attend_runs_triton(self.step.inputs, self.work)
 
     def whole(self) -> None:
         """The step."""
         self.look_up()
         self.attend()
-        self.merge()
+        self.combine()
 
-    def merge(self) -> None:
+    def combine(self) -> None:
         """Of states that are there."""
-        merge_splits_triton(self.work)
+        combine_splits_triton(self.work)
 
     def _select(self) -> None:
-        select_runs_triton(self.step.layer, self.step.thresholds, self.work, self.step.scoring)
+        select_runs_triton(self.step.inputs, self.work)
 
 
 PARTS: dict[str, Callable[[Launched], None]] = {
-    "survey": Launched.survey,
+    "score": Launched.score,
     "select": Launched.select,
     "lookup": Launched.look_up,
     "attend": Launched.attend,
-    "merge": Launched.merge,
+    "combine": Launched.combine,
     "whole": Launched.whole,
 }
 
@@ -149,7 +149,7 @@ class Kind:
     """Steps of one kind, over several layers, and what the first of them is to find."""
 
     steps: Sequence[Step]
-    expected: Attended
+    expected: DecodeResult
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -177,7 +177,7 @@ def scan_case(scan: Scan, name: str, drawn: Sequence[tuple[Shape, Layer]], batch
     shape = drawn[0][0]
     kinds = {
         "flat": draw_kind(drawn, batch, levels=1, streaming=0),
-        "descend": draw_kind(drawn, batch, levels=2, streaming=0),
+        "children": draw_kind(drawn, batch, levels=2, streaming=0),
         "half": draw_kind(drawn, batch, levels=1, streaming=shape.kv_heads // 2),
     }
     best = {of: kind.steps[0].tuning() for of, kind in kinds.items()}
@@ -207,7 +207,7 @@ def tell(scan: Scan, name: str, best: dict[str, Tuning], kinds: dict[str, Kind])
     """Times of parts of a step, of both kinds of lookup and with half of the heads streaming."""
     for of, parts in (
         ("flat", tuple(PARTS)),
-        ("descend", ("survey", "lookup", "whole")),
+        ("children", ("score", "lookup", "whole")),
         ("half", tuple(PARTS)),
     ):
         for part in parts:
@@ -222,7 +222,7 @@ def _pick(scan: Scan, name: str, stage: str, base: Tuning, kind: Kind) -> Tuning
     return scan.pick(
         name,
         stage,
-        "decoding.tuning.fitting" + (" with half streaming" if what.kind == "half" else ""),
+        "decode.tuning.default_tuning" + (" with half streaming" if what.kind == "half" else ""),
         variants,
         partial(check, kind.steps[0], kind.expected),
         lambda tuning: launches(what.part, kind.steps, tuning),
@@ -231,7 +231,7 @@ def _pick(scan: Scan, name: str, stage: str, base: Tuning, kind: Kind) -> Tuning
 
 def of_few(tuning: Tuning) -> Tuning:
     """The same with few programs, as the interpreter takes them one by one."""
-    return replace(tuning, programs=min(tuning.programs, FEW))
+    return replace(tuning, attend_programs=min(tuning.attend_programs, FEW))
 
 
 def launches(part: str, steps: Sequence[Step], tuning: Tuning) -> list[Callable[[], None]]:
@@ -242,13 +242,13 @@ def launches(part: str, steps: Sequence[Step], tuning: Tuning) -> list[Callable[
     return [partial(PARTS[part], one) for one in launched]
 
 
-def check(step: Step, expected: Attended, tuning: Tuning) -> None:
+def check(step: Step, expected: DecodeResult, tuning: Tuning) -> None:
     """Raise WrongResult unless a step's results are its definition's, twice."""
     launched = Launched(step, step.workspace(tuning))
     work = launched.work
     launched.whole()
     out = work.out.clone()
-    demand(errors_of(out, work.lse, work.tally, expected), TOLERANCE)
+    demand(errors_of(out, work.lse, work.read_counts, expected), TOLERANCE)
     launched.whole()
     if not torch.equal(work.out, out):
         raise WrongResult("The same step gave two results.")

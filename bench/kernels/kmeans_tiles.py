@@ -25,7 +25,7 @@ from engine.kernels.kmeans.triton.member_means import MEMBERS, member_means_trit
 from engine.kernels.kmeans.triton.nearest_centroids import (
     FULL,
     HALF,
-    Tiles,
+    AssignmentTiles,
     nearest_centroids_triton,
 )
 from precompute.clustering.base import first_members
@@ -51,13 +51,13 @@ class Assignment:
     centroids: Tensor
     labels: Tensor
 
-    def check(self, tiles: Tiles) -> None:
+    def check(self, tiles: AssignmentTiles) -> None:
         """Raise WrongResult unless all but near equals get the reference's label."""
         found = nearest_centroids_triton(self.points, self.centroids, tiles)
         other = float((found != self.labels).double().mean())
         demand({"other_labels": other}, {"other_labels": 1 - SAME_LABELS})
 
-    def call(self, tiles: Tiles) -> Tensor:
+    def call(self, tiles: AssignmentTiles) -> Tensor:
         """Assign."""
         return nearest_centroids_triton(self.points, self.centroids, tiles)
 
@@ -89,15 +89,15 @@ def scan_assignment(
     name: str,
     stage: str,
     assigned: Assignment,
-    now: Tiles,
+    now: AssignmentTiles,
     variants: Sequence[tuple[int, int, int, int]],
 ) -> None:
     """One kind of assignment."""
     scan.pick(
         name,
         stage,
-        f"nearest_centroids.kernel.{stage.upper()}",
-        [now, *(Tiles(*one) for one in variants)],
+        f"nearest_centroids.{stage.upper()}",
+        [now, *(AssignmentTiles(*one) for one in variants)],
         assigned.check,
         lambda tiles: [partial(assigned.call, tiles)],
     )
@@ -117,7 +117,7 @@ def scan_means(scan: Scan, name: str, assigned: Assignment) -> None:
     scan.pick(
         name,
         "means",
-        "member_means.kernel.MEMBERS",
+        "member_means.MEMBERS",
         [MEMBERS, *ALL_MEMBERS],
         check,
         lambda members: [partial(member_means_triton, *inputs, members)],

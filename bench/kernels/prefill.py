@@ -28,8 +28,8 @@ from bench.kernels.libraries import LIBRARIES
 from bench.kernels.timing import copy_bandwidth, matmul_rate, time_graph
 from bench.kernels.wrong_result import WrongResult
 from bench.record import circumstances, write
-from engine.kernels.prefill.attend_tokens import attend_tokens
-from engine.kernels.prefill.select_tokens import Chosen, choose_tokens
+from engine.kernels.prefill.attend_tokens import AttendTokensInputs, attend_tokens
+from engine.kernels.prefill.select_tokens import SelectedTokens, SelectTokensInputs, select_tokens
 from engine.kernels.shared.attend_keys import attend_keys
 from engine.kernels.shared.merge_states import merge_states
 from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
@@ -95,32 +95,40 @@ class Asked:
         """Query heads per KV head."""
         return self.shape.num_heads // self.shape.kv_heads
 
-    def choose(self) -> Chosen:
-        """The lookup."""
-        return choose_tokens(
-            self.rows,
-            self.layer.centroids,
-            self.layer.offsets,
-            self.threshold,
-            self.own.lse,
-            near=self.layer.keys[:, : self.layer.num_anchors],
+    def select_inputs(self) -> SelectTokensInputs:
+        """What the lookup reads."""
+        return SelectTokensInputs(
+            query=self.rows,
+            centroids=self.layer.centroids,
+            offsets=self.layer.offsets,
+            threshold=self.threshold,
+            dense_lse=self.own.lse,
+            anchor_keys=self.layer.keys[:, : self.layer.num_anchors],
             num_tokens=self.shape.num_keys,
             group=self.group,
-            how=HOW,
+            aggregation=HOW,
             scale=self.shape.scale,
         )
 
-    def attend(self, chosen: Chosen) -> State:
-        """What follows the lookup."""
-        return attend_tokens(
-            self.rows,
-            self.layer.keys,
-            self.layer.values,
-            chosen.tokens,
-            chosen.counts,
-            self.own,
+    def attend_inputs(self, selected: SelectedTokens) -> AttendTokensInputs:
+        """What follows the lookup reads."""
+        return AttendTokensInputs(
+            query=self.rows,
+            keys=self.layer.keys,
+            values=self.layer.values,
+            tokens=selected.tokens,
+            counts=selected.counts,
+            dense_state=self.own,
             scale=self.shape.scale,
         )
+
+    def choose(self) -> SelectedTokens:
+        """The lookup."""
+        return select_tokens(self.select_inputs())
+
+    def attend(self, chosen: SelectedTokens) -> State:
+        """What follows the lookup."""
+        return attend_tokens(self.attend_inputs(chosen))
 
     def answer(self) -> State:
         """All of it."""
@@ -132,7 +140,7 @@ def ask(shape: Shape, layer: Layer, tokens: int, seed: int) -> Asked:
     device, dtype = str(layer.keys.device), layer.keys.dtype
     queries = draw_queries(shape, tokens, seed, device).to(dtype)
     rows = queries.reshape(tokens, shape.kv_heads, -1, shape.head_dim).permute(1, 2, 0, 3)
-    rows = rows.reshape(shape.kv_heads, -1, shape.head_dim)
+    rows = rows.reshape(shape.kv_heads, -1, shape.head_dim).contiguous()
     generator = torch.Generator(device).manual_seed(seed)
     drawn = torch.randn(2, *rows.shape, generator=generator, device=device).to(dtype)
     own = drawn[:, :, :tokens].contiguous()
@@ -148,7 +156,7 @@ def with_sparsity(asked: Asked, percent: int, votes: Tensor | None = None) -> As
     Args:
         votes: (kv_heads, clusters); those of the lookup if None.
     """
-    found = asked.choose().votes if votes is None else votes
+    found = asked.choose().cluster_scores if votes is None else votes
     ranked, order = found.flatten().sort(descending=True)
     loaded = asked.layer.offsets.diff(dim=1).flatten()[order].cumsum(0)
     last = int((loaded < (1 - percent / 100) * loaded[-1]).sum())
@@ -166,7 +174,7 @@ def check(asked: Asked) -> dict[str, float]:
     chosen = asked.choose()
     found = asked.attend(chosen)
     layer, scale, anchors = asked.layer, asked.shape.scale, asked.layer.num_anchors
-    keep = chosen.votes >= asked.threshold
+    keep = chosen.cluster_scores >= asked.threshold
     errors: list[dict[str, float]] = []
     for head in range(asked.shape.kv_heads):
         one = slice(head, head + 1)
@@ -182,7 +190,9 @@ def check(asked: Asked) -> dict[str, float]:
         scores = log_cluster_scores(rows, layer.centroids[one], sizes, scale=scale, extra_lse=mass)
         votes = aggregate(scores, asked.group, HOW)
         seen = torch.isfinite(votes)  # and what underflows is only told to be low
-        ours, theirs = (part[seen].clamp(min=LOWEST) for part in (chosen.votes[one], votes))
+        ours, theirs = (
+            part[seen].clamp(min=LOWEST) for part in (chosen.cluster_scores[one], votes)
+        )
         state = merge_states(
             own, attend_keys(rows, keys[:, listed], values[:, listed], scale=scale)
         )
@@ -281,7 +291,7 @@ def _full_attention(asked: Asked, library: str, *, folded: bool) -> Callable[[],
     return call
 
 
-def floor(asked: Asked, chosen: Chosen, machine: dict[str, float]) -> dict[str, float]:
+def floor(asked: Asked, chosen: SelectedTokens, machine: dict[str, float]) -> dict[str, float]:
     """Microseconds at least: scores once, listed tokens once; by products and by bytes."""
     heads, rows, head_dim = asked.rows.shape
     centroids, tokens = asked.layer.centroids.shape[1] * heads, int(chosen.counts.sum())

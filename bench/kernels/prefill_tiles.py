@@ -3,10 +3,10 @@
     python -m bench.kernels.prefill_tiles --out DIR
     TRITON_INTERPRET=1 python -m bench.kernels.prefill_tiles --dry --variants 2 --out DIR
 
-Stages are scanned in order, each with the best tiles of those before it: `mass`, `vote` (with the
-list, whose tiles are the vote's), `attend`, `join`, `whole`, all launches with the present tiles
-and with the best, and at last, for short questions, `overlap`, all launches one after the other and
-overlapping. Votes, lists and outputs are compared
+Stages are scanned in order, each with the best tiles of those before it: `denominator`,
+`aggregate` (with the launch that lists tokens, which has the same tiles), `attend`, `combine`,
+`whole`, all launches with the present tiles and with the best, and at last, for short questions,
+`overlap`, all launches one after the other and overlapping. Scores, lists and outputs are compared
 with the references, at 90 % sparsity; time is that of a stage's launches alone, in a CUDA graph
 over several layers. Compiled kernels stay in Triton's cache: a second run gets further in its time,
 and runs with `--warm`, which may be several at once, only compile.
@@ -21,24 +21,35 @@ from typing import TypeVar
 import torch
 
 from bench.kernels.layer import Layer, Shape, draw_layer
-from bench.kernels.prefill import HOW, LOWEST, TOLERANCE, Asked, ask, with_sparsity
+from bench.kernels.prefill import LOWEST, TOLERANCE, Asked, ask, with_sparsity
 from bench.kernels.scan import Scan, demand, parse
 from bench.kernels.wrong_result import WrongResult
 from engine.kernels.prefill.attend_tokens import attend_tokens_reference
-from engine.kernels.prefill.select_tokens import Chosen, choose_tokens_reference
-from engine.kernels.prefill.triton.attend_tokens import launch as attending
-from engine.kernels.prefill.triton.select_tokens import launch as choosing
+from engine.kernels.prefill.select_tokens import SelectedTokens, select_tokens_reference
+from engine.kernels.prefill.triton.attend_tokens.combine import combine_splits
+from engine.kernels.prefill.triton.attend_tokens.splits import attend_splits
+from engine.kernels.prefill.triton.attend_tokens.tiles import AttendTiles, default_tiles
+from engine.kernels.prefill.triton.select_tokens.aggregate import (
+    aggregate_scores,
+    default_aggregate_tiles,
+)
+from engine.kernels.prefill.triton.select_tokens.denominator import (
+    default_denominator_tiles,
+    partial_denominators,
+)
+from engine.kernels.prefill.triton.select_tokens.list_tokens import list_tokens
+from engine.kernels.prefill.triton.select_tokens.tiles import SelectTiles
 from engine.kernels.shared.state import State
 
 V = TypeVar("V")
-STAGES = ("mass", "vote", "attend", "join", "whole", "overlap")
+STAGES = ("denominator", "aggregate", "attend", "combine", "whole", "overlap")
 CASES = {
     (524_288, 1024): 1, (524_288, 4096): 1, (131_072, 16): 4, (524_288, 16): 2, (524_288, 64): 2,
     (131_072, 64): 4, (131_072, 1024): 2,
 }  # fmt: skip
 DRY = {(600, 5): 1}  # context and tokens of a question; layers taken in turn
 SPARSITY = 90
-FEW = 5  # ranges, for the interpreter
+FEW = 5  # splits, for the interpreter
 SHORT = 256  # rows of a question: launches of longer ones take so long that none need overlap
 OVERLAPPING = {  # the lookup's launches, those of the attention
     "none overlap": (False, False), "all overlap": (True, True),
@@ -47,27 +58,27 @@ OVERLAPPING = {  # the lookup's launches, those of the attention
 
 # By the most rows a head, 4 for each token: what came next to the present tiles, and what was not
 # measured yet.
-MASS: dict[int, list[tuple[int, int, int, int, int, bool]]] = {
-    # rows, clusters, programs, warps, stages, steady
+DENOMINATOR: dict[int, list[tuple[int, int, int, int, int, bool]]] = {
+    # rows, clusters, programs, warps, stages, fixed_maximum
     64: [(64, 128, 264, 4, 2, True), (64, 64, 396, 4, 3, True)],
     256: [(64, 128, 264, 4, 2, True), (128, 64, 264, 4, 3, True)],
     4096: [(128, 128, 264, 4, 3, True), (128, 128, 264, 4, 2, False)],
 }
-VOTE = {  # rows, clusters, programs, warps, stages
+AGGREGATE = {  # rows, clusters, programs, warps, stages
     64: [(64, 128, 264, 4, 2)],
     256: [(256, 64, 264, 4, 2)],
     4096: [(128, 128, 264, 4, 3), (64, 128, 264, 4, 3)],
 }
 ATTEND: dict[int, list[tuple[int, int, int, int, int, str]]] = {
-    # rows, tokens, ranges, warps, stages, ways
-    64: [(64, 64, 256, 4, 2, "steady"), (64, 32, 388, 4, 3, "")],
-    256: [(64, 64, 58, 4, 2, "steady"), (128, 128, 58, 8, 2, "")],
+    # rows, tokens, splits, warps, stages, ways
+    64: [(64, 64, 256, 4, 2, "fixed_maximum"), (64, 32, 388, 4, 3, "")],
+    256: [(64, 64, 58, 4, 2, "fixed_maximum"), (128, 128, 58, 8, 2, "")],
     4096: [
-        (128, 64, 33, 8, 3, "packed steady"), (128, 64, 8, 8, 3, "packed steady"),
-        (128, 64, 20, 8, 3, "packed steady"), (128, 128, 33, 8, 2, "steady"),
+        (128, 64, 33, 8, 3, "gathered fixed_maximum"), (128, 64, 8, 8, 3, "gathered fixed_maximum"),
+        (128, 64, 20, 8, 3, "gathered fixed_maximum"), (128, 128, 33, 8, 2, "fixed_maximum"),
     ],
 }  # fmt: skip
-JOIN = {  # rows, states, columns
+COMBINE = {  # rows, states, columns
     64: [(1, 64, 32), (1, 32, 64)],
     256: [(1, 16, 64)],
     4096: [(8, 2, 64), (8, 4, 128)],
@@ -79,15 +90,16 @@ class Plan:
     """The tiles of all launches."""
 
     name: str
-    mass: choosing.Tiles
-    vote: choosing.Tiles
-    attend: attending.Tiles
+    denominator: SelectTiles
+    aggregate: SelectTiles
+    attend: AttendTiles
 
     def overlapping(self, name: str) -> "Plan":
         """The plan with launches that overlap as `OVERLAPPING` says."""
         lookup, attention = OVERLAPPING[name]
-        mass, vote = (replace(tiles, overlap=lookup) for tiles in (self.mass, self.vote))
-        return Plan(name, mass, vote, replace(self.attend, overlap=attention))
+        denominator = replace(self.denominator, overlap=lookup)
+        aggregate = replace(self.aggregate, overlap=lookup)
+        return Plan(name, denominator, aggregate, replace(self.attend, overlap=attention))
 
 
 @dataclass(frozen=True)
@@ -95,60 +107,37 @@ class Case:
     """A question before a layer, and what is to be found."""
 
     asked: Asked
-    chosen: Chosen
+    chosen: SelectedTokens
     state: State
 
-    @property
-    def question(self) -> choosing.Question:
-        """As the lookup's launches take it."""
-        layer = self.asked.layer
-        return choosing.Question(
-            self.asked.rows,
-            layer.centroids,
-            layer.offsets,
-            self.asked.threshold,
-            self.asked.own.lse,
-            layer.keys[:, : layer.num_anchors],
-            self.asked.group,
-            HOW,
-            self.asked.shape.scale,
-            None,
-        )
+    def denominators(self, tiles: SelectTiles) -> torch.Tensor:
+        """The lookup's first launch."""
+        return partial_denominators(self.asked.select_inputs(), tiles)
 
-    def list_votes(self, mass: torch.Tensor, tiles: choosing.Tiles) -> Chosen:
+    def aggregate(self, denominators: torch.Tensor, tiles: SelectTiles) -> SelectedTokens:
         """What follows the lookup's first launch."""
-        votes, kept = choosing.vote(self.question, mass, tiles)
-        num_tokens = self.asked.shape.num_keys
-        listed = choosing.list_tokens(self.question, votes, kept, num_tokens, tiles)
-        return Chosen(*listed, votes)
+        inputs = self.asked.select_inputs()
+        scores, tile_tokens = aggregate_scores(inputs, denominators, tiles)
+        return SelectedTokens(*list_tokens(inputs, scores, tile_tokens, tiles), scores)
 
-    def look_up(self, mass: choosing.Tiles, vote: choosing.Tiles) -> Chosen:
+    def look_up(self, denominator: SelectTiles, aggregate: SelectTiles) -> SelectedTokens:
         """The lookup."""
-        return self.list_votes(choosing.partial_mass(self.question, mass), vote)
+        return self.aggregate(self.denominators(denominator), aggregate)
 
     def answer(self, plan: Plan) -> State:
         """The lookup and what follows it."""
-        chosen = self.look_up(plan.mass, plan.vote)
-        return self.join(self.attend(plan.attend, chosen), plan.attend, chosen)
+        chosen = self.look_up(plan.denominator, plan.aggregate)
+        return self.combine(self.attend(plan.attend, chosen), plan.attend, chosen)
 
-    def attend(self, tiles: attending.Tiles, chosen: Chosen | None = None) -> State:
+    def attend(self, tiles: AttendTiles, chosen: SelectedTokens | None = None) -> State:
         """Partial states over chosen tokens, those of the reference if None."""
-        layer, chosen = self.asked.layer, chosen or self.chosen
-        return attending.attend_parts(
-            self.asked.rows,
-            layer.keys,
-            layer.values,
-            chosen.tokens,
-            chosen.counts,
-            scale=self.asked.shape.scale,
-            softcap=None,
-            tiles=tiles,
-        )
+        return attend_splits(self.asked.attend_inputs(chosen or self.chosen), tiles)
 
-    def join(self, parts: State, tiles: attending.Tiles, chosen: Chosen | None = None) -> State:
+    def combine(
+        self, splits: State, tiles: AttendTiles, chosen: SelectedTokens | None = None
+    ) -> State:
         """The whole state."""
-        counts = (chosen or self.chosen).counts
-        return attending.join_parts(parts, counts, self.asked.own, tiles)
+        return combine_splits(self.asked.attend_inputs(chosen or self.chosen), splits, tiles)
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -184,120 +173,99 @@ def draw_layers(context: int, count: int, *, dry: bool) -> Iterator[tuple[Shape,
 def draw_case(shape: Shape, layer: Layer, tokens: int, seed: int) -> Case:
     """A question that loads a tenth of the layer, with what the references find."""
     asked = ask(shape, layer, tokens, seed)
-    asked = with_sparsity(asked, SPARSITY, choose(asked).votes)
+    asked = with_sparsity(asked, SPARSITY, choose(asked).cluster_scores)
     chosen = choose(asked)
     return Case(asked, chosen, attended(asked, chosen))
 
 
-def attended(asked: Asked, chosen: Chosen) -> State:
+def attended(asked: Asked, chosen: SelectedTokens) -> State:
     """The reference of attention to chosen tokens."""
-    return attend_tokens_reference(
-        asked.rows,
-        asked.layer.keys,
-        asked.layer.values,
-        chosen.tokens,
-        chosen.counts,
-        asked.own,
-        scale=asked.shape.scale,
-        softcap=None,
-    )
+    return attend_tokens_reference(asked.attend_inputs(chosen))
 
 
-def choose(asked: Asked) -> Chosen:
+def choose(asked: Asked) -> SelectedTokens:
     """The lookup's reference."""
-    return choose_tokens_reference(
-        asked.rows,
-        asked.layer.centroids,
-        asked.layer.offsets,
-        asked.threshold,
-        asked.own.lse,
-        asked.layer.keys[:, : asked.layer.num_anchors],
-        num_tokens=asked.shape.num_keys,
-        group=asked.group,
-        how=HOW,
-        scale=asked.shape.scale,
-        softcap=None,
-    )
+    return select_tokens_reference(asked.select_inputs())
 
 
 def scan_case(scan: Scan, name: str, cases: Sequence[Case]) -> None:
     """All stages of one case."""
     rows, first = cases[0].asked.rows.shape[1], cases[0]
-    vote = choosing.fitting_vote(rows)
-    mass = scan.pick(
+    now_aggregate = default_aggregate_tiles(rows)
+    denominator = scan.pick(
         name,
-        "mass",
-        f"choose_tokens.kernel.fitting_mass({rows})",
+        "denominator",
+        f"select_tokens.denominator.default_denominator_tiles({rows})",
         [
-            choosing.fitting_mass(rows),
-            *(choosing.Tiles(*one) for one in fitting(MASS, rows)),
+            default_denominator_tiles(rows),
+            *(SelectTiles(*one) for one in fitting(DENOMINATOR, rows)),
         ],
-        lambda tiles: check_lookup(first, first.look_up(tiles, vote)),
-        lambda tiles: [partial(choosing.partial_mass, one.question, tiles) for one in cases],
+        lambda tiles: check_lookup(first, first.look_up(tiles, now_aggregate)),
+        lambda tiles: [partial(one.denominators, tiles) for one in cases],
     )
-    masses = [choosing.partial_mass(one.question, mass) for one in cases]
-    pairs = list(zip(cases, masses, strict=True))
-    best_vote = scan.pick(
+    denominators = [one.denominators(denominator) for one in cases]
+    pairs = list(zip(cases, denominators, strict=True))
+    aggregate = scan.pick(
         name,
-        "vote",
-        f"choose_tokens.kernel.fitting_vote({rows})",
-        [vote, *(choosing.Tiles(*one) for one in fitting(VOTE, rows))],
-        lambda tiles: check_lookup(first, first.list_votes(masses[0], tiles)),
-        lambda tiles: [partial(one.list_votes, at, tiles) for one, at in pairs],
+        "aggregate",
+        f"select_tokens.aggregate.default_aggregate_tiles({rows})",
+        [now_aggregate, *(SelectTiles(*one) for one in fitting(AGGREGATE, rows))],
+        lambda tiles: check_lookup(first, first.aggregate(denominators[0], tiles)),
+        lambda tiles: [partial(one.aggregate, at, tiles) for one, at in pairs],
     )
-    present = attending.fitting_tiles(rows, packed=not scan.dry)
+    present = default_tiles(rows, may_gather=not scan.dry)
     attentions = [present] + [
         replace(
             present,
-            **dict(zip(("rows", "tokens", "ranges", "warps", "stages"), sizes, strict=True)),
-            steady="steady" in ways,
-            packed="packed" in ways,
+            **dict(zip(("rows", "tokens", "splits", "warps", "stages"), sizes, strict=True)),
+            fixed_maximum="fixed_maximum" in ways,
+            gathered="gathered" in ways,
             overlap=present.overlap,
         )
         for *sizes, ways in fitting(ATTEND, rows)
     ]
     if scan.dry:
-        attentions = [replace(one, ranges=min(one.ranges, FEW)) for one in attentions]
+        attentions = [replace(one, splits=min(one.splits, FEW)) for one in attentions]
     attend = scan.pick(
         name,
         "attend",
-        f"attend_tokens.kernel.fitting_tiles({rows})",
+        f"attend_tokens.tiles.default_tiles({rows})",
         attentions,
-        lambda tiles: check_state(first, first.join(first.attend(tiles), tiles)),
+        lambda tiles: check_state(first, first.combine(first.attend(tiles), tiles)),
         lambda tiles: [partial(one.attend, tiles) for one in cases],
     )
-    parts = [one.attend(attend) for one in cases]
-    joined = list(zip(cases, parts, strict=True))
-    join = scan.pick(
+    splits = [one.attend(attend) for one in cases]
+    combined = list(zip(cases, splits, strict=True))
+    combine = scan.pick(
         name,
-        "join",
-        f"attend_tokens.kernel.fitting_tiles({rows})",
+        "combine",
+        f"attend_tokens.tiles.default_tiles({rows})",
         [
             attend,
             *(
-                replace(attend, join_rows=few, join_parts=states, join_columns=columns)
-                for few, states, columns in fitting(JOIN, rows)
+                replace(attend, combine_rows=few, combine_splits=states, combine_columns=columns)
+                for few, states, columns in fitting(COMBINE, rows)
             ),
         ],
-        lambda tiles: check_state(first, first.join(parts[0], tiles)),
-        lambda tiles: [partial(one.join, part, tiles) for one, part in joined],
+        lambda tiles: check_state(first, first.combine(splits[0], tiles)),
+        lambda tiles: [partial(one.combine, part, tiles) for one, part in combined],
     )
-    now = Plan("now", choosing.fitting_mass(rows), vote, attentions[0])
+    now = Plan("now", default_denominator_tiles(rows), now_aggregate, attentions[0])
     scan.pick(
         name,
         "whole",
         "all of the above",
-        [now, Plan("best", mass, best_vote, join)],
+        [now, Plan("best", denominator, aggregate, combine)],
         lambda plan: check_answer(first, plan),
         lambda plan: [partial(one.answer, plan) for one in cases],
     )
     if rows <= SHORT:
-        present_ways = (now.vote.overlap, now.attend.overlap)
+        present_ways = (now.aggregate.overlap, now.attend.overlap)
         ways = sorted(OVERLAPPING, key=lambda name: OVERLAPPING[name] != present_ways)
         scan.pick(
             name,
             "overlap",
-            "engine.kernels.shared.overlap.MOST_ROWS",
+            "engine.kernels.shared.overlap.MAX_OVERLAP_ROWS",
             [now.overlapping(name) for name in ways],
             lambda plan: check_answer(first, plan),
             lambda plan: [partial(one.answer, plan) for one in cases],
@@ -311,26 +279,27 @@ def fitting(variants: dict[int, list[V]], rows: int) -> list[V]:
     )
 
 
-def check_lookup(case: Case, found: Chosen) -> None:
-    """Raise WrongResult unless votes are the reference's, and lists those of the votes."""
-    seen = torch.isfinite(case.chosen.votes)  # what underflows is only told to be low
-    ours, theirs = (one[seen].clamp(min=LOWEST) for one in (found.votes, case.chosen.votes))
+def check_lookup(case: Case, found: SelectedTokens) -> None:
+    """Raise WrongResult unless scores are the reference's, and lists those of the scores."""
+    expected = case.chosen.cluster_scores
+    seen = torch.isfinite(expected)  # what underflows is only told to be low
+    ours, theirs = (one[seen].clamp(min=LOWEST) for one in (found.cluster_scores, expected))
     demand({"vote": float((ours - theirs).abs().max())}, {"vote": TOLERANCE["vote"]})
     layer = case.asked.layer
     near = torch.arange(layer.num_anchors, device=found.tokens.device)
-    for head, keep in enumerate(found.votes >= case.asked.threshold):
+    for head, keep in enumerate(found.cluster_scores >= case.asked.threshold):
         kept = torch.repeat_interleave(keep, layer.offsets[head].diff().long()).nonzero()[:, 0]
         listed = found.tokens[head, : found.counts[head]].long()
         if not torch.equal(listed, torch.cat((near, layer.num_anchors + kept))):
-            raise WrongResult(f"Head {head} lists other tokens than it voted for.")
+            raise WrongResult(f"Head {head} lists other tokens than its scores select.")
 
 
 def check_answer(case: Case, plan: Plan) -> None:
     """Raise WrongResult unless the lookup is right, and the state the reference's over its list.
 
-    The threshold is the vote of a cluster, which rounding keeps or not: lists may differ by one.
+    The threshold is the score of a cluster, which rounding keeps or not: lists may differ by one.
     """
-    chosen = case.look_up(plan.mass, plan.vote)
+    chosen = case.look_up(plan.denominator, plan.aggregate)
     check_lookup(case, chosen)
     wanted = attended(case.asked, chosen)
     check_state(replace(case, state=wanted), case.answer(plan))

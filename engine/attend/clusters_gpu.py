@@ -16,9 +16,9 @@ from engine.attend.lookup import DeviceSelection, Lookup
 from engine.config import LookupConfig
 from engine.document.budget import Thresholds
 from engine.document.cache import DocumentCache, LayerCache
-from engine.kernels.prefill.attend_tokens import attend_tokens
-from engine.kernels.prefill.select_tokens import choose_tokens
-from engine.kernels.shared.attention_mass import Listed
+from engine.kernels.prefill.attend_tokens import AttendTokensInputs, attend_tokens
+from engine.kernels.prefill.select_tokens import SelectTokensInputs, select_tokens
+from engine.kernels.shared.accumulate_attention_mass import AttendedTokens
 from engine.kernels.shared.sizes import HEAD_DIMS, MAX_ELEMENTS
 from engine.kernels.shared.state import empty_state
 
@@ -47,31 +47,35 @@ class SparseClusterAttentionOnGpu:
 
     def _attend(self, lookup: Lookup, layer: LayerCache) -> AttendedClusters:
         rows = lookup.rows.contiguous()
-        chosen = choose_tokens(
-            rows,
-            layer.level2.centroids,
-            layer.level2.offsets,
-            torch.full((1,), self.thresholds.level2, device=rows.device),
-            lookup.extra_lse.contiguous(),
-            layer.keys[:, :0],  # anchors are in `extra_lse`
-            num_tokens=layer.num_tokens - layer.num_anchors,
-            group=lookup.group,
-            how=self.config.aggregation,
-            scale=lookup.scale,
-            softcap=lookup.softcap,
+        selected = select_tokens(
+            SelectTokensInputs(
+                query=rows,
+                centroids=layer.level2.centroids,
+                offsets=layer.level2.offsets,
+                threshold=torch.full((1,), self.thresholds.level2, device=rows.device),
+                dense_lse=lookup.extra_lse.contiguous(),
+                anchor_keys=layer.keys[:, :0],  # anchors are in `extra_lse`
+                num_tokens=layer.num_tokens - layer.num_anchors,
+                group=lookup.group,
+                aggregation=self.config.aggregation,
+                scale=lookup.scale,
+                softcap=lookup.softcap,
+            )
         )
         state = attend_tokens(
-            rows,
-            layer.keys[:, layer.num_anchors :],
-            layer.values[:, layer.num_anchors :],
-            chosen.tokens,
-            chosen.counts,
-            empty_state(rows),
-            scale=lookup.scale,
-            softcap=lookup.softcap,
+            AttendTokensInputs(
+                query=rows,
+                keys=layer.keys[:, layer.num_anchors :],
+                values=layer.values[:, layer.num_anchors :],
+                tokens=selected.tokens,
+                counts=selected.counts,
+                dense_state=empty_state(rows),
+                scale=lookup.scale,
+                softcap=lookup.softcap,
+            )
         )
-        listed = Listed(chosen.tokens, chosen.counts)
-        return AttendedClusters(state, DeviceSelection(listed, layer.level2.num_centroids))
+        attended = AttendedTokens(selected.tokens, selected.counts)
+        return AttendedClusters(state, DeviceSelection(attended, layer.level2.num_centroids))
 
 
 def cluster_attention_for(

@@ -8,8 +8,11 @@ from torch import Tensor
 from engine.attend.clusters import gather_tokens
 from engine.attend.lookup import DeviceSelection, FullSelection, Lookup, Selection
 from engine.document.cache import DocumentCache, LayerCache
+from engine.kernels.shared.accumulate_attention_mass import (
+    AttentionMassInputs,
+    accumulate_attention_mass,
+)
 from engine.kernels.shared.attend_keys import attention_weights
-from engine.kernels.shared.attention_mass import note_weights
 from engine.sentences import sentence_spans
 
 MAX_QUOTE_CHARS = 400
@@ -69,17 +72,17 @@ class AttentionMass:
             self._spread(last, layer.keys, layer.positions)
             return
         if isinstance(selection, DeviceSelection):
-            note_weights(
-                self._mass,
-                last.rows.contiguous(),
-                last.extra_lse.contiguous(),
-                layer.keys,
-                layer.positions,
-                selection.listed,
+            inputs = AttentionMassInputs(
+                query=last.rows.contiguous(),
+                lse=last.extra_lse.contiguous(),
+                keys=layer.keys,
+                positions=layer.positions,
+                attended=selection.attended,
                 num_anchors=layer.num_anchors,
                 scale=last.scale,
                 softcap=last.softcap,
             )
+            accumulate_attention_mass(self._mass, inputs)
             return
         anchors = slice(0, layer.num_anchors)
         self._spread(last, layer.keys[:, anchors], layer.positions[:, anchors])

@@ -8,8 +8,8 @@ from torch import Tensor
 from engine.config import LookupConfig
 from engine.document.budget import Thresholds
 from engine.document.cache import LayerCache
+from engine.kernels.shared.accumulate_attention_mass import AttendedTokens
 from engine.kernels.shared.attend_keys import scores_reference
-from engine.kernels.shared.attention_mass import Listed
 from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
 
 
@@ -36,17 +36,17 @@ class DeviceSelection:
     """The tokens that a lookup selected, as lists that are still on the device.
 
     Attributes:
-        listed: clustered tokens of each head.
+        attended: clustered tokens of each head.
         centroids_read: centroids that were read to find them, over all heads.
     """
 
-    listed: Listed
+    attended: AttendedTokens
     centroids_read: int
 
     @property
     def num_tokens(self) -> Tensor:
         """Selected tokens over all heads, () int64 on the device: reading it waits for the GPU."""
-        return self.listed.counts.sum()
+        return self.attended.counts.sum()
 
 
 @dataclass(frozen=True)

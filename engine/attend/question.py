@@ -15,7 +15,7 @@ from engine.attend.evidence import AttentionMass
 from engine.attend.lookup import DeviceSelection, FullSelection, Lookup, Selection
 from engine.attend.streaming import attend_streaming
 from engine.document.cache import DocumentCache, LayerCache
-from engine.kernels.prefill.attend_near import NearKeys, attend_near, supports
+from engine.kernels.prefill.attend_dense import AttendDenseInputs, attend_dense, supports
 from engine.kernels.shared.attend_keys import attend_keys, attention_weights
 from engine.kernels.shared.merge_states import merge_states
 from engine.kernels.shared.state import State
@@ -104,7 +104,7 @@ class QuestionState:
         windowed = layer.window is not None or call.window is not None
         if self._kernels and not windowed and supports(rows.shape[2]):
             try:
-                return self._attend_near(call, rows, layer)
+                return self._attend_dense_by_kernel(call, rows, layer)
             except torch.OutOfMemoryError:
                 raise
             except Exception:  # whatever a compiler or a driver may raise: plain torch still works
@@ -122,26 +122,26 @@ class QuestionState:
             return parts[0]
         return State(torch.cat([p.out for p in parts]), torch.cat([p.lse for p in parts]))
 
-    def _attend_near(self, call: AttentionCall, rows: Tensor, layer: LayerCache) -> State:
+    def _attend_dense_by_kernel(
+        self, call: AttentionCall, rows: Tensor, layer: LayerCache
+    ) -> State:
         """The same in one kernel."""
         anchors, kept = slice(0, layer.num_anchors), layer.streaming
         dropped = 0 if kept is None else kept.num_dropped
-        near = NearKeys(
-            self._keys[call.layer],
-            self._values[call.layer],
-            layer.keys[:, anchors],
-            layer.values[:, anchors],
-            None if kept is None else kept.keys,
-            None if kept is None else kept.values,
-            math.log(dropped) if dropped else 0.0,
-        )
-        return attend_near(
-            rows.contiguous(),
-            near,
-            tokens=call.query.shape[1],
+        inputs = AttendDenseInputs(
+            query=rows.contiguous(),
+            num_tokens=call.query.shape[1],
+            question_keys=self._keys[call.layer],
+            question_values=self._values[call.layer],
+            anchor_keys=layer.keys[:, anchors],
+            anchor_values=layer.values[:, anchors],
+            streaming_keys=None if kept is None else kept.keys,
+            streaming_values=None if kept is None else kept.values,
+            log_last_weight=math.log(dropped) if dropped else 0.0,
             scale=call.scale,
             softcap=call.softcap,
         )
+        return attend_dense(inputs)
 
     def _attend_retrieval(
         self,

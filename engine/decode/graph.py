@@ -15,10 +15,14 @@ from engine.document.budget import Thresholds
 from engine.document.cache import DocumentCache
 from engine.kernels.decode.append_keys import append_keys
 from engine.kernels.decode.decode_attention import decode_attention, supports
-from engine.kernels.decode.inputs import QuestionKeys, ResidentLayer, Scoring
-from engine.kernels.decode.step_sizes import Sizes, sizes_of
+from engine.kernels.decode.inputs import DecodeInputs, QuestionKeys, ResidentLayer, Scoring
+from engine.kernels.decode.step_sizes import StepSizes, sizes_of
 from engine.kernels.decode.workspace import Workspace, allocate
-from engine.kernels.shared.attention_mass import Listed, note_weights
+from engine.kernels.shared.accumulate_attention_mass import (
+    AttendedTokens,
+    AttentionMassInputs,
+    accumulate_attention_mass,
+)
 from engine.model.attention import AttentionCall, forward
 from engine.model.spec import ModelSpec
 
@@ -67,7 +71,7 @@ class DecodeGraph:
         self._thresholds = torch.zeros(2, 1, device=device)
         most_heads = max(layer.num_kv_heads for layer in spec.layers)
         self._side_stream = SideStream(device)  # evidence is collected beside the layers
-        self._tally = torch.zeros(2, most_heads, 1, dtype=torch.int64, device=device)
+        self._read_counts = torch.zeros(2, most_heads, 1, dtype=torch.int64, device=device)
         self._mass = torch.zeros(document.num_tokens, device=device)
         self.layers = self._make_layers(spec, document)
         vector_bytes = _vector_bytes(document)
@@ -75,7 +79,7 @@ class DecodeGraph:
         fixed_vectors = sum(layer.fixed_vectors(levels) for layer in document.layers)
         self._fixed_bytes = fixed_vectors * vector_bytes
         vectors = torch.tensor((2, 1), device=device)  # vectors of a token, and of a centroid
-        self._bytes_of_tally = (vectors * vector_bytes)[:, None, None]
+        self._bytes_per_read = (vectors * vector_bytes)[:, None, None]
         self._full_bytes = sum(layer.full_vectors for layer in document.layers) * vector_bytes
         self._num_used = 0
         self._read_bytes = torch.zeros((), dtype=torch.int64, device=device)
@@ -179,9 +183,10 @@ class DecodeGraph:
         )
         query = call.query.transpose(0, 1).contiguous()  # (1, heads, head_dim)
         self._side_stream.join()  # as layers share workspaces
-        out = decode_attention(
-            query, layer.resident, layer.question, self._thresholds, layer.work, layer.scoring
+        inputs = DecodeInputs(
+            query, layer.resident, layer.question, self._thresholds, layer.scoring
         )
+        out = decode_attention(inputs, layer.work)
         with self._side_stream.branch(query):  # while the layer goes on
             self._collect_evidence(layer, query)
         return out.transpose(0, 1)
@@ -190,11 +195,11 @@ class DecodeGraph:
     def _take_pass(self) -> None:
         """Take a pass, and leave its logits and the bytes it read in their fixed places."""
         self._logits.copy_(self._pass())
-        torch.sum(self._tally * self._bytes_of_tally, dim=(0, 1, 2), out=self._read_bytes)
+        torch.sum(self._read_counts * self._bytes_per_read, dim=(0, 1, 2), out=self._read_bytes)
 
     def _pass(self) -> Tensor:
-        """Compute the logits (vocabulary,) after the token; the tally counts this pass alone."""
-        self._tally.zero_()
+        """Compute the logits (vocabulary,) after the token; the read counts hold this pass alone."""
+        self._read_counts.zero_()
         self.slot.copy_(self._lengths)
         self._lengths += 1
         assert self._model is not None  # it was warmed up
@@ -210,21 +215,24 @@ class DecodeGraph:
         heads = sizes.retrieval * sizes.group
         rows = query[0, :heads].view(sizes.retrieval, sizes.group, sizes.head_dim)
         if sizes.num_clusters == 0:  # then nothing was listed, and totals mean nothing
-            work.totals.zero_()
-        note_weights(
-            self._mass,
-            rows,
-            work.lse[0, :heads].view(sizes.retrieval, sizes.group),
-            layer.resident.keys,
-            layer.positions,
-            Listed(work.runs, work.totals, work.tuning.piece, work.token_scores),
+            work.num_segments.zero_()
+        attended = AttendedTokens(
+            work.segments, work.num_segments, work.tuning.segment_size, work.token_scores
+        )
+        inputs = AttentionMassInputs(
+            query=rows,
+            lse=work.lse[0, :heads].view(sizes.retrieval, sizes.group),
+            keys=layer.resident.keys,
+            positions=layer.positions,
+            attended=attended,
             num_anchors=sizes.num_anchors,
             scale=layer.scoring.scale,
             softcap=layer.scoring.softcap,
         )
+        accumulate_attention_mass(self._mass, inputs)
 
     def _make_layers(self, spec: ModelSpec, document: DocumentCache) -> tuple[GraphLayer, ...]:
-        workspaces: dict[Sizes, Workspace] = {}
+        workspaces: dict[StepSizes, Workspace] = {}
         layers = []
         for layer, cache in zip(spec.layers, document.layers, strict=True):
             resident = resident_layer(cache, document.lookup)
@@ -245,10 +253,10 @@ class DecodeGraph:
             )
         return tuple(layers)
 
-    def _workspace(self, sizes: Sizes, keys: Tensor) -> Workspace:
-        """Allocate a workspace that counts into the tally of all layers."""
-        work = allocate(sizes, keys.dtype, keys.device, noting=True)
-        return replace(work, tally=self._tally[:, : sizes.retrieval])
+    def _workspace(self, sizes: StepSizes, keys: Tensor) -> Workspace:
+        """Allocate a workspace that counts into the counters of all layers."""
+        work = allocate(sizes, keys.dtype, keys.device, keep_token_scores=True)
+        return replace(work, read_counts=self._read_counts[:, : sizes.retrieval])
 
     def _check_room(self) -> None:
         if self._num_used > self.capacity:

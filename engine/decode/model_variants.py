@@ -14,7 +14,7 @@ from torch.nn.functional import linear
 from transformers import AttentionInterface
 
 from common.errors import UnsupportedModel
-from engine.kernels.decode.matvec import MOST_ROWS, matvec
+from engine.kernels.decode.matvec import MAX_ROWS, matvec
 from engine.model.attention import NAME, lectern_attention
 
 
@@ -45,7 +45,7 @@ class TritonLinear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """As `nn.Linear`."""
-        if x.numel() > MOST_ROWS * self.in_features:
+        if x.numel() > MAX_ROWS * self.in_features:
             return linear(x, self.weight, self.bias)
         return _multiply(x, [self])
 
@@ -84,7 +84,7 @@ class SharedTritonLinear(TritonLinear):
 
     def forward(self, x: Tensor) -> Tensor:
         """As `nn.Linear`."""
-        if x.numel() > MOST_ROWS * self.in_features:
+        if x.numel() > MAX_ROWS * self.in_features:
             return linear(x, self.weight, self.bias)
         if self.index == 0:
             sizes = [sibling.out_features for sibling in self.siblings]

@@ -20,7 +20,8 @@ from engine.config import DecodeConfig
 from engine.decode.graph import DecodeGraph
 from engine.decode.graph_pool import DecodeGraphPool
 from engine.document.cache import DocumentCache
-from engine.kernels.decode.inputs import ResidentLayer
+from engine.kernels.decode.inputs import DecodeInputs, ResidentLayer
+from engine.kernels.decode.workspace import Workspace
 from engine.model.attention import AttentionCall
 from engine.model.loader import LoadedModel
 from tests.engine import as_on_gpu
@@ -111,11 +112,11 @@ def change_layer(
         at[0] = call.layer
         return attend(step, call)
 
-    def wrong(query: Tensor, layer: ResidentLayer, question: Any, thresholds: Tensor,
-              *others: Any) -> Tensor:  # fmt: skip
+    def wrong(inputs: DecodeInputs, work: Workspace) -> Tensor:
         if at[0] == LAYER:
-            layer, thresholds = change(layer, thresholds, query[0])
-        return staged(query, layer, question, thresholds, *others)
+            layer, thresholds = change(inputs.layer, inputs.thresholds, inputs.query[0])
+            inputs = replace(inputs, layer=layer, thresholds=thresholds)
+        return staged(inputs, work)
 
     patch.setattr(DecodeGraph, "attend", follow)
     patch.setattr("engine.decode.graph.decode_attention", wrong)

@@ -1,1 +1,1 @@
-"""One token a question over a document on the GPU: the kernels of a decode step."""
+"""Attention and linear layers of one new token a question: the kernels of a decode step."""

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from common.errors import ShapeError
+from engine.kernels.shared.checks import check_contiguous, check_dims
 
-MOST_ROWS, MOST_PARTS = 4, 3
+MAX_ROWS, MAX_WEIGHTS = 4, 3
 
 
 @torch.library.custom_op("lectern::matvec", mutates_args=())
@@ -17,21 +18,21 @@ def matvec(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> Te
     Sums are in fp32 and always in the same order. To a compiler it is one operation.
 
     Args:
-        x: (rows, k), at most `MOST_ROWS` rows; copied if it is strided.
-        weights: at most `MOST_PARTS`, each (n, k), contiguous; none is copied.
-        biases: of each weight (n,), contiguous; or none at all.
-    Returns: (rows, sum of n) in x's dtype; the parts side by side.
-    Raises: ShapeError if the shapes or dtypes do not fit.
+        x: (rows, k), at most `MAX_ROWS` rows; copied if it is strided.
+        weights: at most `MAX_WEIGHTS`, each (n, k) in x's dtype, contiguous; none is copied.
+        biases: (n,) for each weight, in x's dtype, contiguous; or none at all.
+    Returns: (rows, sum of n) in x's dtype; the products with the weights side by side.
+    Raises: ShapeError if tensors do not fit together, or if weights or biases are strided.
     """
-    rows, k = x.shape
-    if not 0 < rows <= MOST_ROWS or not 0 < len(weights) <= MOST_PARTS:
-        raise ShapeError(f"{rows} rows and {len(weights)} weights are not for one product.")
+    rows, k = check_dims("x", x, 2)
+    if not 0 < rows <= MAX_ROWS or not 0 < len(weights) <= MAX_WEIGHTS:
+        raise ShapeError(f"{rows} rows and {len(weights)} weights are too many, or none.")
+    if len(biases) not in (0, len(weights)):
+        raise ShapeError(f"{len(biases)} biases for {len(weights)} weights.")
     for weight in weights:
-        if weight.shape[1:] != (k,) or weight.dtype != x.dtype or not weight.is_contiguous():
-            raise ShapeError(f"A weight of {tuple(weight.shape)} for vectors of {k}, or strided.")
-    shapes = [weight.shape[:1] for weight in weights]
-    if biases and [bias.shape for bias in biases if bias.is_contiguous()] != shapes:
-        raise ShapeError(f"Biases of {[tuple(bias.shape) for bias in biases]}, or strided.")
+        check_contiguous("weight", weight, (len(weight), k), x.dtype, x.device)
+    for weight, bias in zip(weights, biases, strict=False):
+        check_contiguous("bias", bias, weight.shape[:1], x.dtype, x.device)
     if x.is_cuda:
         from engine.kernels.decode.triton.matvec import matvec_triton
 
@@ -49,8 +50,12 @@ def _(
 
 
 def matvec_reference(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> Tensor:
-    """See `matvec`."""
-    found = torch.cat([x.float() @ weight.float().T for weight in weights], 1)
+    """Compute `matvec` in torch, in fp32.
+
+    Args: as `matvec`; nothing is checked.
+    Returns: as `matvec`.
+    """
+    out = torch.cat([x.float() @ weight.float().T for weight in weights], 1)
     if biases:
-        found += torch.cat([bias.float() for bias in biases])
-    return found.to(x.dtype)
+        out += torch.cat([bias.float() for bias in biases])
+    return out.to(x.dtype)

@@ -1,77 +1,57 @@
-"""Vote and threshold: the runs of tokens that questions attend to."""
-
-import math
+"""The end of a lookup: the runs of tokens that questions attend to."""
 
 import torch
-from torch import Tensor
 
-from engine.kernels.decode.inputs import ResidentLayer, Scoring
-from engine.kernels.decode.step_sizes import Sizes
+from engine.kernels.decode.inputs import DecodeInputs
+from engine.kernels.decode.reference_helpers import lookup_lse, reaches_threshold
 from engine.kernels.decode.workspace import Workspace
 
 
-def select_runs(
-    layer: ResidentLayer, thresholds: Tensor, work: Workspace, scoring: Scoring
-) -> None:
-    """List the clusters whose vote reaches a question's threshold, cut into pieces.
+def select_runs(inputs: DecodeInputs, work: Workspace) -> None:
+    """List the clusters whose aggregated share reaches a question's threshold, as segments.
 
-    A cluster is a contiguous run of tokens; pieces of at most `tuning.piece` of them are listed in
-    ascending order, the same in every run. Questions share the list, with a bit each.
+    A cluster is a contiguous run of tokens. It is cut into segments of at most
+    `tuning.segment_size` tokens, which are listed in ascending order, the same in every run of the
+    program. All questions share the list; a bit for each says which segments are its own.
 
     Args:
-        thresholds: (2, batch) fp32 in nats; of level 2 is the second row.
-        work: as `survey`, or `descend` after it, leaves it.
-    Fills: of `work` runs, askers and totals; tally[0] counts up. What is behind the totals means
-        nothing.
+        inputs: what the step reads, as `decode_attention` has checked it; the second row of the
+            thresholds is used.
+        work: as `score_centroids_and_attend_dense`, or `score_children` after it, leaves it. Of it
+            `segments`, `question_masks` and `num_segments` are written, the first two up to the
+            number of segments; `read_counts[0]` counts up.
     Source: Squeezed Attention, equation 3 and section 4.1.
     """
-    if work.scores.is_cuda:
+    if inputs.query.is_cuda:
         from engine.kernels.decode.triton.select_runs import select_runs_triton
 
-        select_runs_triton(layer, thresholds, work, scoring)
+        select_runs_triton(inputs, work)
     else:
-        select_runs_reference(layer, thresholds, work, scoring)
+        select_runs_reference(inputs, work)
 
 
-def select_runs_reference(
-    layer: ResidentLayer, thresholds: Tensor, work: Workspace, scoring: Scoring
-) -> None:
-    """See `select_runs`."""
-    s, piece = work.sizes, work.tuning.piece
+def select_runs_reference(inputs: DecodeInputs, work: Workspace) -> None:
+    """Compute `select_runs` in torch, cluster by cluster.
+
+    Args: as `select_runs`.
+    """
+    s, size = work.sizes, work.tuning.segment_size
+    bit = torch.arange(s.batch, device=work.segments.device)[:, None]
     for head in range(s.retrieval):
-        lse = row_lse(work.parts, work, head)
-        kept = kept_by(work.scores[head], lse, thresholds[1], s, scoring)  # (batch, clusters)
-        offsets = layer.offsets[head].long()
-        work.tally[0, head] += (kept * offsets.diff()).sum(1)
-        bits = (kept.long() << torch.arange(s.batch, device=kept.device)[:, None]).sum(0)
-        listed, asked = [], []
-        for cluster in bits.nonzero()[:, 0].tolist():
+        lse = lookup_lse(work.centroid_lse, work, head)
+        scores = work.centroid_scores[head]
+        is_selected = reaches_threshold(scores, lse, inputs.thresholds[1], s, inputs.scoring)
+        offsets = inputs.layer.offsets[head].long()
+        work.read_counts[0, head] += (is_selected * offsets.diff()).sum(1)
+        masks = (is_selected.long() << bit).sum(0)  # (clusters,)
+        segments, question_masks = [], []
+        for cluster in masks.nonzero()[:, 0].tolist():
             begin, end = offsets[cluster : cluster + 2].tolist()
-            starts = range(begin, end, piece)
-            listed += [start * 32 + min(piece, end - start) for start in starts]
-            asked += [int(bits[cluster])] * len(starts)
-        work.totals[head] = len(listed)
-        work.runs[head, : len(listed)] = work.runs.new_tensor(listed)
+            starts = range(begin, end, size)
+            segments += [start * 32 + min(size, end - start) for start in starts]
+            question_masks += [int(masks[cluster])] * len(starts)
+        work.num_segments[head] = len(segments)
+        work.segments[head, : len(segments)] = work.segments.new_tensor(segments)
         if s.batch > 1:
-            work.askers[head, : len(asked)] = work.askers.new_tensor(asked)
-
-
-def row_lse(parts: Tensor, work: Workspace, head: int) -> Tensor:
-    """Log of a lookup's denominator (rows,): parts (retrieval, parts, rows), and near keys' E."""
-    s, lse = work.sizes, parts[head].logsumexp(0)
-    near = torch.full_like(lse, -torch.inf).view(-1, s.group_pad)
-    near[: s.batch, : s.group] = work.near_lse[:, head].logsumexp(1)
-    return torch.logaddexp(lse, near.flatten())
-
-
-def kept_by(
-    scores: Tensor, lse: Tensor, thresholds: Tensor, sizes: Sizes, scoring: Scoring
-) -> Tensor:
-    """Whether each question keeps each cluster (batch, clusters); scores (clusters, rows)."""
-    s = sizes
-    shares = (scores - lse).view(len(scores), -1, s.group_pad)[:, : s.batch, : s.group]
-    shares = shares.nan_to_num(-torch.inf, posinf=-torch.inf)  # where nothing was seen at all
-    mean = shares.logsumexp(2) - math.log(s.group)
-    votes = shares.amax(2) if scoring.by_maximum else mean
-    kept: Tensor = (votes >= thresholds) & (votes > -torch.inf)
-    return kept.T
+            listed = work.question_masks.new_tensor(question_masks)
+            work.question_masks[head, : len(listed)] = listed

@@ -1,4 +1,4 @@
-"""Shapes of one layer's decode step."""
+"""Sizes of one layer's decode step."""
 
 from dataclasses import dataclass
 
@@ -7,17 +7,21 @@ from engine.kernels.shared.sizes import power_of_two
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """Shapes of one layer's decode step: layers of equal sizes can share a workspace.
+class StepSizes:
+    """Sizes of one layer's decode step: layers of equal sizes can share a workspace.
 
     Attributes:
-        batch: questions about the one document.
-        num_heads: query heads; kv_heads: KV heads, of which the first `retrieval` have clusters.
-        num_anchors: anchors a retrieval head; num_keys: its clustered tokens.
-        num_clusters, num_upper: clusters of level 2 and 1 a retrieval head; 0 of level 1 for
-            one-level lookup.
-        num_streaming_keys: keys a streaming head.
-        capacity: keys a question may have.
+        batch: questions of the step, all about the one document.
+        num_heads: query heads.
+        kv_heads: KV heads, of which the first `retrieval` are retrieval heads.
+        head_dim: width of a key.
+        retrieval: retrieval heads, which have clusters.
+        num_anchors: anchors of each retrieval head.
+        num_keys: clustered tokens of each retrieval head.
+        num_clusters: level-2 clusters of each retrieval head.
+        num_upper: its level-1 clusters; 0 for one-level lookup.
+        num_streaming_keys: keys of each streaming head.
+        capacity: keys that a question may have.
     """
 
     batch: int
@@ -34,24 +38,29 @@ class Sizes:
 
     @property
     def group(self) -> int:
-        """Query heads a KV head."""
+        """Query heads per KV head."""
         return self.num_heads // self.kv_heads
 
     @property
     def group_pad(self) -> int:
-        """The group's rows in a tile."""
+        """Rows that a question's group takes in a tile of queries."""
         return power_of_two(self.group)
 
     @property
     def rows(self) -> int:
-        """Rows of all questions in a tile: row b x group_pad + g is question b's head g."""
+        """Rows of all questions in a tile: row b x group_pad + g is head g of question b."""
         return power_of_two(self.batch) * self.group_pad
 
 
-def sizes_of(layer: ResidentLayer, question: QuestionKeys, num_heads: int) -> Sizes:
-    """The sizes of a step with `num_heads` query heads."""
+def sizes_of(layer: ResidentLayer, question: QuestionKeys, num_heads: int) -> StepSizes:
+    """Return the sizes of a step.
+
+    Args:
+        layer, question: what the step reads.
+        num_heads: query heads.
+    """
     batch, kv_heads, capacity, head_dim = question.keys.shape
-    return Sizes(
+    return StepSizes(
         batch=batch,
         num_heads=num_heads,
         kv_heads=kv_heads,

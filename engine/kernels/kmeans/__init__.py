@@ -1,1 +1,1 @@
-"""The two halves of an iteration of K-means."""
+"""The two halves of an iteration of K-means: assignment of points, and means of clusters."""

@@ -3,26 +3,27 @@
 import torch
 from torch import Tensor
 
-from common.errors import ShapeError
+from engine.kernels.shared.checks import check_contiguous, check_dims
 
 
 def member_means(points: Tensor, weights: Tensor, labels: Tensor, num_clusters: int) -> Tensor:
-    """Means of the members of each cluster, in fp32; zeros for a cluster without weight.
+    """Return the weighted mean of the members of each cluster.
 
     Sums run in the order of the points, so that equal calls give equal means.
 
     Args:
         points: (heads, points, head_dim), contiguous.
         weights: (heads, points) fp32, non-negative, contiguous.
-        labels: (heads, points) int64 in [0, num_clusters).
-    Returns: (heads, num_clusters, head_dim) fp32.
-    Raises: ShapeError if the shapes do not fit.
+        labels: (heads, points) int64, contiguous: each point's cluster, in [0, num_clusters).
+        num_clusters: clusters of each head.
+    Returns: (heads, num_clusters, head_dim) fp32; zeros for a cluster without weight.
+    Raises: ShapeError if tensors do not fit together or are strided.
+    Source: Lloyd's algorithm.
     """
-    if weights.shape != points.shape[:2] or labels.shape != points.shape[:2]:
-        raise ShapeError(
-            f"Weights {tuple(weights.shape)}, labels {tuple(labels.shape)} and points "
-            f"{tuple(points.shape)} do not fit together."
-        )
+    shape = check_dims("points", points)
+    check_contiguous("points", points, shape, points.dtype, points.device)
+    check_contiguous("weights", weights, shape[:2], torch.float32, points.device)
+    check_contiguous("labels", labels, shape[:2], torch.int64, points.device)
     if points.is_cuda:
         from engine.kernels.kmeans.triton.member_means import member_means_triton
 
@@ -33,10 +34,14 @@ def member_means(points: Tensor, weights: Tensor, labels: Tensor, num_clusters: 
 def member_means_reference(
     points: Tensor, weights: Tensor, labels: Tensor, num_clusters: int
 ) -> Tensor:
-    """See `member_means`."""
+    """Compute `member_means` in torch.
+
+    Args: as `member_means`; nothing is checked.
+    Returns: as `member_means`.
+    """
     heads, _, head_dim = points.shape
-    where = labels[..., None].expand(-1, -1, head_dim)
+    index = labels[..., None].expand(-1, -1, head_dim)
     sums = torch.zeros(heads, num_clusters, head_dim, device=points.device)
-    sums.scatter_add_(1, where, points.float() * weights[..., None])
+    sums.scatter_add_(1, index, points.float() * weights[..., None])
     mass = torch.zeros(heads, num_clusters, device=points.device).scatter_add_(1, labels, weights)
     return sums / mass.clamp(min=1e-20)[..., None]

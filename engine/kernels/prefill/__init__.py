@@ -1,1 +1,1 @@
-"""Many tokens at a time: the document's prefill, and a question's."""
+"""Attention of many tokens at a time: a document's prefill, and a question's."""

@@ -1,6 +1,7 @@
 """Attention by the fastest kernel that torch's libraries have for a device and dtype.
 
-They are called below `scaled_dot_product_attention`, which keeps their log-sum-exp to itself.
+The libraries are called below `scaled_dot_product_attention`, as that does not return their
+log-sum-exp. `attend_causal` checks the tensors.
 """
 
 import torch
@@ -11,8 +12,8 @@ from engine.kernels.shared.state import State
 
 aten = torch.ops.aten
 HALF = (torch.bfloat16, torch.float16)
-# cuDNN builds a plan for each shape, which pays for large shapes that come back: whole chunks.
-CUDNN_GRANULE = 4096
+# cuDNN builds a plan for each shape, which is worth it for large shapes that recur: whole chunks.
+CUDNN_CHUNK = 4096
 
 
 def attend(
@@ -30,30 +31,48 @@ def attend(
     Args:
         query: (heads, tokens, head_dim).
         keys, values: (kv_heads, num_keys, head_dim), at least one key.
+        scale: factor on the dot product.
+        softcap: cap on scores; None for no cap. No library has one, so it takes plain torch.
         causal: token i sees the keys up to i; there are as many keys as tokens.
         mask: (tokens, num_keys) bool, every row with a True; not together with `causal`.
+    Returns: out (heads, tokens, head_dim) and lse (heads, tokens) in nats.
+    Source: cuDNN, FlashAttention-2 and memory-efficient attention, as torch bundles them.
     """
     if softcap is not None:
         return _attend_capped(query, keys, values, scale, softcap, causal, mask)
     if _fits_flash(query) and mask is None:
         tokens = query.shape[1]
-        whole = query if causal or tokens < CUDNN_GRANULE else _to_granules(query)
-        if _fits_cudnn(whole, keys):
-            state = _attend_cudnn(whole, keys, values, scale, causal)
+        padded = query if causal or tokens < CUDNN_CHUNK else _pad_to_chunk(query)
+        if _fits_cudnn(padded, keys):
+            state = _attend_cudnn(padded, keys, values, scale, causal)
             return State(state.out[:, :tokens], state.lse[:, :tokens])
         return _attend_flash(query, keys, values, scale, causal)
     return _attend_grouped(query, keys, values, scale, causal, mask)
 
 
 def has_windows(query: Tensor) -> bool:
-    """Whether a library's kernel has windows of its own for such a query."""
+    """Return whether a library has a kernel with windows.
+
+    Args:
+        query: (heads, tokens, head_dim); its device, dtype and width decide.
+    """
     return _fits_flash(query)
 
 
 def attend_window(
     query: Tensor, keys: Tensor, values: Tensor, *, window: int, scale: float
 ) -> State:
-    """FlashAttention-2 with a window; causal from the lower right, as keys go before the query."""
+    """Attend within a window by FlashAttention-2.
+
+    Its mask is causal from the lower right corner: the last token sees the last key.
+
+    Args:
+        query: (heads, tokens, head_dim), one for which `has_windows` holds.
+        keys, values: (kv_heads, window + tokens, head_dim), as of `attend_causal.attend_window`.
+        window: tokens that a token sees, itself included.
+        scale: factor on the dot product.
+    Returns: out (heads, tokens, head_dim) and lse (heads, tokens) in nats.
+    """
     tokens, num_keys = query.shape[1], keys.shape[1]
     out, lse, *_ = aten._flash_attention_forward(
         query.transpose(0, 1)[None],  # (1, tokens, heads, head_dim)
@@ -79,14 +98,14 @@ def _fits_flash(query: Tensor) -> bool:
 
 
 def _fits_cudnn(query: Tensor, keys: Tensor) -> bool:
-    whole = query.shape[1] % CUDNN_GRANULE == 0 and keys.shape[1] % CUDNN_GRANULE == 0
+    is_whole = query.shape[1] % CUDNN_CHUNK == 0 and keys.shape[1] % CUDNN_CHUNK == 0
     is_hopper = torch.cuda.get_device_capability(query.device) >= (9, 0)
-    return whole and is_hopper and query.shape[2] <= 128
+    return is_whole and is_hopper and query.shape[2] <= 128
 
 
-def _to_granules(query: Tensor) -> Tensor:
-    """Zeros behind a document's last chunk: so its shape, too, is one that comes back."""
-    missing = -query.shape[1] % CUDNN_GRANULE
+def _pad_to_chunk(query: Tensor) -> Tensor:
+    """Append zeros to a document's last chunk, so that its shape, too, is one that recurs."""
+    missing = -query.shape[1] % CUDNN_CHUNK
     return torch.nn.functional.pad(query, (0, 0, 0, missing))
 
 
@@ -112,7 +131,7 @@ def _attend_grouped(
     causal: bool,
     mask: Tensor | None,
 ) -> State:
-    """Kernels without GQA: a KV head is a batch, its keys are lent to each of its query heads."""
+    """Kernels without GQA: a KV head is a batch, and its keys are expanded to its query heads."""
     heads, tokens, head_dim = query.shape
     kv_heads, num_keys, _ = keys.shape
     shape = (kv_heads, heads // kv_heads, num_keys, head_dim)
@@ -142,7 +161,7 @@ def _attend_capped(
     causal: bool,
     mask: Tensor | None,
 ) -> State:
-    """No library's kernel caps scores."""
+    """Plain torch, as no library's kernel caps scores."""
     heads, tokens, head_dim = query.shape
     kv_heads = keys.shape[0]
     if causal:
@@ -154,7 +173,7 @@ def _attend_capped(
 
 
 def _bias(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """0 where a key is seen, else -inf; rows padded in memory to what kernels load at a time."""
+    """Return 0 where a key is seen, else -inf; rows are padded in memory, as the kernels demand."""
     rows, num_keys = mask.shape
     width = -(-num_keys // 16) * 16
     bias = torch.zeros(rows, width, dtype=dtype, device=mask.device)[:, :num_keys]

@@ -1,6 +1,6 @@
-"""Lookup for a block of question tokens: the tokens of the clusters that they vote for."""
+"""Lookup for a block of question tokens: the tokens of the clusters that score high enough."""
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -8,128 +8,130 @@ from torch import Tensor
 
 from common.errors import ShapeError
 from engine.kernels.shared.attend_keys import scores_reference
-from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
+from engine.kernels.shared.checks import check_contiguous, check_dims, check_heads
+from engine.kernels.shared.score_clusters import aggregate, check_aggregation, log_cluster_scores
 
 
-class Chosen(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class SelectTokensInputs:
+    """What `select_tokens` reads: a question's rows, a layer's clusters, and a threshold.
+
+    With `attend_tokens` the operation is a question's prefill over the retrieval heads of a layer.
+
+    Attributes:
+        query: (kv_heads, group x tokens, head_dim), contiguous, at least one row.
+        centroids: (kv_heads, clusters, head_dim) in the query's dtype, contiguous, at least one.
+        offsets: (kv_heads, clusters + 1) int32, contiguous: cluster j is the run offsets[j] to
+            offsets[j + 1] of the clustered tokens; it may be empty.
+        threshold: logarithm of a score in nats, fp32, of one element.
+        dense_lse: log-sum-exp in nats over the keys that were attended to before without a lookup
+            (kv_heads, group x tokens), fp32, contiguous; -inf if there were none.
+        anchor_keys: further keys without a lookup (kv_heads, anchors, head_dim) in the query's
+            dtype, each head contiguous. They count in the scores' denominator, and are listed as
+            0, 1, ... before the clustered tokens. There may be none of them.
+        num_tokens: clustered tokens of a head.
+        group: query heads per KV head.
+        aggregation: a name of `score_clusters.AGGREGATIONS`.
+        scale, softcap: the model's own.
+    """
+
+    query: Tensor
+    centroids: Tensor
+    offsets: Tensor
+    threshold: Tensor
+    dense_lse: Tensor
+    anchor_keys: Tensor
+    num_tokens: int
+    group: int
+    aggregation: str
+    scale: float
+    softcap: float | None = None
+
+    def validate(self) -> None:
+        """Check the tensors against each other, by their metadata alone.
+
+        Raises: ShapeError if one does not fit or lies in memory in another way than stated;
+            InvalidInput for an unknown aggregation.
+        """
+        check_aggregation(self.aggregation)
+        heads, rows, head_dim = check_dims("query", self.query)
+        dtype, device = self.query.dtype, self.query.device
+        check_contiguous("query", self.query, (heads, rows, head_dim), dtype, device)
+        if rows == 0 or self.group < 1 or rows % self.group:
+            raise ShapeError(f"{rows} rows cannot be those of groups of {self.group} query heads.")
+        _, clusters, _ = check_dims("centroids", self.centroids)
+        check_contiguous("centroids", self.centroids, (heads, clusters, head_dim), dtype, device)
+        if clusters == 0:
+            raise ShapeError("A lookup needs at least one centroid.")
+        check_contiguous("offsets", self.offsets, (heads, clusters + 1), torch.int32, device)
+        if self.threshold.numel() != 1:
+            raise ShapeError(f"A threshold of {tuple(self.threshold.shape)} is not one number.")
+        shape = self.threshold.shape
+        check_contiguous("threshold", self.threshold, shape, torch.float32, device)
+        check_contiguous("dense_lse", self.dense_lse, (heads, rows), torch.float32, device)
+        anchors = self.anchor_keys.shape[1] if self.anchor_keys.ndim == 3 else -1
+        check_heads("anchor_keys", self.anchor_keys, (heads, anchors, head_dim), dtype, device)
+
+
+class SelectedTokens(NamedTuple):
     """Tokens to attend to.
 
     Attributes:
-        tokens: (kv_heads, near + clustered tokens) int32, the first `counts` of a head are indices
-            into the near tokens and the clustered ones behind them, ascending; what is behind the
-            first `counts` means nothing.
+        tokens: (kv_heads, anchors + clustered tokens) int32. The first `counts` of a head are
+            indices, ascending, into its anchors and the clustered tokens behind them; the others
+            have no meaning.
         counts: (kv_heads,) int32.
-        votes: aggregated log scores (kv_heads, clusters) fp32; -inf for an empty cluster.
+        cluster_scores: aggregated log scores (kv_heads, clusters) fp32; -inf for an empty cluster.
     """
 
     tokens: Tensor
     counts: Tensor
-    votes: Tensor
+    cluster_scores: Tensor
 
 
-def choose_tokens(
-    query: Tensor,
-    centroids: Tensor,
-    offsets: Tensor,
-    threshold: Tensor,
-    extra_lse: Tensor,
-    near: Tensor,
-    *,
-    num_tokens: int,
-    group: int,
-    how: str,
-    scale: float,
-    softcap: float | None = None,
-) -> Chosen:
-    """List the near tokens and those of the clusters whose aggregated score reaches a threshold.
+def select_tokens(inputs: SelectTokensInputs) -> SelectedTokens:
+    """List the anchors, and the tokens of the clusters whose aggregated score reaches a threshold.
 
-    With `attend_tokens` this is a question's prefill over a layer's retrieval heads: `near` are the
-    anchors, `layer.keys[:, : layer.num_anchors]`, so that rows of `layer.keys` are listed, and
-    `extra_lse` is of the question's attention to itself, which is `around` there. On a GPU nothing
-    waits for the host: the counts stay there.
+    On a GPU these are three launches, and nothing waits for the host: the counts stay there.
 
     Args:
-        query: (kv_heads, group x tokens, head_dim), contiguous, at least one row.
-        centroids: (kv_heads, clusters, head_dim), contiguous, at least one.
-        offsets: (kv_heads, clusters + 1) int32, run j of clustered tokens is offsets[j] to
-            offsets[j + 1]; a run may be empty.
-        threshold: log score, fp32 of one element on the query's device.
-        extra_lse: log mass of what else is attended (kv_heads, group x tokens), fp32.
-        near: keys that are attended anyway (kv_heads, near, head_dim), their rows contiguous; they
-            count in the scores' denominator, and are listed as 0, 1, ... before the clustered ones.
-        num_tokens: clustered tokens of a head.
-        group: query heads per KV head.
-        how: a name of `score_clusters.AGGREGATIONS`.
-        scale, softcap: the model's own.
-    Raises: ShapeError if the shapes do not fit; InvalidInput for an unknown aggregation.
+        inputs: the question, the clusters and the threshold.
+    Returns: the list of each KV head, and the scores of all clusters.
+    Raises: ShapeError if tensors do not fit together or lie in memory in another way than stated;
+        InvalidInput for an unknown aggregation.
     Source: Squeezed Attention, equations 1 to 3 and section 4.1.
     """
-    heads, rows, head_dim = query.shape
-    if centroids.shape[0] != heads or centroids.shape[2] != head_dim or rows % group:
-        raise ShapeError(
-            f"Query {tuple(query.shape)} of groups of {group} and centroids "
-            f"{tuple(centroids.shape)} do not fit together."
-        )
-    if offsets.shape != (heads, centroids.shape[1] + 1) or extra_lse.shape != query.shape[:2]:
-        raise ShapeError(
-            f"{tuple(offsets.shape)} offsets for {tuple(centroids.shape[:2])} clusters, or "
-            f"{tuple(extra_lse.shape)} masses for {tuple(query.shape[:2])} rows."
-        )
-    if near.shape[0] != heads or near.shape[2] != head_dim:
-        raise ShapeError(
-            f"Query {tuple(query.shape)} and near keys {tuple(near.shape)} do not fit."
-        )
-    choose = _implementation(query)
-    return choose(
-        query,
-        centroids,
-        offsets,
-        threshold,
-        extra_lse,
-        near,
-        num_tokens=num_tokens,
-        group=group,
-        how=how,
-        scale=scale,
-        softcap=softcap,
-    )
+    inputs.validate()
+    if inputs.query.is_cuda:
+        from engine.kernels.prefill.triton.select_tokens.launch import select_tokens_triton
+
+        return select_tokens_triton(inputs)
+    return select_tokens_reference(inputs)
 
 
-def _implementation(query: Tensor) -> Callable[..., Chosen]:
-    if not query.is_cuda:
-        return choose_tokens_reference
-    from engine.kernels.prefill.triton.select_tokens.launch import choose_tokens_triton
+def select_tokens_reference(inputs: SelectTokensInputs) -> SelectedTokens:
+    """Compute `select_tokens` in torch, head by head.
 
-    return choose_tokens_triton
-
-
-def choose_tokens_reference(
-    query: Tensor,
-    centroids: Tensor,
-    offsets: Tensor,
-    threshold: Tensor,
-    extra_lse: Tensor,
-    near: Tensor,
-    *,
-    num_tokens: int,
-    group: int,
-    how: str,
-    scale: float,
-    softcap: float | None,
-) -> Chosen:
-    """See `choose_tokens`."""
-    sizes, num_near = offsets.diff(dim=1), near.shape[1]
-    beside = scores_reference(query, near, scale=scale, softcap=softcap).logsumexp(dim=-1)
-    mass = torch.logaddexp(extra_lse, beside)
+    Args: as `select_tokens`; nothing is checked.
+    Returns: as `select_tokens`.
+    """
+    i = inputs
+    sizes, anchors = i.offsets.diff(dim=1), i.anchor_keys.shape[1]
+    anchor_scores = scores_reference(i.query, i.anchor_keys, scale=i.scale, softcap=i.softcap)
     scores = log_cluster_scores(
-        query, centroids, sizes, scale=scale, softcap=softcap, extra_lse=mass
+        i.query,
+        i.centroids,
+        sizes,
+        scale=i.scale,
+        softcap=i.softcap,
+        extra_lse=torch.logaddexp(i.dense_lse, anchor_scores.logsumexp(dim=-1)),
     )
-    votes = aggregate(scores, group, how)
-    tokens = torch.arange(num_near + num_tokens, dtype=torch.int32, device=query.device)
-    tokens = tokens.repeat(len(query), 1)
-    counts = torch.zeros(len(query), dtype=torch.int32, device=query.device)
-    for head, keep in enumerate(votes >= threshold):
-        listed = torch.repeat_interleave(keep, sizes[head].long()).nonzero()[:, 0]
-        counts[head] = num_near + len(listed)
-        tokens[head, num_near : counts[head]] = num_near + listed
-    return Chosen(tokens, counts, votes)
+    cluster_scores = aggregate(scores, i.group, i.aggregation)
+    tokens = torch.arange(anchors + i.num_tokens, dtype=torch.int32, device=i.query.device)
+    tokens = tokens.repeat(len(i.query), 1)
+    counts = torch.zeros(len(i.query), dtype=torch.int32, device=i.query.device)
+    for head, is_selected in enumerate(cluster_scores >= i.threshold):
+        selected = torch.repeat_interleave(is_selected, sizes[head].long()).nonzero()[:, 0]
+        counts[head] = anchors + len(selected)
+        tokens[head, anchors : counts[head]] = anchors + selected
+    return SelectedTokens(tokens, counts, cluster_scores)

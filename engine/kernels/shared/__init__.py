@@ -1,1 +1,1 @@
-"""Kernels and references that decoding, prefill and calibration share."""
+"""Operations and helpers that decoding, prefill and calibration share."""

@@ -1,73 +1,98 @@
-"""Launches that begin while the one before them ends: programmatic dependent launch.
+"""Launches that start while the launch before them is still ending.
 
-Such a launch may start its programs as soon as every program of the launch before has released
-it (`release`) or ended. What only the host's order of launches kept apart is then kept apart by
-waiting (`settle`), which returns when the launch before has ended and its writes are seen.
+The mechanism is CUDA's programmatic dependent launch. A launch that uses it may start its programs
+as soon as every program of the previous launch has released it (`release_next_launch`) or ended.
+Without it, the order of launches alone guarantees that a kernel reads what the kernel before it
+wrote. With it, a program has to wait on the device (`wait_for_previous_launch`): the wait returns
+when the previous launch has ended and its writes can be read.
 
-Rules, which every kernel that takes `OVERLAP` follows:
+Every kernel with the argument `OVERLAP` follows two rules:
 
-1. Every program settles, on every path and once, before it writes anything and before it reads
-   what the launch before it may write. A buffer that the launch before still reads is not
-   overwritten either. It settles outside of loops: a loop's loads are asked for ahead of it.
-2. A program releases the next launch only after it has settled itself, or not at all, which
-   releases it at the end.
+1. Every program waits, on every path and exactly once, before it writes anything, and before it
+   reads anything that the previous launch may write. A buffer that the previous launch still reads
+   is not overwritten before the wait either. The wait stands outside of loops, because the compiler
+   issues a loop's loads ahead of it.
+2. A program releases the next launch only after it has waited itself, or it does not release it at
+   all: then the end of the program does.
 
-So the end of a launch means the end of all before it: an ordinary launch starts after them, and a
-program of any other has waited for the one before. By the second rule more holds: when a program
-starts, all launches but the one right before it have ended, as that one's programs have waited for
-them. At most two launches are under way, and before it settles a program may read whatever the
-launch right before it does not write:
+It follows that the end of a launch means the end of all launches before it: an ordinary launch
+starts after them, and every program of an overlapping launch has waited for the one before. The
+second rule gives more. When a program starts, all launches but the one right before it have ended,
+since the programs of that one have already waited for them. So at most two launches run at the same
+time, and before its wait a program may read whatever the launch right before it does not write:
 
-- `survey` a document's centroids and offsets. Right before it come a copy of the query or
-  `append_keys`, and for whoever reads the list beside the layer `note_weights`; a document is
-  written when it is made resident, before the pass, which begins with ordinary launches.
-- `descend` parents, offsets, thresholds and queries, behind `survey`.
-- `select_runs` offsets and thresholds, behind `survey` or `descend`.
-- `merge_splits` states over near keys and totals, where `attend_runs` comes right before it.
+- `score_centroids_and_attend_dense` reads a document's centroids and offsets. Right before it comes
+  a copy of the query or `append_keys`; for a caller that accumulates attention mass on a second
+  stream, `accumulate_attention_mass`. A document is written when it is made resident, before the
+  forward pass, which begins with ordinary launches.
+- `score_children` reads parents, offsets, thresholds and queries, after
+  `score_centroids_and_attend_dense`.
+- `select_runs` reads offsets and thresholds, after `score_centroids_and_attend_dense` or
+  `score_children`.
+- `combine_splits` reads the states over dense keys and the numbers of segments, where `attend_runs`
+  comes right before it.
 
-The launches of a question's prefill follow the same rules where it has at most `MOST_ROWS` rows
-(`engine.kernels.shared.overlap`, the one place that turns them on). They come in a fixed order:
-`mass`, `vote`, `list`, `attend`, `join`; `long_vote` instead of `vote`, and `pack` before `attend`,
-are ordinary launches.
+The launches of a question's prefill follow the same rules if it has at most `MAX_OVERLAP_ROWS` rows
+(`should_overlap`, the one place that turns overlapping on). They come in a fixed order:
+`select_tokens_denominator`, `select_tokens_aggregate`, `select_tokens_list`, `attend_tokens_splits`
+and `attend_tokens_combine`. Two kernels are always ordinary launches: the one that aggregates the
+scores of long questions (`select_tokens_aggregate_long`), which replaces the second, and
+`attend_tokens_gather`, which comes before `attend_tokens_splits`. Before its wait
 
-- `mass` nothing, as any launch may come before it, also one that writes the question.
-- `vote` the question, behind `mass`.
-- `list` and `attend` nothing: what they ask for first is what `vote` and `list` leave.
-- `join` counts and the state around, behind `attend`.
+- `select_tokens_denominator` reads nothing, as any launch may come before it, also one that writes
+  the query.
+- `select_tokens_aggregate` reads the query, after `select_tokens_denominator`.
+- `select_tokens_list` and `attend_tokens_splits` read nothing: the first thing that they need is
+  what the launch right before them writes.
+- `attend_tokens_combine` reads counts and the dense state, after `attend_tokens_splits`.
 
-A launch starts when all programs of the one before have started, so those that it puts on the GPU
-take no place that the one before still needs. `select_runs`, whose programs wait for each other,
-can therefore not be kept from ending by programs of `attend_runs` that wait for it; nor by those of
-the launch before it, all of which are under way, and wait for nobody.
+A launch starts when all programs of the launch before it have started. So the programs that it puts
+on the GPU take no place that the launch before still needs. `select_runs`, whose programs wait for
+each other, can therefore not be blocked by programs of `attend_runs` that wait for it; nor by those
+of the launch before it, which are all running and wait for nobody.
 
 Source: CUDA programming guide, programmatic dependent launch; PTX, griddepcontrol.
 """
 
 import torch
 
-LEAST_CAPABILITY = (9, 0)  # Hopper
-MOST_ROWS = 256  # a head, of questions whose launches overlap; longer ones were not timed
+MIN_CAPABILITY = (9, 0)  # Hopper
+MAX_OVERLAP_ROWS = 256  # rows per KV head of a question whose launches overlap
 
 
 def can_overlap(device: torch.device) -> bool:
-    """Whether a device starts a launch before the last one has ended; an interpreter does not."""
+    """Return whether a device can start a launch before the previous one has ended.
+
+    Args:
+        device: on which kernels are launched. CPUs, and GPUs older than Hopper, cannot; nor can the
+            interpreter.
+    """
     if device.type != "cuda" or torch.version.hip is not None:
         return False
     from triton import knobs
 
-    capable = torch.cuda.get_device_capability(device) >= LEAST_CAPABILITY
-    return capable and not knobs.runtime.interpret
+    is_capable = torch.cuda.get_device_capability(device) >= MIN_CAPABILITY
+    return is_capable and not knobs.runtime.interpret
 
 
-def overlaps(rows: int) -> bool:
-    """Whether launches of a question's prefill, of so many rows a head, overlap where they can.
+def should_overlap(num_rows: int) -> bool:
+    """Return whether the launches of a question's prefill overlap, on a device that can do so.
 
-    On an H200, over 512K and 128K keys, 64 rows gain 3 and 6 % by it, 256 rows .7 and 2 %. Longer
+    On an H200, over 512K and 128K keys, 64 rows gain 3 and 6 % by it, 256 rows 0.7 and 2 %. Longer
     questions were not timed.
+
+    Args:
+        num_rows: rows per KV head: query heads of a group x tokens.
     """
-    return rows <= MOST_ROWS
+    return num_rows <= MAX_OVERLAP_ROWS
 
 
 def launch_options(overlap: bool) -> dict[str, bool]:
-    """Of a kernel that takes `OVERLAP`; other compilers than CUDA's do not know `launch_pdl`."""
+    """Return the launch arguments of a kernel that has the argument `OVERLAP`.
+
+    Args:
+        overlap: whether the launch starts before the previous one has ended.
+    Returns: `OVERLAP`, and `launch_pdl` only where it is on: other compilers than CUDA's do not
+        know it.
+    """
     return {"OVERLAP": True, "launch_pdl": True} if overlap else {"OVERLAP": False}

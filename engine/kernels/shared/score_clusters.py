@@ -1,4 +1,4 @@
-"""Centroid lookup: how much attention each cluster's average key would get."""
+"""Centroid lookup: how much attention an average key of each cluster would get."""
 
 from collections.abc import Callable
 
@@ -7,10 +7,11 @@ from torch import Tensor
 
 from common.errors import InvalidInput, ShapeError
 from engine.kernels.shared.attend_keys import scores_reference
+from engine.kernels.shared.checks import check_dims, check_strided
 
 
 def _mean(log_scores: Tensor) -> Tensor:
-    """The paper's: the mean over all rows."""
+    """The mean over all rows, as in the paper."""
     rows = log_scores.shape[1] * log_scores.shape[2]
     return log_scores.flatten(1, 2).logsumexp(dim=1) - torch.tensor(float(rows)).log()
 
@@ -34,20 +35,30 @@ AGGREGATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def aggregate(log_scores: Tensor, group: int, how: str) -> Tensor:
-    """Let the rows of a GQA group and of a block of tokens vote on each cluster.
+def aggregate(log_scores: Tensor, group: int, aggregation: str) -> Tensor:
+    """Aggregate the scores of a GQA group's heads, and of a block of tokens, for each cluster.
 
     Args:
-        log_scores: (kv_heads, group x tokens, clusters), log S.
+        log_scores: (kv_heads, group x tokens, clusters), the logarithm of shares.
         group: query heads per KV head.
-        how: a name of `AGGREGATIONS`.
-    Returns: (kv_heads, clusters).
-    Raises: InvalidInput for an unknown name.
+        aggregation: a name of `AGGREGATIONS`.
+    Returns: (kv_heads, clusters), the logarithm of the aggregated shares.
+    Raises: InvalidInput for an unknown name; ShapeError if the rows are no multiple of the group.
     """
-    if how not in AGGREGATIONS:
-        raise InvalidInput(f"Aggregation '{how}' is none of {', '.join(AGGREGATIONS)}.")
-    heads, rows, clusters = log_scores.shape
-    return AGGREGATIONS[how](log_scores.reshape(heads, group, rows // group, clusters))
+    check_aggregation(aggregation)
+    heads, rows, clusters = check_dims("log_scores", log_scores)
+    if rows % group:
+        raise ShapeError(f"{rows} rows cannot be those of groups of {group} query heads.")
+    return AGGREGATIONS[aggregation](log_scores.reshape(heads, group, rows // group, clusters))
+
+
+def check_aggregation(name: str) -> None:
+    """Check the name of an aggregation.
+
+    Raises: InvalidInput if it is none of `AGGREGATIONS`.
+    """
+    if name not in AGGREGATIONS:
+        raise InvalidInput(f"Aggregation '{name}' is none of {', '.join(AGGREGATIONS)}.")
 
 
 def log_cluster_scores(
@@ -59,25 +70,36 @@ def log_cluster_scores(
     softcap: float | None = None,
     extra_lse: Tensor | None = None,
 ) -> Tensor:
-    """Log of S_i = exp(s q.C_i) / (sum_j N_j exp(s q.C_j) + E): a mean key's share of attention.
+    """Score clusters: log of S_i = exp(s q.C_i) / (sum_j N_j exp(s q.C_j) + E).
+
+    S_i is the share of attention that a key equal to the centroid C_i would get.
 
     Args:
-        query: (kv_heads, rows, head_dim).
-        centroids: (kv_heads, num_clusters, head_dim), means of unnormalised member keys.
+        query: (kv_heads, rows, head_dim), in any layout.
+        centroids: (kv_heads, num_clusters, head_dim), means of unnormalised member keys; they are
+            compared in fp32, in whatever dtype they are stored.
         sizes: (kv_heads, num_clusters), members N_j; an empty cluster has 0 and scores -inf.
         scale, softcap: the model's own.
-        extra_lse: log of E (kv_heads, rows), fp32: the mass of what is attended anyway (sinks,
-            tail, the question) or of pruned clusters; None for the paper's form without E.
+        extra_lse: log of E in nats (kv_heads, rows), fp32: the mass of the keys that are attended
+            to without a lookup (sinks, tail, the question), or of pruned clusters; None for the
+            paper's form without E.
     Returns: log S (kv_heads, rows, num_clusters) in fp32.
-    Raises: ShapeError if heads, head_dim or sizes do not fit.
+    Raises: ShapeError if shapes or devices do not fit together.
     Source: Squeezed Attention, equations 1 to 3 (E is this project's).
     """
-    if centroids.shape[0] != query.shape[0] or centroids.shape[2] != query.shape[2]:
+    heads, rows, head_dim = check_dims("query", query)
+    if check_dims("centroids", centroids) != (heads, centroids.shape[1], head_dim):
         raise ShapeError(
             f"Query {tuple(query.shape)} and centroids {tuple(centroids.shape)} do not fit."
         )
     if sizes.shape != centroids.shape[:2]:
         raise ShapeError(f"{tuple(sizes.shape)} sizes for {tuple(centroids.shape[:2])} clusters.")
+    if not query.device == centroids.device == sizes.device:
+        raise ShapeError(
+            f"Query, centroids and sizes are on {query.device}, {centroids.device}, {sizes.device}."
+        )
+    if extra_lse is not None:
+        check_strided("extra_lse", extra_lse, (heads, rows), torch.float32, query.device)
     return log_cluster_scores_reference(
         query, centroids, sizes, scale=scale, softcap=softcap, extra_lse=extra_lse
     )
@@ -92,11 +114,15 @@ def log_cluster_scores_reference(
     softcap: float | None,
     extra_lse: Tensor | None,
 ) -> Tensor:
-    """See `log_cluster_scores`."""
-    scores = scores_reference(query, centroids, scale=scale, softcap=softcap)  # (heads, rows, K)
+    """Compute `log_cluster_scores` in torch.
+
+    Args: as `log_cluster_scores`; nothing is checked.
+    Returns: as `log_cluster_scores`.
+    """
+    scores = scores_reference(query, centroids, scale=scale, softcap=softcap)
     log_sizes = sizes.to(torch.float32).log()[:, None, :]  # -inf for empty clusters
-    mass = torch.logsumexp(scores + log_sizes, dim=-1)  # (heads, rows)
+    lse = torch.logsumexp(scores + log_sizes, dim=-1)  # (heads, rows)
     if extra_lse is not None:
-        mass = torch.logaddexp(mass, extra_lse)
-    log_shares = scores - mass[..., None]
+        lse = torch.logaddexp(lse, extra_lse)
+    log_shares = scores - lse[..., None]
     return log_shares.masked_fill(torch.isneginf(log_sizes), -torch.inf)

@@ -18,7 +18,7 @@ def test_a_step_loads_the_share_it_was_asked_for(levels: int, batch: int, stream
     sizes = layer.offsets[: 4 - streaming].diff()
     for percent in (70, 90):
         found, _ = check(with_sparsity(step, percent))
-        loaded = float((found.kept * sizes).sum() / (batch * sizes.sum()))
+        loaded = float((found.selected * sizes).sum() / (batch * sizes.sum()))
         assert loaded == pytest.approx(1 - percent / 100, abs=0.02)
 
 
@@ -26,7 +26,7 @@ def test_bytes_are_those_of_what_is_read() -> None:
     layer = draw_layer(SHAPE, 7, "cpu")
     step = with_sparsity(draw_step(SHAPE, layer, 8, batch=1, levels=1, streaming=0), 90)
     found = step.define()
-    vectors = 2 * (4 * 13 + 4 * 96 + int(found.read[0].sum())) + 4 * SHAPE.num_clusters
+    vectors = 2 * (4 * 13 + 4 * 96 + int(found.read_counts[0].sum())) + 4 * SHAPE.num_clusters
     assert bytes_needed(step, found) == vectors * 16 * 2
 
 

@@ -314,7 +314,7 @@ def test_models_without_kernels_are_answered_and_told_apart(
 
 
 @pytest.mark.parametrize(
-    "kernel", ["engine.attend.clusters_gpu.attend_tokens", "engine.attend.question.attend_near"]
+    "kernel", ["engine.attend.clusters_gpu.attend_tokens", "engine.attend.question.attend_dense"]
 )
 def test_kernels_that_fail_leave_the_reference(
     kernel: str,

@@ -16,7 +16,7 @@ from engine.decode.layer_view import resident_layer
 from engine.document.budget import Thresholds
 from engine.document.cache import Clusters, LayerCache, StreamingCache, no_clusters
 from engine.kernels.decode.decode_attention import decode_attention
-from engine.kernels.decode.inputs import QuestionKeys, Scoring
+from engine.kernels.decode.inputs import DecodeInputs, QuestionKeys, Scoring
 from engine.kernels.decode.step_sizes import sizes_of
 from engine.kernels.decode.workspace import allocate
 from engine.kernels.shared.attend_keys import attend_keys
@@ -84,11 +84,12 @@ def test_a_step_is_what_the_engine_computes_eagerly(levels: int, clustered: bool
     work = allocate(sizes_of(resident, keys, kv_heads * GROUP), torch.float32, torch.device("cpu"))
     query = rows.flatten(0, 1)[None].contiguous()
     thresholds = torch.tensor([[LEVEL1], [LEVEL2]])
-    out = decode_attention(query, resident, keys, thresholds, work, Scoring(SCALE))
+    inputs = DecodeInputs(query, resident, keys, thresholds, Scoring(SCALE))
+    out = decode_attention(inputs, work)
     heads = out[0].view(kv_heads, GROUP, DIM)
     assert_close(heads[:RETRIEVAL], expected.out, rtol=1e-4, atol=1e-5)
     assert_close(heads[RETRIEVAL:], streamed.out, rtol=1e-4, atol=1e-5)
-    assert work.tally.sum((1, 2)).tolist() == [tokens, below]
+    assert work.read_counts.sum((1, 2)).tolist() == [tokens, below]
 
 
 def test_layers_whose_sight_moves_with_the_question_are_refused() -> None:

@@ -14,7 +14,7 @@ from engine.decode.model_variants import (
     compile_layers,
     with_triton_linears,
 )
-from engine.kernels.decode.matvec import MOST_ROWS
+from engine.kernels.decode.matvec import MAX_ROWS
 from engine.model.attention import forward, register
 from engine.model.reorder_heads import _FullAttention
 from tests.engine.naive import normal
@@ -49,7 +49,7 @@ def logits(model: nn.Module, ids: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen2", "phi3"])  # biases; layers joined already
-@pytest.mark.parametrize("count", [1, MOST_ROWS])
+@pytest.mark.parametrize("count", [1, MAX_ROWS])
 def test_a_model_answers_alike(family: str, count: int) -> None:
     model = random_model(FAMILIES[family])
     model.set_attn_implementation("lectern")
@@ -74,7 +74,7 @@ def test_the_model_is_left_alone_and_its_weights_are_shared() -> None:
 def test_many_rows_are_the_librarys() -> None:
     model = random_model(FAMILIES["llama"])
     model.set_attn_implementation("lectern")
-    ids = torch.arange(1, MOST_ROWS + 2)
+    ids = torch.arange(1, MAX_ROWS + 2)
     with Launches() as launches:
         found = logits(with_triton_linears(model), ids)
     assert not launches.parts

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from engine.kernels.decode.inputs import (
+    DecodeInputs,
     QuestionKeys,
     ResidentLayer,
     Scoring,
@@ -17,30 +18,30 @@ from engine.kernels.decode.inputs import (
 from engine.kernels.decode.step_sizes import sizes_of
 from engine.kernels.decode.tuning import Tuning
 from engine.kernels.decode.workspace import Workspace, allocate
-from tests.engine.kernels.launched import DEVICE, beside
+from tests.engine.kernels.harness import DEVICE, surrounded
 from tests.engine.naive import normal
 
-# Small tiles, so that small inputs are cut into many parts.
+# Small tiles, so that small inputs are cut into many splits.
 SMALL = Tuning(
-    near_keys=16,
-    part_clusters=32,
+    dense_split_keys=16,
+    min_split_clusters=32,
     score_block=16,
     score_stages=2,
-    descend_span=32,
-    descend_block=16,
-    chunk_scores=64,
+    child_span=32,
+    child_block=16,
+    select_scores=64,
     select_warps=4,
-    piece=8,
-    block=32,
-    stages=2,
-    programs=7,
+    segment_size=8,
+    attend_block=32,
+    attend_stages=2,
+    attend_programs=7,
 )
 DROPPED = 50  # tokens that a compensation token stands for
 
 
 @dataclass(frozen=True)
 class Case:
-    """Sizes of a step, and what its questions keep.
+    """Sizes of a step, and what its questions select.
 
     Attributes:
         lengths: keys of each question; its capacity is one more than the longest.
@@ -67,35 +68,35 @@ class Case:
         """Of this case."""
         return Scoring(0.3 * 4 / math.sqrt(self.head_dim), self.softcap, self.aggregation)
 
-    def inputs(self, dtype: torch.dtype) -> "Inputs":
+    def inputs(self, dtype: torch.dtype) -> DecodeInputs:
         """Draw it; what is not to be read is nan, or an index out of range."""
         kv_heads, batch = self.retrieval + self.streaming, len(self.lengths)
-        held = normal(
-            2, self.retrieval, self.anchors + self.tokens + 3, self.head_dim, dtype=dtype, seed=1
-        ).to(DEVICE)
-        held[:, :, self.anchors + self.tokens :] = torch.nan
-        held = held[:, :, : self.anchors + self.tokens]
+        num_keys = self.anchors + self.tokens
+        keys = normal(2, self.retrieval, num_keys + 3, self.head_dim, dtype=dtype, seed=1)
+        keys = keys.to(DEVICE)
+        keys[:, :, num_keys:] = torch.nan
+        keys = keys[:, :, :num_keys]
         capacity = max(self.lengths) + 1
         own = normal(2, batch, kv_heads, capacity, self.head_dim, dtype=dtype, seed=2).to(DEVICE)
         for question, length in enumerate(self.lengths):
             own[:, question, :, length:] = torch.nan
         offsets = runs(self.retrieval, self.clusters, self.tokens, seed=3)
         layer = ResidentLayer(
-            held[0],
-            held[1],
+            keys[0],
+            keys[1],
             self.anchors,
-            beside(self._normal(self.retrieval, self.clusters, dtype=dtype, seed=4)),
-            beside(offsets),
+            surrounded(self._normal(self.retrieval, self.clusters, dtype=dtype, seed=4)),
+            surrounded(offsets),
             self._upper(offsets, dtype) if self.upper else None,
             self._streaming(dtype) if self.streaming else None,
         )
         lengths = torch.tensor(self.lengths, dtype=torch.int32, device=DEVICE)
         thresholds = torch.tensor([[self.level1] * batch, [self.level2] * batch], device=DEVICE)
-        return Inputs(
-            beside(self._normal(batch, kv_heads * self.group, dtype=dtype, seed=5)),
+        return DecodeInputs(
+            surrounded(self._normal(batch, kv_heads * self.group, dtype=dtype, seed=5)),
             layer,
-            QuestionKeys(own[0], own[1], beside(lengths)),
-            beside(thresholds),
+            QuestionKeys(own[0], own[1], surrounded(lengths)),
+            surrounded(thresholds),
             self.scoring,
         )
 
@@ -106,33 +107,26 @@ class Case:
         over = runs(self.retrieval, self.upper, self.clusters, seed=6)
         centroids = self._normal(self.retrieval, self.upper, dtype=dtype, seed=7)
         level = upper_level(centroids, over, offsets)
-        return UpperLevel(*(beside(getattr(level, field.name)) for field in fields(level)))
+        return UpperLevel(*(surrounded(getattr(level, field.name)) for field in fields(level)))
 
     def _streaming(self, dtype: torch.dtype) -> StreamingKeys:
         shape = (self.streaming, self.streaming_keys)
         log_weights = torch.zeros(shape, device=DEVICE)
         log_weights[:, -1] = math.log(DROPPED)
         return StreamingKeys(
-            beside(self._normal(*shape, dtype=dtype, seed=8)),
-            beside(self._normal(*shape, dtype=dtype, seed=9)),
-            beside(log_weights),
+            surrounded(self._normal(*shape, dtype=dtype, seed=8)),
+            surrounded(self._normal(*shape, dtype=dtype, seed=9)),
+            surrounded(log_weights),
         )
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """What a step reads."""
-
-    query: Tensor
-    layer: ResidentLayer
-    question: QuestionKeys
-    thresholds: Tensor
-    scoring: Scoring
-
-    def workspace(self, tuning: Tuning = SMALL, *, noting: bool = False) -> Workspace:
-        """Buffers for it."""
-        sizes = sizes_of(self.layer, self.question, self.query.shape[1])
-        return allocate(sizes, self.query.dtype, self.query.device, tuning, noting=noting)
+def workspace_for(
+    inputs: DecodeInputs, tuning: Tuning = SMALL, *, keep_token_scores: bool = False
+) -> Workspace:
+    """Buffers for a step."""
+    sizes = sizes_of(inputs.layer, inputs.question, inputs.query.shape[1])
+    dtype, device = inputs.query.dtype, inputs.query.device
+    return allocate(sizes, dtype, device, tuning, keep_token_scores=keep_token_scores)
 
 
 def runs(heads: int, count: int, total: int, seed: int) -> Tensor:

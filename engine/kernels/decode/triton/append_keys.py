@@ -1,4 +1,4 @@
-"""`append_keys` in Triton: one program a KV head."""
+"""`append_keys` in Triton: one program for each KV head."""
 
 import triton
 import triton.language as tl
@@ -6,7 +6,7 @@ from torch import Tensor
 
 from engine.kernels.shared.overlap import launch_options
 from engine.kernels.shared.sizes import power_of_two
-from engine.kernels.shared.triton.overlap import release, settle
+from engine.kernels.shared.triton.overlap import release_next_launch, wait_for_previous_launch
 
 
 @triton.jit
@@ -23,20 +23,25 @@ def append_keys_kernel(
     WIDTH: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """Strides are in elements, between heads."""
-    head, cols = tl.program_id(0).to(tl.int64), tl.arange(0, WIDTH)
-    real = cols < D
-    settle(OVERLAP)
-    release(OVERLAP)
-    place = (head * capacity + tl.load(slot)) * D + cols
-    tl.store(keys + place, tl.load(key + head * key_stride + cols, mask=real), mask=real)
-    tl.store(values + place, tl.load(value + head * value_stride + cols, mask=real), mask=real)
+    """Copy one head's key and value; the strides are in elements, between heads."""
+    head, cols = tl.program_id(0).to(tl.int64), tl.arange(0, WIDTH)  # [WIDTH]
+    inside = cols < D
+    wait_for_previous_launch(OVERLAP)
+    release_next_launch(OVERLAP)
+    offsets = (head * capacity + tl.load(slot)) * D + cols  # [WIDTH]
+    tl.store(keys + offsets, tl.load(key + head * key_stride + cols, mask=inside), mask=inside)
+    tl.store(
+        values + offsets, tl.load(value + head * value_stride + cols, mask=inside), mask=inside
+    )
 
 
 def append_keys_triton(
     keys: Tensor, values: Tensor, key: Tensor, value: Tensor, slot: Tensor, *, overlap: bool = False
 ) -> None:
-    """See `append_keys`."""
+    """Launch `append_keys` in Triton.
+
+    Args: as `append_keys`; nothing is checked.
+    """
     heads, capacity, head_dim = keys.shape
     append_keys_kernel[(heads,)](
         keys,

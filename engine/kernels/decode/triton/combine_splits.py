@@ -1,46 +1,50 @@
-"""`merge_splits` in Triton: one program some columns of a row."""
+"""`combine_splits` in Triton: each program combines some columns of one query head."""
 
 import triton
 import triton.language as tl
 
-from engine.kernels.decode.triton.attend_runs import load_totals, share_of
+from engine.kernels.decode.triton.helpers import load_num_segments, split_segments
 from engine.kernels.decode.workspace import Workspace
 from engine.kernels.shared.overlap import launch_options
 from engine.kernels.shared.sizes import power_of_two
-from engine.kernels.shared.triton.overlap import release, settle
-from engine.kernels.shared.triton.tiles import log_mass
+from engine.kernels.shared.triton.online_softmax import softmax_lse
+from engine.kernels.shared.triton.overlap import release_next_launch, wait_for_previous_launch
 
-COLS = 32  # of a row that a program joins: many short programs, as one waits for memory only
+COLS = 32  # columns of a program: many short programs, as one does nothing but wait for memory
 
 
 @triton.jit
-def _merge(out, lse, first, last, step, top, mass, total, D: tl.constexpr, BLOCK: tl.constexpr):
-    """Fold parts first to last, `step` rows apart, into the running state [columns of total]."""
+def _combine(out, lse, first, last, step, top, mass, total, D: tl.constexpr, BLOCK: tl.constexpr):
+    """Add the states `first` to `last`, which are `step` rows apart, to the online softmax.
+
+    out, lse: pointers to the head's columns and its log-sum-exp in state 0. top, mass: scalars, the
+    largest log-sum-exp so far and the sum of exp(lse - top). total: [COLS], the weighted outputs.
+    """
     cols = tl.arange(0, total.shape[0])
     for start in range(first, last, BLOCK):
-        part = start + tl.arange(0, BLOCK)
-        held = part < last
-        # Both at once; what has seen no key is zeros.
-        found = tl.load(lse + part * step, mask=held, other=float("-inf"))
+        state = start + tl.arange(0, BLOCK)  # [BLOCK]
+        exists = state < last
+        # Both are loaded at once; the output of a state that has seen no key is zeros.
+        lses = tl.load(lse + state * step, mask=exists, other=float("-inf"))  # [BLOCK]
         rows = tl.load(
-            out + (part * step)[:, None] * D + cols[None, :], mask=held[:, None], other=0.0
-        )
-        higher = tl.maximum(top, tl.max(found, 0))
-        finite = tl.where(higher == float("-inf"), 0.0, higher)
-        shares, shrink = tl.exp(found - finite), tl.exp(top - finite)
-        mass = mass * shrink + tl.sum(shares, 0)
-        total = total * shrink + tl.sum(shares[:, None] * rows, 0)
-        top = higher
+            out + (state * step)[:, None] * D + cols[None, :], mask=exists[:, None], other=0.0
+        )  # [BLOCK, COLS]
+        new_top = tl.maximum(top, tl.max(lses, 0))
+        finite_top = tl.where(new_top == float("-inf"), 0.0, new_top)
+        weights, rescale = tl.exp(lses - finite_top), tl.exp(top - finite_top)
+        mass = mass * rescale + tl.sum(weights, 0)
+        total = total * rescale + tl.sum(weights[:, None] * rows, 0)
+        top = new_top
     return top, mass, total
 
 
 @triton.jit
-def merge_splits_kernel(
-    near_out,
-    near_lse,
-    part_out,
-    part_lse,
-    totals,
+def combine_splits_kernel(
+    dense_out,
+    dense_lse,
+    split_out,
+    split_lse,
+    num_segments,
     retrieval,
     programs,
     out,
@@ -49,54 +53,58 @@ def merge_splits_kernel(
     KV_HEADS: tl.constexpr,
     GROUP: tl.constexpr,
     GROUP_PAD: tl.constexpr,
-    PART_ROWS: tl.constexpr,
+    SPLIT_ROWS: tl.constexpr,
     D: tl.constexpr,
     COLS: tl.constexpr,
-    NEAR_PARTS: tl.constexpr,
-    NEAR_PAD: tl.constexpr,
+    DENSE_SPLITS: tl.constexpr,
+    DENSE_BLOCK: tl.constexpr,
     HEADS_PAD: tl.constexpr,
     STEP: tl.constexpr,
     BLOCK: tl.constexpr,
-    BEHIND_RUNS: tl.constexpr,
+    AFTER_RUNS: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """One program is some columns of a row: joins its parts, near and over runs, in order."""
-    if not BEHIND_RUNS:  # but the survey, which leaves the near parts
-        settle(OVERLAP)
-    at, column = tl.program_id(0), tl.program_id(1) * COLS
-    question, head = at // NUM_HEADS, at % NUM_HEADS
+    """Combine COLS columns of one query head: its dense splits, then its splits of runs, in order.
+
+    AFTER_RUNS: whether `attend_runs` is the launch right before. Then the dense states, which an
+    earlier launch wrote, are combined before the wait.
+    """
+    if not AFTER_RUNS:
+        wait_for_previous_launch(OVERLAP)
+    query_row, column = tl.program_id(0), tl.program_id(1) * COLS
+    question, head = query_row // NUM_HEADS, query_row % NUM_HEADS
     kv_head, member = head // GROUP, head % GROUP
     heads = tl.arange(0, HEADS_PAD)
-    count = load_totals(totals, retrieval, HEADS_PAD)  # waited for after the near parts
-    near = (question * KV_HEADS + kv_head) * NEAR_PARTS * GROUP + member
-    top, mass, total = _merge(
-        near_out + near * D + column,
-        near_lse + near,
+    count = load_num_segments(num_segments, retrieval, HEADS_PAD)  # needed after the dense states
+    dense = (question * KV_HEADS + kv_head) * DENSE_SPLITS * GROUP + member
+    top, mass, total = _combine(
+        dense_out + dense * D + column,
+        dense_lse + dense,
         0,
-        NEAR_PARTS,
+        DENSE_SPLITS,
         GROUP,
         tl.full([], float("-inf"), tl.float32),
         tl.full([], 0.0, tl.float32),
         tl.zeros([COLS], tl.float32),
         D,
-        NEAR_PAD,
+        DENSE_BLOCK,
     )
-    if BEHIND_RUNS:
-        settle(OVERLAP)
-    release(OVERLAP)
+    if AFTER_RUNS:
+        wait_for_previous_launch(OVERLAP)
+    release_next_launch(OVERLAP)
     if kv_head < retrieval:
-        ends, share = share_of(count, programs, STEP)
+        ends, share = split_segments(count, programs, STEP)
         end = tl.sum(tl.where(heads == kv_head, ends, 0), 0)
         begin = end - tl.sum(tl.where(heads == kv_head, count, 0), 0)
         if begin < end:
-            first, last = begin // share + kv_head, (end - 1) // share + kv_head + 1
+            first, last = begin // share + kv_head, (end - 1) // share + kv_head + 1  # slots
             row = question * GROUP_PAD + member
-            top, mass, total = _merge(
-                part_out + row * D + column,
-                part_lse + row,
+            top, mass, total = _combine(
+                split_out + row * D + column,
+                split_lse + row,
                 first,
                 last,
-                PART_ROWS,
+                SPLIT_ROWS,
                 top,
                 mass,
                 total,
@@ -104,39 +112,42 @@ def merge_splits_kernel(
                 BLOCK,
             )
     if column == 0:
-        tl.store(lse + at, log_mass(top, mass))
+        tl.store(lse + query_row, softmax_lse(top, mass))
     cols = column + tl.arange(0, COLS)
-    tl.store(out + at * D + cols, total / tl.where(mass > 0.0, mass, 1.0))
+    tl.store(out + query_row * D + cols, total / tl.where(mass > 0.0, mass, 1.0))
 
 
-def merge_splits_triton(work: Workspace) -> None:
-    """See `merge_splits`."""
+def combine_splits_triton(work: Workspace) -> None:
+    """Launch `combine_splits` in Triton.
+
+    Args: as `combine_splits`.
+    """
     s, t = work.sizes, work.tuning
     cols = min(COLS, s.head_dim)
-    behind_runs = s.retrieval > 0 and s.num_clusters > 0
-    merge_splits_kernel[(s.batch * s.num_heads, s.head_dim // cols)](
-        work.near_out,
-        work.near_lse,
-        work.part_out,
-        work.part_lse,
-        work.totals,
-        s.retrieval if behind_runs else 0,
-        t.programs,
+    after_runs = s.retrieval > 0 and s.num_clusters > 0
+    combine_splits_kernel[(s.batch * s.num_heads, s.head_dim // cols)](
+        work.dense_out,
+        work.dense_lse,
+        work.split_out,
+        work.split_lse,
+        work.num_segments,
+        s.retrieval if after_runs else 0,
+        t.attend_programs,
         work.out,
         work.lse,
         NUM_HEADS=s.num_heads,
         KV_HEADS=s.kv_heads,
         GROUP=s.group,
         GROUP_PAD=s.group_pad,
-        PART_ROWS=s.rows,
+        SPLIT_ROWS=s.rows,
         D=s.head_dim,
         COLS=cols,
-        NEAR_PARTS=work.near_parts,
-        NEAR_PAD=min(t.merge_parts, power_of_two(work.near_parts)),
+        DENSE_SPLITS=work.dense_splits,
+        DENSE_BLOCK=min(t.combine_block, power_of_two(work.dense_splits)),
         HEADS_PAD=power_of_two(s.kv_heads),
-        STEP=t.block // t.piece,
-        BLOCK=t.merge_parts,
-        BEHIND_RUNS=behind_runs,
-        num_warps=t.merge_warps,
+        STEP=t.attend_block // t.segment_size,
+        BLOCK=t.combine_block,
+        AFTER_RUNS=after_runs,
+        num_warps=t.combine_warps,
         **launch_options(t.overlap),
     )

@@ -1,59 +1,59 @@
-"""`descend` in Triton: level 1 prunes, level 2 is scored below what is left, in one launch."""
+"""`score_children` in Triton: level 1 prunes, and level 2 is scored below what is left."""
 
 import triton
 import triton.language as tl
-from torch import Tensor
 
-from engine.kernels.decode.inputs import ResidentLayer, Scoring
-from engine.kernels.decode.triton.select_runs import (
-    askers_of,
-    count_for,
-    denominator,
-    limits,
-    load_parts,
-    padded,
+from engine.kernels.decode.inputs import DecodeInputs
+from engine.kernels.decode.triton.helpers import (
+    add_read_counts,
+    load_partial_lse,
+    load_query_rows,
+    load_thresholds,
+    padded_splits,
+    select_by_question,
+    sum_denominator,
 )
-from engine.kernels.decode.tuning import LEAST_ROWS
+from engine.kernels.decode.tuning import MIN_QUERY_ROWS
 from engine.kernels.decode.workspace import Workspace
 from engine.kernels.shared.overlap import launch_options
 from engine.kernels.shared.sizes import ceil_div, power_of_two
-from engine.kernels.shared.triton.overlap import release, settle
-from engine.kernels.shared.triton.tiles import LOG2_E, capped, load_rows, log_mass
+from engine.kernels.shared.triton.online_softmax import LOG2_E, apply_softcap, softmax_lse
+from engine.kernels.shared.triton.overlap import release_next_launch, wait_for_previous_launch
 
 
 @triton.jit
-def _asks(bits, question):
-    """Whether a question's bit is set [clusters, rows]; bits and the rows' questions are given."""
-    return (bits[:, None] >> question[None, :]) & 1 != 0
+def _is_selected(masks, question):
+    """Return whether masks [CLUSTERS] have the bits of questions [ROWS] set: [CLUSTERS, ROWS]."""
+    return (masks[:, None] >> question[None, :]) & 1 != 0
 
 
 @triton.jit
-def descend_kernel(
+def score_children_kernel(
     query,
     scale,
     parents,
     upper_scores,
-    upper_parts,
-    num_upper_parts,
-    near_lse,
+    upper_lse,
+    num_upper_splits,
+    dense_lse,
     thresholds,
     num_upper,
     centroids,
     offsets,
     num_clusters,
-    listed,
+    candidates,
     scores,
-    parts,
-    tally,
+    cluster_lse,
+    read_counts,
     NUM_HEADS: tl.constexpr,
     KV_HEADS: tl.constexpr,
     GROUP: tl.constexpr,
     GROUP_PAD: tl.constexpr,
     BATCH: tl.constexpr,
     BATCH_PAD: tl.constexpr,
-    PARTS_PAD: tl.constexpr,
-    NEAR_PARTS: tl.constexpr,
-    NEAR_PAD: tl.constexpr,
+    SPLITS_PAD: tl.constexpr,
+    DENSE_SPLITS: tl.constexpr,
+    DENSE_PAD: tl.constexpr,
     ROWS: tl.constexpr,
     D: tl.constexpr,
     SPAN: tl.constexpr,
@@ -63,135 +63,151 @@ def descend_kernel(
     BY_MAXIMUM: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """One program is SPAN consecutive level-2 clusters of a head.
+    """Take SPAN consecutive level-2 clusters of a head.
 
-    It lists those below a cluster that some question keeps, and scores the list in full tiles: a
-    pruned one costs no more than the -inf in its place.
+    The program lists those whose parent some question selects, and scores the list in full tiles: a
+    pruned cluster costs no more than writing -inf in its place.
     """
     block, head = tl.program_id(0), tl.program_id(1)
     SCORE_ROWS: tl.constexpr = BATCH_PAD * GROUP_PAD
-    lane, line = tl.arange(0, SPAN), tl.arange(0, SCORE_ROWS)
+    lane, score_row = tl.arange(0, SPAN), tl.arange(0, SCORE_ROWS)
     first = block * SPAN
-    cluster = first + lane
-    real = cluster < num_clusters
+    cluster = first + lane  # [SPAN]
+    exists = cluster < num_clusters
     offsets += head * (num_clusters + 1)
-    # All loads before the first exchange between lanes: together they cost one latency.
-    parent = tl.load(parents + head * num_clusters + cluster, mask=real, other=-1)
-    size = -tl.load(offsets + cluster, mask=real, other=0)
-    size += tl.load(offsets + cluster + 1, mask=real, other=0)
-    wanted = limits(thresholds, BATCH, BATCH_PAD)
-    q = load_rows(query, head, NUM_HEADS, GROUP, GROUP_PAD, BATCH, ROWS, D)
-    settle(OVERLAP)
-    release(OVERLAP)
-    far, near = load_parts(
-        upper_parts,
-        near_lse,
+    # All loads come before the first exchange between lanes: together they cost one latency.
+    parent = tl.load(parents + head * num_clusters + cluster, mask=exists, other=-1)
+    size = -tl.load(offsets + cluster, mask=exists, other=0)
+    size += tl.load(offsets + cluster + 1, mask=exists, other=0)
+    threshold = load_thresholds(thresholds, BATCH, BATCH_PAD)
+    q = load_query_rows(query, head, NUM_HEADS, GROUP, GROUP_PAD, BATCH, ROWS, D)
+    wait_for_previous_launch(OVERLAP)
+    release_next_launch(OVERLAP)
+    clusters, dense = load_partial_lse(
+        upper_lse,
+        dense_lse,
         head,
-        num_upper_parts,
+        num_upper_splits,
         KV_HEADS,
         GROUP,
         GROUP_PAD,
         BATCH,
         SCORE_ROWS,
-        PARTS_PAD,
-        NEAR_PARTS,
-        NEAR_PAD,
+        SPLITS_PAD,
+        DENSE_SPLITS,
+        DENSE_PAD,
     )
-    found = tl.load(
-        upper_scores + (head * num_upper + parent)[:, None] * SCORE_ROWS + line[None, :],
+    parent_scores = tl.load(
+        upper_scores + (head * num_upper + parent)[:, None] * SCORE_ROWS + score_row[None, :],
         mask=(parent >= 0)[:, None],
         other=float("-inf"),
-    )
-    top, inverse = denominator(far, near)
-    bits = askers_of(
-        found, top, inverse, wanted, GROUP, GROUP_PAD, BATCH, BATCH_PAD, SPAN, BY_MAXIMUM
-    )
-    kept = (bits != 0).to(tl.int32)
-    num_kept = tl.sum(kept, 0)
-    # An entry is a lane and 16 questions' bits, in the program's own stretch of the list.
-    listed += head * num_clusters + first
-    tl.store(listed + tl.cumsum(kept, 0) - 1, (lane << 16) + bits, mask=bits != 0)
+    )  # [SPAN, SCORE_ROWS]
+    top, inverse = sum_denominator(clusters, dense)
+    masks = select_by_question(
+        parent_scores,
+        top,
+        inverse,
+        threshold,
+        GROUP,
+        GROUP_PAD,
+        BATCH,
+        BATCH_PAD,
+        SPAN,
+        BY_MAXIMUM,
+    )  # [SPAN]
+    is_candidate = (masks != 0).to(tl.int32)
+    num_candidates = tl.sum(is_candidate, 0)
+    # A candidate is a lane and the mask of 16 questions, in the program's own part of the list.
+    candidates += head * num_clusters + first
+    slots = candidates + tl.cumsum(is_candidate, 0) - 1  # [SPAN]
+    tl.store(slots, (lane << 16) + masks, mask=masks != 0)
     tl.debug_barrier()
     slot = tl.arange(0, BLOCK)
-    entry = tl.load(listed + slot, mask=slot < num_kept, other=0)
-    # While the list and its first centroids arrive: what is pruned.
+    candidate = tl.load(candidates + slot, mask=slot < num_candidates, other=0)  # [BLOCK]
+    # What is pruned is written while the list and its first centroids are being loaded.
     scores += head * num_clusters * SCORE_ROWS
-    own = scores + cluster[:, None] * SCORE_ROWS + line[None, :]
+    own_scores = scores + cluster[:, None] * SCORE_ROWS + score_row[None, :]
     pruned = tl.full([SPAN, SCORE_ROWS], float("-inf"), tl.float32)
-    tl.store(own, pruned, mask=(real & (bits == 0))[:, None])
+    tl.store(own_scores, pruned, mask=(exists & (masks == 0))[:, None])
     row, cols = tl.arange(0, ROWS), tl.arange(0, D)
     centroids += head.to(tl.int64) * num_clusters * D
-    for start in tl.range(0, num_kept, BLOCK, num_stages=STAGES):
-        at, asked = first + (entry >> 16), entry & 0xFFFF
+    for start in tl.range(0, num_candidates, BLOCK, num_stages=STAGES):
+        child, child_masks = first + (candidate >> 16), candidate & 0xFFFF  # [BLOCK]
         c = tl.load(
-            centroids + at[:, None] * D + cols[None, :], mask=(asked != 0)[:, None], other=0.0
-        )
-        # A step ahead, so that centroids never wait for their addresses.
+            centroids + child[:, None] * D + cols[None, :],
+            mask=(child_masks != 0)[:, None],
+            other=0.0,
+        )  # [BLOCK, D]
+        # One step ahead, so that loads of centroids never wait for their addresses.
         later = start + BLOCK + slot
-        entry = tl.load(listed + later, mask=later < num_kept, other=0)
-        raw = capped(tl.dot(c, tl.trans(q), input_precision="ieee") * scale, SOFTCAP)
+        candidate = tl.load(candidates + later, mask=later < num_candidates, other=0)
+        products = tl.dot(c, tl.trans(q), input_precision="ieee")  # [BLOCK, ROWS]
+        raw = apply_softcap(products * scale, SOFTCAP)
         if BATCH > 1:
-            raw = tl.where(_asks(asked, row // GROUP_PAD), raw, float("-inf"))
+            raw = tl.where(_is_selected(child_masks, row // GROUP_PAD), raw, float("-inf"))
         tl.store(
-            scores + at[:, None] * SCORE_ROWS + row[None, :],
+            scores + child[:, None] * SCORE_ROWS + row[None, :],
             raw,
-            mask=(asked != 0)[:, None] & (row < SCORE_ROWS)[None, :],
+            mask=(child_masks != 0)[:, None] & (row < SCORE_ROWS)[None, :],
         )
-    # A pruned cluster counts with its parent's score: together they make up what that stands for.
+    # A pruned cluster counts in the denominator with its parent's score: together the children of a
+    # pruned parent weigh exactly what the parent does.
     tl.debug_barrier()
-    raw = tl.load(own, mask=(bits != 0)[:, None], other=0.0)
-    raw = tl.where(_asks(bits, line // GROUP_PAD), raw, found)
+    raw = tl.load(own_scores, mask=(masks != 0)[:, None], other=0.0)  # [SPAN, SCORE_ROWS]
+    raw = tl.where(_is_selected(masks, score_row // GROUP_PAD), raw, parent_scores)
     raw = tl.where((size > 0)[:, None], raw, float("-inf"))
-    top = tl.max(raw, 0)
+    top = tl.max(raw, 0)  # [SCORE_ROWS]
     level = tl.where(top == float("-inf"), 0.0, top)
-    gained = tl.exp2((raw - level[None, :]) * LOG2_E)
-    mass = tl.sum(gained * size.to(tl.float32)[:, None], 0)
-    place = (head * tl.num_programs(0) + block) * SCORE_ROWS
-    tl.store(parts + place + line, log_mass(top, mass))
+    weights = tl.exp2((raw - level[None, :]) * LOG2_E)
+    mass = tl.sum(weights * size.to(tl.float32)[:, None], 0)
+    split = (head * tl.num_programs(0) + block) * SCORE_ROWS
+    tl.store(cluster_lse + split + score_row, softmax_lse(top, mass))
     if BATCH > 1:
-        count_for(tally + head * BATCH, tl.full([SPAN], 1, tl.int32), bits, BATCH, BATCH_PAD)
+        ones = tl.full([SPAN], 1, tl.int32)
+        add_read_counts(read_counts + head * BATCH, ones, masks, BATCH, BATCH_PAD)
     else:
-        tl.atomic_add(tally + head, num_kept.to(tl.int64), sem="relaxed")
+        tl.atomic_add(read_counts + head, num_candidates.to(tl.int64), sem="relaxed")
 
 
-def descend_triton(
-    query: Tensor, layer: ResidentLayer, thresholds: Tensor, work: Workspace, scoring: Scoring
-) -> None:
-    """See `descend`."""
-    s, t, upper = work.sizes, work.tuning, layer.upper
+def score_children_triton(inputs: DecodeInputs, work: Workspace) -> None:
+    """Launch `score_children` in Triton.
+
+    Args: as `score_children`.
+    """
+    s, t, layer, upper = work.sizes, work.tuning, inputs.layer, inputs.layer.upper
     assert upper is not None
-    descend_kernel[(ceil_div(s.num_clusters, t.descend_span), s.retrieval)](
-        query,
-        scoring.scale,
+    score_children_kernel[(ceil_div(s.num_clusters, t.child_span), s.retrieval)](
+        inputs.query,
+        inputs.scoring.scale,
         upper.parents,
         work.upper_scores,
-        work.upper_parts,
-        work.upper_parts.shape[1],
-        work.near_lse,
-        thresholds[0],
+        work.upper_lse,
+        work.upper_lse.shape[1],
+        work.dense_lse,
+        inputs.thresholds[0],
         s.num_upper,
         layer.centroids,
         layer.offsets,
         s.num_clusters,
-        work.descended,
-        work.scores,
-        work.parts,
-        work.tally[1],
+        work.candidates,
+        work.centroid_scores,
+        work.centroid_lse,
+        work.read_counts[1],
         NUM_HEADS=s.num_heads,
         KV_HEADS=s.kv_heads,
         GROUP=s.group,
         GROUP_PAD=s.group_pad,
         BATCH=s.batch,
         BATCH_PAD=power_of_two(s.batch),
-        NEAR_PARTS=work.near_parts,
-        ROWS=max(LEAST_ROWS, s.rows),
+        DENSE_SPLITS=work.dense_splits,
+        ROWS=max(MIN_QUERY_ROWS, s.rows),
         D=s.head_dim,
-        SPAN=t.descend_span,
-        BLOCK=t.descend_block,
-        STAGES=t.descend_stages,
-        SOFTCAP=scoring.softcap,
-        BY_MAXIMUM=scoring.by_maximum,
-        **padded(work, work.upper_parts),
-        num_warps=t.descend_warps,
+        SPAN=t.child_span,
+        BLOCK=t.child_block,
+        STAGES=t.child_stages,
+        SOFTCAP=inputs.scoring.softcap,
+        BY_MAXIMUM=inputs.scoring.by_maximum,
+        **padded_splits(work, work.upper_lse),
+        num_warps=t.child_warps,
         **launch_options(t.overlap),
     )

@@ -1,1 +1,1 @@
-"""The Triton kernels; each has its contract and reference in the folder above."""
+"""Triton kernels and their launches; the folder above has the contracts and the references."""

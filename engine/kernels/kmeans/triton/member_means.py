@@ -19,17 +19,21 @@ def member_means_kernel(
     WIDTH: tl.constexpr,
     MEMBERS: tl.constexpr,
 ):
-    """The weighted mean of one cluster; clusters and points of all heads are numbered through."""
+    """Compute the weighted mean of one cluster.
+
+    Clusters and points of all heads are numbered through. order: the points, sorted by cluster;
+    offsets: where each cluster begins in that order. WIDTH: D, rounded up to a power of two.
+    """
     cluster = tl.program_id(0).to(tl.int64)
     start, end = tl.load(offsets + cluster), tl.load(offsets + cluster + 1)
     member, dims = tl.arange(0, MEMBERS), tl.arange(0, WIDTH)
     total, mass = tl.zeros([WIDTH], tl.float32), tl.zeros([1], tl.float32)
     for base in range(start, end, MEMBERS):
-        at = base + member
-        there = at < end
-        row = tl.load(order + at, mask=there, other=0)
-        weight = tl.load(weights + row, mask=there, other=0.0)
-        x = tl.load(points + row[:, None] * D + dims, mask=there[:, None] & (dims < D), other=0.0)
+        index = base + member  # [MEMBERS]
+        exists = index < end
+        row = tl.load(order + index, mask=exists, other=0)
+        weight = tl.load(weights + row, mask=exists, other=0.0)
+        x = tl.load(points + row[:, None] * D + dims, mask=exists[:, None] & (dims < D), other=0.0)
         total += tl.sum(x.to(tl.float32) * weight[:, None], 0)
         mass += tl.sum(weight, 0)
     mean = total / tl.maximum(mass, 1e-20)
@@ -39,10 +43,17 @@ def member_means_kernel(
 def member_means_triton(
     points: Tensor, weights: Tensor, labels: Tensor, num_clusters: int, members: int = MEMBERS
 ) -> Tensor:
-    """See `member_means`; `members` at a time."""
+    """Launch `member_means` in Triton: one sort, a binary search, and one kernel.
+
+    Args:
+        points, weights, labels, num_clusters: as of `member_means`; nothing is checked.
+        members: points that a program adds at a time.
+    Returns: as `member_means`.
+    """
     heads, _, head_dim = points.shape
-    first = torch.arange(heads, device=points.device)[:, None] * num_clusters
-    ordered, order = (labels + first).flatten().int().sort(stable=True)  # one sort for all heads
+    first_cluster = torch.arange(heads, device=points.device)[:, None] * num_clusters
+    # One sort for all heads.
+    ordered, order = (labels + first_cluster).flatten().int().sort(stable=True)
     bounds = torch.arange(heads * num_clusters + 1, dtype=torch.int32, device=points.device)
     offsets = torch.searchsorted(ordered, bounds, out_int32=True)
     means = torch.empty(heads, num_clusters, head_dim, dtype=torch.float32, device=points.device)

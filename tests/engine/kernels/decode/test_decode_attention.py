@@ -11,25 +11,28 @@ from torch.testing import assert_close
 
 from common.errors import ShapeError
 from engine.kernels.decode.attend_runs import attend_runs_reference
-from engine.kernels.decode.combine_splits import merge_splits_reference
+from engine.kernels.decode.combine_splits import combine_splits_reference
 from engine.kernels.decode.decode_attention import (
-    Attended,
     decode_attention,
     decode_attention_reference,
     supports,
 )
-from engine.kernels.decode.score_centroids import score_rows, survey_reference
-from engine.kernels.decode.score_children import descend_reference
+from engine.kernels.decode.inputs import DecodeInputs
+from engine.kernels.decode.reference_helpers import raw_scores
+from engine.kernels.decode.score_centroids_and_attend_dense import (
+    score_centroids_and_attend_dense_reference,
+)
+from engine.kernels.decode.score_children import score_children_reference
 from engine.kernels.decode.select_runs import select_runs_reference
-from engine.kernels.decode.step_sizes import Sizes
+from engine.kernels.decode.step_sizes import StepSizes
 from engine.kernels.decode.workspace import Workspace, allocate
 from tests.engine import naive
-from tests.engine.kernels.decode_case import SMALL, Case, Inputs
-from tests.engine.kernels.launched import DEVICE, DTYPES, TOLERANCE, guarded_buffers
+from tests.engine.kernels.decode_case import SMALL, Case, workspace_for
+from tests.engine.kernels.harness import COMPILED, DEVICE, DTYPES, TOLERANCE, guarded_buffers
 
 pytest.importorskip("triton")
 
-MOST_WARPS = 20  # an SM, of the descent: as its registers allow
+MOST_WARPS = 20  # on a multiprocessor, of `score_children`: as its registers allow
 
 CASES = [
     Case(),
@@ -48,126 +51,128 @@ CASES = [
     Case(tokens=0, clusters=0),  # a document of anchors alone
     Case(anchors=0, streaming=0, head_dim=16, clusters=64, tokens=400),
 ]
+# Interpreted, every case in one dtype, and in the other those that differ in more than sizes.
+RUNS = [
+    (case, dtype)
+    for case in CASES
+    for dtype in DTYPES
+    if COMPILED or dtype == DTYPES[0] or case in (CASES[1], CASES[7], CASES[10])
+]
 
 
-def run_kernels(inputs: Inputs, work: Workspace) -> None:
+def run_kernels(inputs: DecodeInputs, work: Workspace) -> None:
     from engine.kernels.decode.triton.attend_runs import attend_runs_triton
-    from engine.kernels.decode.triton.combine_splits import merge_splits_triton
-    from engine.kernels.decode.triton.score_centroids import survey_triton
-    from engine.kernels.decode.triton.score_children import descend_triton
+    from engine.kernels.decode.triton.combine_splits import combine_splits_triton
+    from engine.kernels.decode.triton.score_centroids_and_attend_dense import (
+        score_centroids_and_attend_dense_triton,
+    )
+    from engine.kernels.decode.triton.score_children import score_children_triton
     from engine.kernels.decode.triton.select_runs import select_runs_triton
 
-    i = inputs
-    survey_triton(i.query, i.layer, i.question, work, i.scoring)
+    score_centroids_and_attend_dense_triton(inputs, work)
     if work.sizes.retrieval and work.sizes.num_clusters:
-        if i.layer.upper is not None:
-            descend_triton(i.query, i.layer, i.thresholds, work, i.scoring)
-        select_runs_triton(i.layer, i.thresholds, work, i.scoring)
-        attend_runs_triton(i.query, i.layer, work, i.scoring)
-    merge_splits_triton(work)
+        if inputs.layer.upper is not None:
+            score_children_triton(inputs, work)
+        select_runs_triton(inputs, work)
+        attend_runs_triton(inputs, work)
+    combine_splits_triton(work)
 
 
-def run_stages(inputs: Inputs, work: Workspace) -> None:
-    i = inputs
-    survey_reference(i.query, i.layer, i.question, work, i.scoring)
+def run_references(inputs: DecodeInputs, work: Workspace) -> None:
+    score_centroids_and_attend_dense_reference(inputs, work)
     if work.sizes.retrieval:
-        if i.layer.upper is not None:
-            descend_reference(i.query, i.layer, i.thresholds, work, i.scoring)
-        select_runs_reference(i.layer, i.thresholds, work, i.scoring)
-        attend_runs_reference(i.query, i.layer, work, i.scoring)
-    merge_splits_reference(work)
+        if inputs.layer.upper is not None:
+            score_children_reference(inputs, work)
+        select_runs_reference(inputs, work)
+        attend_runs_reference(inputs, work)
+    combine_splits_reference(work)
 
 
-def real_rows(work: Workspace) -> Tensor:
-    """Rows of a tile that are a head of a question."""
+def rows_in_use(work: Workspace) -> Tensor:
+    """Rows of a tile that are a head of a question, not padding."""
     s = work.sizes
     rows = torch.arange(s.rows, device=work.out.device)
     return rows[(rows // s.group_pad < s.batch) & (rows % s.group_pad < s.group)]
 
 
-def define(inputs: Inputs) -> Attended:
-    i = inputs
-    return decode_attention_reference(i.query, i.layer, i.question, i.thresholds, i.scoring)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "dtype"), RUNS)
 def test_the_kernels_attend_as_the_definition_does(
     case: Case, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inputs = case.inputs(dtype)
-    expected = define(inputs)
+    expected = decode_attention_reference(inputs)
     with guarded_buffers(monkeypatch):
-        work = inputs.workspace()
+        work = workspace_for(inputs)
         run_kernels(inputs, work)
     tolerance = TOLERANCE[dtype]
     assert_close(work.out, expected.out, rtol=tolerance, atol=tolerance)
     assert_close(work.lse, expected.lse, rtol=1e-4, atol=1e-4)
-    assert torch.equal(work.tally, expected.read)
+    assert torch.equal(work.read_counts, expected.read_counts)
 
 
 @pytest.mark.parametrize("case", [CASES[1], CASES[7], CASES[10], CASES[12]])
-def test_the_stages_in_torch_attend_as_the_definition_does(case: Case) -> None:
+def test_the_references_of_the_kernels_attend_as_the_definition_does(case: Case) -> None:
     inputs = case.inputs(torch.float32)
-    work = inputs.workspace()
-    run_stages(inputs, work)
-    expected = define(inputs)
+    work = workspace_for(inputs)
+    run_references(inputs, work)
+    expected = decode_attention_reference(inputs)
     assert_close(work.out, expected.out, rtol=1e-4, atol=1e-5)
     assert_close(work.lse, expected.lse, rtol=1e-4, atol=1e-4)
-    assert torch.equal(work.tally, expected.read)
+    assert torch.equal(work.read_counts, expected.read_counts)
 
 
-@pytest.mark.parametrize("run", [run_kernels, run_stages])
-@pytest.mark.parametrize("case", [CASES[4], CASES[6], CASES[7], CASES[9], CASES[10]])
-def test_scores_of_listed_tokens_are_left_for_who_asks(
-    case: Case, run: Callable[[Inputs, Workspace], None]
+@pytest.mark.parametrize("run", [run_kernels, run_references])
+@pytest.mark.parametrize("case", [CASES[4], CASES[6], CASES[7], CASES[9]])
+def test_scores_of_attended_tokens_are_kept_on_demand(
+    case: Case, run: Callable[[DecodeInputs, Workspace], None]
 ) -> None:
     inputs = case.inputs(torch.float32)
-    work = inputs.workspace(noting=True)
+    work = workspace_for(inputs, keep_token_scores=True)
     work.token_scores.fill_(torch.nan)
     run(inputs, work)
     s = work.sizes
-    scores = score_rows(inputs.query, inputs.layer.keys[:, s.num_anchors :], s, inputs.scoring)
+    scores = raw_scores(inputs.query, inputs.layer.keys[:, s.num_anchors :], s, inputs.scoring)
     expected = scores[..., : s.group].mT.clone()
-    for head, total in enumerate(work.totals.tolist()):
-        kept = torch.zeros(s.num_keys, dtype=torch.bool)
-        for piece in work.runs[head, :total].tolist():
-            kept[piece >> 5 : (piece >> 5) + (piece & 31)] = True
-        expected[head, :, ~kept] = torch.nan
+    for head, count in enumerate(work.num_segments.tolist()):
+        attended = torch.zeros(s.num_keys, dtype=torch.bool)
+        for segment in work.segments[head, :count].tolist():
+            attended[segment >> 5 : (segment >> 5) + (segment & 31)] = True
+        expected[head, :, ~attended] = torch.nan
     assert_close(work.token_scores, expected, rtol=1e-4, atol=1e-4, equal_nan=True)
 
 
 @pytest.mark.parametrize("upper", [0, 6])
-def test_each_kernel_leaves_behind_what_its_definition_does(upper: int) -> None:
+def test_each_kernel_leaves_behind_what_its_reference_does(upper: int) -> None:
     inputs = Case(group=2, lengths=(7, 1, 20), upper=upper).inputs(torch.float32)
-    ours, theirs = inputs.workspace(), inputs.workspace()
+    ours, theirs = workspace_for(inputs), workspace_for(inputs)
     run_kernels(inputs, ours)
-    run_stages(inputs, theirs)
-    near = [work.near_lse.logsumexp(2) for work in (ours, theirs)]
-    denominators = [work.parts.logsumexp(1)[:, real_rows(work)] for work in (ours, theirs)]
-    scores = [work.scores[:, :, real_rows(work)] for work in (ours, theirs)]
-    for found, expected in (near, denominators, scores):
+    run_references(inputs, theirs)
+    dense = [work.dense_lse.logsumexp(2) for work in (ours, theirs)]
+    denominators = [work.centroid_lse.logsumexp(1)[:, rows_in_use(work)] for work in (ours, theirs)]
+    scores = [work.centroid_scores[:, :, rows_in_use(work)] for work in (ours, theirs)]
+    for found, expected in (dense, denominators, scores):
         assert_close(found, expected, rtol=1e-4, atol=1e-4)
-    assert torch.equal(ours.totals, theirs.totals)
-    for head, total in enumerate(ours.totals.tolist()):
-        assert torch.equal(ours.runs[head, :total], theirs.runs[head, :total])
-        assert torch.equal(ours.askers[head, :total], theirs.askers[head, :total])
+    assert torch.equal(ours.num_segments, theirs.num_segments)
+    for head, count in enumerate(ours.num_segments.tolist()):
+        assert torch.equal(ours.segments[head, :count], theirs.segments[head, :count])
+        assert torch.equal(ours.question_masks[head, :count], theirs.question_masks[head, :count])
 
 
 def test_the_same_step_gives_the_same_bits() -> None:
     inputs = Case(upper=6, lengths=(7, 2)).inputs(DTYPES[-1])
-    work = inputs.workspace()
+    work = workspace_for(inputs)
     run_kernels(inputs, work)
     first = work.out.clone()
     run_kernels(inputs, work)
     assert torch.equal(work.out, first)
-    assert torch.equal(work.tally, 2 * define(inputs).read)
+    assert torch.equal(work.read_counts, 2 * decode_attention_reference(inputs).read_counts)
 
 
 @pytest.mark.parametrize("programs", [1, 40])
-def test_shares_of_work_do_not_matter(programs: int) -> None:
+def test_the_division_of_segments_does_not_matter(programs: int) -> None:
     inputs = Case().inputs(torch.float32)
-    one, other = inputs.workspace(), inputs.workspace(replace(SMALL, programs=programs, piece=16))
+    tuning = replace(SMALL, attend_programs=programs, segment_size=16)
+    one, other = workspace_for(inputs), workspace_for(inputs, tuning)
     run_kernels(inputs, one)
     run_kernels(inputs, other)
     assert_close(one.out, other.out, rtol=1e-5, atol=1e-5)
@@ -175,89 +180,86 @@ def test_shares_of_work_do_not_matter(programs: int) -> None:
 
 def test_a_step_sees_what_the_question_has_become() -> None:
     inputs = Case(lengths=(7,)).inputs(torch.float32)
-    work = inputs.workspace()
+    work = workspace_for(inputs)
     run_kernels(inputs, work)
     before = work.out.clone()
     inputs.question.keys[:, :, 7], inputs.question.values[:, :, 7] = 0.5, 2.0
     inputs.question.lengths.fill_(8)
     run_kernels(inputs, work)
-    assert_close(work.out, define(inputs).out, rtol=2e-5, atol=2e-5)
+    assert_close(work.out, decode_attention_reference(inputs).out, rtol=2e-5, atol=2e-5)
     assert not torch.allclose(work.out, before, atol=1e-3)
 
 
 @pytest.mark.skipif(DEVICE != "cuda", reason="captures a CUDA graph")
 def test_a_captured_step_sees_what_the_question_has_become() -> None:
     inputs = Case(upper=6, lengths=(7, 2)).inputs(torch.bfloat16)
-    work, i = inputs.workspace(), inputs
-    step = partial(decode_attention, i.query, i.layer, i.question, i.thresholds, work, i.scoring)
+    work = workspace_for(inputs)
+    step = partial(decode_attention, inputs, work)
     step()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step()
-    i.question.keys[:, :, 2:], i.question.values[:, :, 2:] = 0.5, 2.0
-    i.question.lengths.fill_(8)
-    i.query.mul_(-1)
+    inputs.question.keys[:, :, 2:], inputs.question.values[:, :, 2:] = 0.5, 2.0
+    inputs.question.lengths.fill_(8)
+    inputs.query.mul_(-1)
     graph.replay()
-    expected = define(inputs)
+    expected = decode_attention_reference(inputs)
     assert_close(work.out, expected.out, rtol=3e-2, atol=3e-2)
     assert_close(work.lse, expected.lse, rtol=1e-3, atol=1e-3)
 
 
-def test_the_definition_is_full_attention_where_everything_is_kept() -> None:
+def test_the_definition_is_full_attention_where_everything_is_selected() -> None:
     inputs = Case(level2=-1e9, streaming=0, retrieval=3, lengths=(7, 3)).inputs(torch.float32)
-    layer, question = inputs.layer, inputs.question
-    found = define(inputs)
-    for asked, length in enumerate((7, 3)):
-        keys = torch.cat((layer.keys, question.keys[asked, :, :length]), 1)
-        values = torch.cat((layer.values, question.values[asked, :, :length]), 1)
-        rows = inputs.query[asked].view(3, 4, -1)
+    layer, own = inputs.layer, inputs.question
+    found = decode_attention_reference(inputs)
+    for question, length in enumerate((7, 3)):
+        keys = torch.cat((layer.keys, own.keys[question, :, :length]), 1)
+        values = torch.cat((layer.values, own.values[question, :, :length]), 1)
+        rows = inputs.query[question].view(3, 4, -1)
         out, lse = naive.attention(rows, keys, values, inputs.scoring.scale)
-        assert_close(found.out[asked].double(), out.flatten(0, 1), rtol=1e-5, atol=1e-5)
-        assert_close(found.lse[asked].double(), lse.flatten(), rtol=1e-5, atol=1e-5)
+        assert_close(found.out[question].double(), out.flatten(0, 1), rtol=1e-5, atol=1e-5)
+        assert_close(found.lse[question].double(), lse.flatten(), rtol=1e-5, atol=1e-5)
 
 
 def test_the_operation_fills_the_workspace() -> None:
     inputs = Case(upper=6).inputs(DTYPES[0])
-    work, expected = inputs.workspace(), define(inputs)
-    i = inputs
-    out = decode_attention(i.query, i.layer, i.question, i.thresholds, work, i.scoring)
+    work, expected = workspace_for(inputs), decode_attention_reference(inputs)
+    out = decode_attention(inputs, work)
     assert out is work.out
     assert_close(out, expected.out, rtol=TOLERANCE[DTYPES[0]], atol=TOLERANCE[DTYPES[0]])
-    assert torch.equal(work.tally, expected.read)
+    assert torch.equal(work.read_counts, expected.read_counts)
 
 
-@pytest.mark.parametrize("upper", [0, 30])
 @pytest.mark.parametrize(
-    "change",
+    ("upper", "change"),
     [
-        {"part_clusters": 16, "score_programs": 1000},  # one tile a part
-        {"near_keys": 128},  # two tiles
-        {"score_block": 64, "descend_block": 64},
-        {"near_keys": 64, "descend_block": 32, "descend_stages": 3, "descend_warps": 4},
-        {"descend_span": 256, "descend_warps": 1},
-        {"merge_parts": 2, "merge_warps": 8},  # joined in several steps
+        (0, {"min_split_clusters": 16, "max_score_programs": 1000}),  # one tile a split
+        (30, {"min_split_clusters": 16, "max_score_programs": 5}),
+        (0, {"dense_split_keys": 128, "combine_block": 2, "combine_warps": 8}),  # several steps
+        (30, {"dense_split_keys": 64, "child_block": 32, "child_stages": 3, "child_warps": 4}),
+        (30, {"score_block": 64, "child_block": 64}),
+        (30, {"child_span": 256, "child_warps": 1}),
     ],
 )
 def test_tiles_do_not_matter(upper: int, change: dict[str, int]) -> None:
     inputs = Case(upper=upper, clusters=211, anchors=70, lengths=(80,)).inputs(torch.float32)
-    work = inputs.workspace(replace(SMALL, **change))
+    work = workspace_for(inputs, replace(SMALL, **change))
     run_kernels(inputs, work)
-    expected = define(inputs)
+    expected = decode_attention_reference(inputs)
     assert_close(work.out, expected.out, rtol=2e-5, atol=2e-5)
     assert_close(work.lse, expected.lse, rtol=1e-4, atol=1e-4)
-    assert torch.equal(work.tally, expected.read)
+    assert torch.equal(work.read_counts, expected.read_counts)
 
 
 @pytest.mark.parametrize("upper", [0, 30])
 @pytest.mark.parametrize("programs", [1, 5, 1000])
-def test_a_survey_has_no_more_programs_than_are_wanted(upper: int, programs: int) -> None:
+def test_no_more_programs_score_centroids_than_are_wanted(upper: int, programs: int) -> None:
     inputs = Case(upper=upper, clusters=211).inputs(torch.float32)
-    work = inputs.workspace(replace(SMALL, part_clusters=16, score_programs=programs))
-    parts = work.upper_parts if upper else work.parts
-    assert parts.shape[0] * parts.shape[1] <= max(programs, work.sizes.retrieval)
-    assert parts.shape[1] * work.part_clusters >= (upper or 211)
-    run_kernels(inputs, work)
-    assert_close(work.out, define(inputs).out, rtol=2e-5, atol=2e-5)
+    tuning = replace(SMALL, min_split_clusters=16, max_score_programs=programs)
+    work = workspace_for(inputs, tuning)
+    lse = work.upper_lse if upper else work.centroid_lse
+    assert lse.shape[0] * lse.shape[1] <= max(programs, work.sizes.retrieval)
+    assert lse.shape[1] * work.split_clusters >= (upper or 211)
 
 
 @pytest.mark.parametrize("batch", [1, 4, 16])
@@ -268,7 +270,7 @@ def test_programs_of_the_default_tuning_all_fit_a_gpu_at_once(
     num_keys: int, streaming: int, upper_share: float, batch: int
 ) -> None:
     retrieval = 8 - streaming
-    sizes = Sizes(
+    sizes = StepSizes(
         batch=batch,
         num_heads=32,
         kv_heads=8,
@@ -282,44 +284,33 @@ def test_programs_of_the_default_tuning_all_fit_a_gpu_at_once(
         capacity=512,
     )
     work = allocate(sizes, torch.bfloat16, torch.device("meta"))
-    parts = work.upper_parts if sizes.num_upper else work.parts
-    assert parts.shape[1] * work.part_clusters >= (sizes.num_upper or sizes.num_clusters)
-    assert parts.shape[0] * parts.shape[1] <= work.tuning.score_programs
-    assert work.counts.shape[1] * work.chunk >= sizes.num_clusters
+    lse = work.upper_lse if sizes.num_upper else work.centroid_lse
+    assert lse.shape[1] * work.split_clusters >= (sizes.num_upper or sizes.num_clusters)
+    assert lse.shape[0] * lse.shape[1] <= work.tuning.max_score_programs
+    assert work.segment_counts.shape[1] * work.chunk_clusters >= sizes.num_clusters
     if batch == 1:
-        assert work.counts.shape[1] <= min(128, 512 // max(1, retrieval))
-        descending = work.parts.shape[1] // 2 * retrieval if sizes.num_upper else 0
-        assert descending * work.tuning.descend_warps <= 132 * MOST_WARPS
+        assert work.segment_counts.shape[1] <= min(128, 512 // max(1, retrieval))
+        child_programs = work.centroid_lse.shape[1] // 2 * retrieval if sizes.num_upper else 0
+        assert child_programs * work.tuning.child_warps <= 132 * MOST_WARPS
 
 
 def test_widths_that_are_no_power_of_two_have_no_kernel() -> None:
-    sizes = Case().inputs(torch.float32).workspace().sizes
+    sizes = workspace_for(Case().inputs(torch.float32)).sizes
     assert supports(sizes)
     assert not supports(replace(sizes, head_dim=80))
     assert not supports(replace(sizes, batch=17))
     assert not supports(replace(sizes, num_keys=1 << 26))
 
 
-def test_what_does_not_fit_is_refused() -> None:
-    i = Case().inputs(torch.float32)
-    work, layer = i.workspace(), i.layer
-    strided = replace(layer, centroids=layer.centroids.transpose(0, 1).contiguous().transpose(0, 1))
-    refused = [
-        ({"query": i.query[:, 1:]}, "do not fit a workspace"),
-        ({"thresholds": i.thresholds[:1]}, "Thresholds"),
-        ({"layer": replace(layer, streaming=None)}, "do not fit a workspace"),
-        ({"layer": replace(layer, values=layer.values.clone())}, "lie unlike"),
-        ({"layer": strided}, "strided"),
-        ({"layer": replace(layer, offsets=layer.offsets.long())}, "offsets"),
-    ]
-    for change, reason in refused:
-        changed = replace(i, **change)
-        with pytest.raises(ShapeError, match=reason):
-            decode_attention(
-                changed.query,
-                changed.layer,
-                changed.question,
-                changed.thresholds,
-                work,
-                changed.scoring,
-            )
+def test_heads_and_workspaces_that_do_not_fit_are_refused() -> None:
+    inputs = Case().inputs(torch.float32)
+    work, layer = workspace_for(inputs), inputs.layer
+    with pytest.raises(ShapeError, match="streaming heads"):
+        decode_attention(replace(inputs, layer=replace(layer, streaming=None)), work)
+    with pytest.raises(ShapeError, match="anchors"):
+        decode_attention(replace(inputs, layer=replace(layer, num_anchors=500)), work)
+    for other in (Case(group=2), Case(tokens=210), Case(lengths=(8,)), Case(upper=6)):
+        with pytest.raises(ShapeError, match="do not fit a workspace"):
+            decode_attention(other.inputs(torch.float32), work)
+    with pytest.raises(ShapeError, match="for a workspace in"):
+        decode_attention(Case().inputs(torch.float16), work)

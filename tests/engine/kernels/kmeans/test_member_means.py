@@ -5,12 +5,13 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from common.errors import ShapeError
-from engine.kernels.kmeans.member_means import member_means, member_means_reference
-from tests.engine.kernels.launched import DEVICE, beside, guarded_buffers
+from engine.kernels.kmeans.member_means import member_means_reference
+from tests.engine.kernels.harness import DEVICE, guarded_buffers, surrounded
 from tests.engine.naive import normal
 
-kernel = pytest.importorskip("engine.kernels.kmeans.triton.member_means")
+pytest.importorskip("triton")
+
+from engine.kernels.kmeans.triton.member_means import member_means_triton
 
 
 def inputs(
@@ -19,8 +20,8 @@ def inputs(
     draw = torch.Generator().manual_seed(0)
     labels = torch.randint(0, clusters, (heads, points), generator=draw)
     return (
-        beside(normal(heads, points, head_dim, dtype=dtype).to(DEVICE)),
-        beside(torch.rand(heads, points, generator=draw).to(DEVICE)),
+        surrounded(normal(heads, points, head_dim, dtype=dtype).to(DEVICE)),
+        surrounded(torch.rand(heads, points, generator=draw).to(DEVICE)),
         labels.to(DEVICE),
         clusters,
     )
@@ -34,19 +35,13 @@ def test_means_are_the_definitions(
 ) -> None:
     args = inputs(*shape, dtype=dtype)
     with guarded_buffers(monkeypatch):
-        found = kernel.member_means_triton(*args)
+        found = member_means_triton(*args)
     assert_close(found, member_means_reference(*args), rtol=1e-5, atol=1e-5)
 
 
 def test_a_cluster_without_weight_is_zero() -> None:
     points, weights, labels, clusters = inputs(1, 40, 4, 64)
     weights[labels == 2] = 0.0
-    found = kernel.member_means_triton(points, weights, labels, clusters)
+    found = member_means_triton(points, weights, labels, clusters)
     assert (found[0, 2] == 0).all()
     assert (found[0, 1] != 0).all()
-
-
-def test_what_does_not_fit_is_refused() -> None:
-    points, weights, labels, clusters = inputs(1, 40, 4, 64)
-    with pytest.raises(ShapeError, match="do not fit"):
-        member_means(points, weights[:, :5], labels, clusters)

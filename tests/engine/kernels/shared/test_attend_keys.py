@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from common.errors import ShapeError
 from engine.kernels.shared import attend_keys as reference
 from engine.kernels.shared.attend_keys import attend_keys, attention_weights
 from tests.engine import naive
@@ -109,12 +108,3 @@ def test_weights_are_shares_of_the_whole() -> None:
     weights = attention_weights(query, keys[:, :25], lse, scale=0.3, softcap=5.0)
     wanted = naive.scores(query, keys, 0.3, 5.0).softmax(dim=-1)[..., :25]
     assert_close(weights.double(), wanted, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("keys", "values"),
-    [((3, 9, 16), (3, 9, 16)), ((2, 9, 8), (2, 9, 8)), ((2, 9, 16), (2, 8, 16))],
-)
-def test_shapes_that_do_not_fit_are_refused(keys: tuple[int, ...], values: tuple[int, ...]) -> None:
-    with pytest.raises(ShapeError, match="do not fit"):
-        attend_keys(normal(2, 4, 16), normal(*keys), normal(*values), scale=1.0)

@@ -8,20 +8,28 @@ import torch
 from torch import Tensor
 
 from engine.kernels.decode.append_keys import append_keys
+from engine.kernels.decode.inputs import DecodeInputs
 from engine.kernels.decode.step_sizes import sizes_of
-from engine.kernels.decode.tuning import fitting
+from engine.kernels.decode.tuning import default_tuning
 from engine.kernels.decode.workspace import allocate
-from engine.kernels.shared.overlap import can_overlap, launch_options, overlaps
+from engine.kernels.prefill.attend_tokens import AttendTokensInputs
+from engine.kernels.shared.overlap import can_overlap, launch_options, should_overlap
 from engine.kernels.shared.state import State
 from tests.engine.kernels.decode.test_decode_attention import run_kernels
-from tests.engine.kernels.decode_case import Case, Inputs
-from tests.engine.kernels.launched import DEVICE
+from tests.engine.kernels.decode_case import Case, workspace_for
+from tests.engine.kernels.harness import DEVICE
 from tests.engine.kernels.prefill.test_select_tokens import Case as Lookup
 from tests.engine.kernels.prefill.test_select_tokens import threshold_at
 from tests.engine.naive import normal
 
-choosing = pytest.importorskip("engine.kernels.prefill.triton.select_tokens.launch")
-attending = pytest.importorskip("engine.kernels.prefill.triton.attend_tokens.launch")
+pytest.importorskip("triton")
+
+from engine.kernels.prefill.triton.attend_tokens.launch import attend_tokens_triton
+from engine.kernels.prefill.triton.attend_tokens.tiles import default_tiles
+from engine.kernels.prefill.triton.select_tokens.aggregate import default_aggregate_tiles
+from engine.kernels.prefill.triton.select_tokens.denominator import default_denominator_tiles
+from engine.kernels.prefill.triton.select_tokens.launch import select_tokens_triton
+
 OVERLAPPED = torch.device(DEVICE)
 LARGE = Case(
     retrieval=8, streaming=0, head_dim=128, anchors=144, tokens=40_000, clusters=2000,
@@ -32,24 +40,24 @@ CASES = [
     replace(LARGE, retrieval=4, streaming=4, streaming_keys=321),
     replace(LARGE, upper=200, level1=-7.0),
     replace(LARGE, clusters=20_000, lengths=(96, 40)),
-    replace(LARGE, tokens=0, clusters=0),  # the merge comes right behind the survey
+    replace(LARGE, tokens=0, clusters=0),  # `combine_splits` comes right after the first launch
 ]
 
 
 def test_nothing_overlaps_without_a_gpu() -> None:
     assert not can_overlap(torch.device("cpu"))
     assert launch_options(False) == {"OVERLAP": False}
-    assert not Case().inputs(torch.float32).workspace().tuning.overlap or DEVICE == "cuda"
+    assert not workspace_for(Case().inputs(torch.float32)).tuning.overlap or DEVICE == "cuda"
 
 
 @pytest.mark.skipif(not can_overlap(OVERLAPPED), reason="launches do not overlap")
-@pytest.mark.parametrize("early_merge", [True, False])
+@pytest.mark.parametrize("early_combine", [True, False])
 @pytest.mark.parametrize("case", CASES)
-def test_steps_that_overlap_give_the_same_bits(case: Case, early_merge: bool) -> None:
+def test_steps_that_overlap_give_the_same_bits(case: Case, early_combine: bool) -> None:
     inputs = case.inputs(torch.bfloat16)
-    alone = replay_steps(inputs, overlap=False, early_merge=early_merge)
+    alone = replay_steps(inputs, overlap=False, early_combine=early_combine)
     for found, expected in zip(
-        replay_steps(inputs, overlap=True, early_merge=early_merge), alone, strict=True
+        replay_steps(inputs, overlap=True, early_combine=early_combine), alone, strict=True
     ):
         assert torch.equal(found, expected)
 
@@ -66,13 +74,13 @@ def replayed(take: Callable[[], Tensor]) -> Tensor:
     return found
 
 
-def replay_steps(inputs: Inputs, *, overlap: bool, early_merge: bool) -> list[Tensor]:
+def replay_steps(inputs: DecodeInputs, *, overlap: bool, early_combine: bool) -> list[Tensor]:
     """Outputs of steps that share buffers, some right behind the last, in a graph replayed twice.
 
-    Returns: output and log-sum-exp after every second step, and the tally of all.
+    Returns: output and log-sum-exp after every second step, and the read counts of all.
     """
     sizes = sizes_of(inputs.layer, inputs.question, inputs.query.shape[1])
-    tuning = replace(fitting(sizes, 2), overlap=overlap, early_merge=early_merge)
+    tuning = replace(default_tuning(sizes, 2), overlap=overlap, early_combine=early_combine)
     work = allocate(sizes, inputs.query.dtype, inputs.query.device, tuning)
     assert work.tuning.overlap == overlap
     turned = [replace(inputs, query=inputs.query.roll(turn, 1).contiguous()) for turn in range(6)]
@@ -81,7 +89,7 @@ def replay_steps(inputs: Inputs, *, overlap: bool, early_merge: bool) -> list[Te
     found: list[Tensor] = []
 
     def take() -> Tensor:
-        work.tally.zero_()
+        work.read_counts.zero_()
         found.clear()
         for turn, one in enumerate(turned):
             own = one.question
@@ -90,7 +98,7 @@ def replay_steps(inputs: Inputs, *, overlap: bool, early_merge: bool) -> list[Te
             run_kernels(one, work)
             if turn % 2:
                 found.extend((work.out.clone(), work.lse.clone()))
-        return work.tally
+        return work.read_counts
 
     return [replayed(take), *found]
 
@@ -105,37 +113,41 @@ class Question:
     turns: int = 6
 
     def replay(self, *, overlap: bool) -> list[Tensor]:
-        """Lists' lengths, votes, outputs and log-sum-exps of all, in a graph replayed twice."""
+        """Lists' lengths, scores, outputs and log-sum-exps of all, in a graph replayed twice."""
         case = Lookup(
             heads=8, group=4, tokens=self.tokens, head_dim=self.head_dim, clusters=self.clusters,
-            near=144,
+            anchors=144,
         )  # fmt: skip
         inputs = case.inputs(torch.bfloat16)
-        options, rows = case.options(inputs), inputs["query"].shape[1]
-        num_keys = case.near + int(inputs["offsets"][0, -1])
-        held = normal(2, 8, num_keys, self.head_dim, dtype=torch.bfloat16, seed=5).to(DEVICE)
-        around = State(inputs["query"].roll(1, 0), inputs["extra_lse"])
-        turned = [inputs["query"].roll(turn, 1).contiguous() for turn in range(self.turns)]
-        mass, vote = (
-            replace(tiles, overlap=overlap)
-            for tiles in (choosing.fitting_mass(rows), choosing.fitting_vote(rows))
-        )
-        attend = replace(attending.fitting_tiles(rows, 2 * self.head_dim), overlap=overlap)
-        cut = {"mass_tiles": mass, "vote_tiles": vote}
-        votes = choosing.choose_tokens_triton(**inputs, **options, **cut).votes
-        inputs["threshold"] = threshold_at(votes, 0.2)
+        rows = inputs.query.shape[1]
+        num_keys = case.anchors + inputs.num_tokens
+        stored = normal(2, 8, num_keys, self.head_dim, dtype=torch.bfloat16, seed=5).to(DEVICE)
+        dense = State(inputs.query.roll(1, 0), inputs.dense_lse)
+        turned = [inputs.query.roll(turn, 1).contiguous() for turn in range(self.turns)]
+        tiles = {
+            "denominator_tiles": replace(default_denominator_tiles(rows), overlap=overlap),
+            "aggregate_tiles": replace(default_aggregate_tiles(rows), overlap=overlap),
+        }
+        attend = replace(default_tiles(rows, 2 * self.head_dim), overlap=overlap)
+        scores = select_tokens_triton(inputs, **tiles).cluster_scores
+        inputs = replace(inputs, threshold=threshold_at(scores, 0.2))
         found: list[Tensor] = []
 
         def take() -> Tensor:
             found.clear()
             for query in turned:
-                asked = inputs | {"query": query}
-                chosen = choosing.choose_tokens_triton(**asked, **options, **cut)
-                state = attending.attend_tokens_triton(
-                    query, *held, chosen.tokens, chosen.counts, around, scale=0.2, softcap=None,
-                    tiles=attend,
-                )  # fmt: skip
-                found.extend((chosen.counts, chosen.votes, *state))
+                selected = select_tokens_triton(replace(inputs, query=query), **tiles)
+                listed = AttendTokensInputs(
+                    query=query,
+                    keys=stored[0],
+                    values=stored[1],
+                    tokens=selected.tokens,
+                    counts=selected.counts,
+                    dense_state=dense,
+                    scale=inputs.scale,
+                )
+                state = attend_tokens_triton(listed, tiles=attend)
+                found.extend((selected.counts, selected.cluster_scores, *state))
             return found[-1]
 
         return [replayed(take), *found]
@@ -143,8 +155,9 @@ class Question:
 
 @pytest.mark.parametrize("rows", [1, 64, 256, 4096])
 def test_all_launches_of_a_question_overlap_or_none_does(rows: int) -> None:
-    told = {choosing.fitting_mass(rows).overlap, choosing.fitting_vote(rows).overlap}
-    assert told | {attending.fitting_tiles(rows, packed=True).overlap} == {overlaps(rows)}
+    lookup = {default_denominator_tiles(rows).overlap, default_aggregate_tiles(rows).overlap}
+    attention = {default_tiles(rows, may_gather=True).overlap}
+    assert lookup | attention == {should_overlap(rows)}
 
 
 @pytest.mark.skipif(not can_overlap(OVERLAPPED), reason="launches do not overlap")
@@ -157,7 +170,7 @@ def test_all_launches_of_a_question_overlap_or_none_does(rows: int) -> None:
         Question(64),
         Question(64, clusters=8_000),
         Question(16, head_dim=256),
-        Question(300),  # a vote in between that does not overlap
+        Question(300),  # one launch in between does not overlap
     ],
 )
 def test_questions_that_overlap_give_the_same_bits(question: Question) -> None:

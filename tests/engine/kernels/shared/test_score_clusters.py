@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from common.errors import ShapeError
-from engine.kernels.shared.score_clusters import log_cluster_scores
+from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
 from tests.engine import naive
 from tests.engine.naive import TOLERANCE, normal
 
@@ -50,8 +50,11 @@ def test_empty_clusters_score_nothing_and_weigh_nothing() -> None:
     )
 
 
-def test_shapes_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ShapeError, match="do not fit"):
-        log_cluster_scores(normal(2, 4, 16), normal(2, 5, 8), SIZES, scale=1.0)
+def test_sizes_that_are_not_of_the_clusters_are_refused() -> None:
     with pytest.raises(ShapeError, match="sizes"):
         log_cluster_scores(normal(2, 4, 16), normal(2, 4, 16), SIZES, scale=1.0)
+
+
+def test_rows_that_are_no_groups_are_refused() -> None:
+    with pytest.raises(ShapeError, match="groups of 3"):
+        aggregate(normal(2, 4, 5), 3, "mean")

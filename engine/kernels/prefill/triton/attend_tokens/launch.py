@@ -1,46 +1,43 @@
-"""`attend_tokens` in Triton: work cut evenly over heads of very different sizes, then merged.
+"""`attend_tokens` in Triton: the work is divided evenly over heads of very different sizes.
 
-The tiles of listed tokens of all heads are laid end to end and cut into equal ranges, whose ends
-the device reads from the counts: the host never waits. A range that spans heads leaves a partial
-state in each; range p and head h own slot p + h, as along the ranges one of the two always grows,
-and each slot is a program.
+The tiles of the listed tokens of all heads are laid end to end and cut into equal splits
+(split-KV). The device reads the ends of the splits from the counts, so the host never waits. A
+split that spans several heads leaves a partial state in each of them. Split p and head h own slot
+p + h: along the tiles one of the two always grows, so no two states share a slot, and each slot is
+a program. A second launch combines the states of each head.
 """
 
 import torch
-from torch import Tensor
 
-from engine.kernels.prefill.triton.attend_tokens.join import join_parts
-from engine.kernels.prefill.triton.attend_tokens.pack import may_pack
-from engine.kernels.prefill.triton.attend_tokens.parts import attend_parts
-from engine.kernels.prefill.triton.attend_tokens.tiles import Tiles, fitting_tiles
+from engine.kernels.prefill.attend_tokens import AttendTokensInputs
+from engine.kernels.prefill.triton.attend_tokens.combine import combine_splits
+from engine.kernels.prefill.triton.attend_tokens.gather import may_gather
+from engine.kernels.prefill.triton.attend_tokens.splits import attend_splits
+from engine.kernels.prefill.triton.attend_tokens.tiles import AttendTiles, default_tiles
 from engine.kernels.shared.state import State
 
-__all__ = ["Tiles", "attend_parts", "attend_tokens_triton", "fitting_tiles", "join_parts"]
 
+def attend_tokens_triton(inputs: AttendTokensInputs, *, tiles: AttendTiles | None = None) -> State:
+    """Launch `attend_tokens` in Triton.
 
-def attend_tokens_triton(
-    query: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    tokens: Tensor,
-    counts: Tensor,
-    around: State,
-    *,
-    scale: float,
-    softcap: float | None,
-    tiles: Tiles | None = None,
-) -> State:
-    """See `attend_tokens`."""
-    read = (query, keys, values, tokens, counts)
-    vector_bytes = keys.shape[2] * keys.element_size()
+    Where there is no memory to gather keys, they are read where they lie.
+
+    Args:
+        inputs: as of `attend_tokens`; nothing is checked.
+        tiles: the division of the work; None for the default.
+    Returns: as `attend_tokens`.
+    """
+    rows = inputs.query.shape[1]
+    vector_bytes = inputs.keys.shape[2] * inputs.keys.element_size()
     if tiles is None:
-        packed = may_pack(2 * tokens.numel() * vector_bytes, keys.device)
-        tiles = fitting_tiles(query.shape[1], vector_bytes, packed=packed)
+        num_bytes = 2 * inputs.tokens.numel() * vector_bytes
+        gather = may_gather(num_bytes, inputs.keys.device)
+        tiles = default_tiles(rows, vector_bytes, may_gather=gather)
     try:
-        parts = attend_parts(*read, scale=scale, softcap=softcap, tiles=tiles)
+        splits = attend_splits(inputs, tiles)
     except torch.OutOfMemoryError:
-        if not tiles.packed:
+        if not tiles.gathered:
             raise
-        tiles = fitting_tiles(query.shape[1], vector_bytes)
-        parts = attend_parts(*read, scale=scale, softcap=softcap, tiles=tiles)
-    return join_parts(parts, counts, around, tiles)
+        tiles = default_tiles(rows, vector_bytes)
+        splits = attend_splits(inputs, tiles)
+    return combine_splits(inputs, splits, tiles)

@@ -1,56 +1,40 @@
-"""`choose_tokens` in Triton: the mass of each row, the votes for each cluster, the tokens chosen.
+"""`select_tokens` in Triton: denominators, aggregated scores of clusters, and the list of tokens.
 
-Three launches, no host synchronisation. Scores are computed twice rather than stored: a block of 64
-tokens has four times as many scores as the centroids have elements. Logarithms are to base 2.
+Three launches without host synchronisation. Scores are computed twice rather than stored: a block
+of 64 tokens has four times as many scores as the centroids have elements. Logarithms are to base 2.
 """
 
-from torch import Tensor
-
-from common.errors import InvalidInput
-from engine.kernels.prefill.select_tokens import Chosen
-from engine.kernels.prefill.triton.select_tokens.list import list_tokens
-from engine.kernels.prefill.triton.select_tokens.mass import fitting_mass, partial_mass
-from engine.kernels.prefill.triton.select_tokens.question import Question
-from engine.kernels.prefill.triton.select_tokens.tiles import Tiles
-from engine.kernels.prefill.triton.select_tokens.vote import AGGREGATIONS, fitting_vote, vote
-
-__all__ = [
-    "Question",
-    "Tiles",
-    "choose_tokens_triton",
-    "fitting_mass",
-    "fitting_vote",
-    "list_tokens",
-    "partial_mass",
-    "vote",
-]
+from engine.kernels.prefill.select_tokens import SelectedTokens, SelectTokensInputs
+from engine.kernels.prefill.triton.select_tokens.aggregate import (
+    aggregate_scores,
+    default_aggregate_tiles,
+)
+from engine.kernels.prefill.triton.select_tokens.denominator import (
+    default_denominator_tiles,
+    partial_denominators,
+)
+from engine.kernels.prefill.triton.select_tokens.list_tokens import list_tokens
+from engine.kernels.prefill.triton.select_tokens.tiles import SelectTiles
 
 
-def choose_tokens_triton(
-    query: Tensor,
-    centroids: Tensor,
-    offsets: Tensor,
-    threshold: Tensor,
-    extra_lse: Tensor,
-    near: Tensor,
+def select_tokens_triton(
+    inputs: SelectTokensInputs,
     *,
-    num_tokens: int,
-    group: int,
-    how: str,
-    scale: float,
-    softcap: float | None,
-    mass_tiles: Tiles | None = None,
-    vote_tiles: Tiles | None = None,
-) -> Chosen:
-    """See `choose_tokens`."""
-    if how not in AGGREGATIONS:
-        raise InvalidInput(f"Aggregation '{how}' is none of {', '.join(AGGREGATIONS)}.")
-    question = Question(
-        query, centroids, offsets, threshold, extra_lse, near, group, how, scale, softcap
-    )
-    mass_tiles = mass_tiles or fitting_mass(query.shape[1])
-    vote_tiles = vote_tiles or fitting_vote(query.shape[1])
-    mass = partial_mass(question, mass_tiles)
-    votes, tile_tokens = vote(question, mass, vote_tiles)
-    tokens, counts = list_tokens(question, votes, tile_tokens, num_tokens, vote_tiles)
-    return Chosen(tokens, counts, votes)
+    denominator_tiles: SelectTiles | None = None,
+    aggregate_tiles: SelectTiles | None = None,
+) -> SelectedTokens:
+    """Launch `select_tokens` in Triton.
+
+    Args:
+        inputs: as of `select_tokens`; nothing is checked.
+        denominator_tiles: of the first launch; None for the default.
+        aggregate_tiles: of the other two; None for the default.
+    Returns: as `select_tokens`.
+    """
+    rows = inputs.query.shape[1]
+    denominator_tiles = denominator_tiles or default_denominator_tiles(rows)
+    aggregate_tiles = aggregate_tiles or default_aggregate_tiles(rows)
+    denominators = partial_denominators(inputs, denominator_tiles)
+    cluster_scores, tile_tokens = aggregate_scores(inputs, denominators, aggregate_tiles)
+    tokens, counts = list_tokens(inputs, cluster_scores, tile_tokens, aggregate_tiles)
+    return SelectedTokens(tokens, counts, cluster_scores)

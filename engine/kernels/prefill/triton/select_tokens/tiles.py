@@ -1,22 +1,27 @@
-"""How the launches of a lookup are cut."""
+"""Tile sizes and division of work of the launches of a lookup."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Tiles:
-    """How a launch is cut: rows and clusters of a tile, and programs that share the clusters.
+class SelectTiles:
+    """Tiles of one launch, and programs that share the clusters.
 
     Attributes:
-        rows: of a tile; the vote's are the padded group times some tokens.
-        clusters: of a tile.
-        programs: over all heads and, for the mass, tiles of rows; the vote of a question of more
-            rows than a tile's has one for each tile of clusters.
-        steady: of the mass, whether powers are relative to the highest score of the first tile, not
-            to the highest so far; where they do not fit, which is rare, they are made again.
-        overlap: whether the launch starts before the last has ended, where a device can
-            (`engine.kernels.shared.overlap`); the list does as the vote, which for more rows than
-            a tile's does not.
+        rows: query rows of a tile; where scores are aggregated they are the padded group times
+            some tokens.
+        clusters: clusters of a tile.
+        programs: programs of the launch, over all heads and, for the denominator, over all tiles of
+            rows. For a question with more rows than a tile, the launch that aggregates has one
+            program for each tile of clusters instead.
+        warps: warps of a program.
+        stages: tiles loaded ahead.
+        fixed_maximum: of the denominator: whether exponentials are relative to the highest score of
+            the first tile, instead of the highest so far. Where they do not fit into fp32, which is
+            rare, the split is computed again.
+        overlap: whether the launch starts before the previous one has ended, on a device that can
+            do so (`engine.kernels.shared.overlap`). The launch that lists tokens does as the one
+            that aggregates; that one never does for a question with more rows than a tile.
     """
 
     rows: int
@@ -24,5 +29,5 @@ class Tiles:
     programs: int
     warps: int
     stages: int
-    steady: bool = False
+    fixed_maximum: bool = False
     overlap: bool = False

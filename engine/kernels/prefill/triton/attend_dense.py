@@ -1,0 +1,181 @@
+"""`attend_dense` in Triton: one launch, in which no program needs another's result."""
+
+import torch
+import triton
+import triton.language as tl
+
+from engine.kernels.prefill.attend_dense import AttendDenseInputs
+from engine.kernels.shared.sizes import ceil_div, power_of_two
+from engine.kernels.shared.state import State
+from engine.kernels.shared.triton.online_softmax import (
+    apply_softcap,
+    softmax_lse,
+    softmax_output,
+    update_softmax,
+)
+
+ROWS, LONG_ROWS = 32, 64  # rows of a tile at most, of short and of long questions
+LONG = 1024  # rows from which on there are enough tiles to fill a GPU, however large they are
+BLOCK = 64  # keys of 256 bytes of a tile
+
+
+@triton.jit
+def _attend_document(
+    q,
+    keys,
+    values,
+    count,
+    log_last_weight,
+    top,
+    mass,
+    total,
+    scale,
+    D: tl.constexpr,
+    BLOCK: tl.constexpr,
+    SOFTCAP: tl.constexpr,
+):
+    """Add to the online softmax `count` keys of the document, which every row of q [ROWS, D] sees.
+
+    The last key's score is raised by log_last_weight.
+    """
+    cols = tl.arange(0, D)
+    for first in range(0, count, BLOCK):
+        key = first + tl.arange(0, BLOCK)  # [BLOCK]
+        exists = key < count
+        k = tl.load(keys + key[:, None] * D + cols[None, :], mask=exists[:, None], other=0.0)
+        v = tl.load(values + key[:, None] * D + cols[None, :], mask=exists[:, None], other=0.0)
+        products = tl.dot(q, tl.trans(k), input_precision="ieee")  # [ROWS, BLOCK]
+        scores = apply_softcap(products * scale, SOFTCAP)
+        scores += tl.where(key == count - 1, log_last_weight, 0.0)[None, :]
+        scores = tl.where(exists[None, :], scores, float("-inf"))
+        top, mass, total = update_softmax(scores, v, top, mass, total)
+    return top, mass, total
+
+
+@triton.jit(do_not_specialize=["num_own", "tokens", "rows"])
+def attend_dense_kernel(
+    query,
+    own_keys,
+    own_values,
+    key_head,
+    key_row,
+    value_head,
+    value_row,
+    num_own,
+    tokens,
+    anchor_keys,
+    anchor_values,
+    anchor_stride,
+    num_anchors,
+    streaming_keys,
+    streaming_values,
+    streaming_stride,
+    num_streaming,
+    log_last_weight,
+    retrieval,
+    out,
+    lse,
+    rows,
+    scale,
+    D: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    SOFTCAP: tl.constexpr,
+):
+    """Attend with a tile of rows of one KV head; row r is the question's token r % tokens.
+
+    Strides are in elements, between heads (`key_head`, ...) and between tokens (`key_row`, ...).
+    """
+    begin, head = tl.program_id(0) * ROWS, tl.program_id(1).to(tl.int64)
+    row, cols = begin + tl.arange(0, ROWS), tl.arange(0, D)
+    is_row = row < rows
+    row_offsets = (head * rows + row)[:, None] * D + cols[None, :]  # [ROWS, D]
+    q = tl.load(query + row_offsets, mask=is_row[:, None], other=0.0)
+    top = tl.full([ROWS], float("-inf"), tl.float32)
+    mass, total = tl.zeros([ROWS], tl.float32), tl.zeros([ROWS, D], tl.float32)
+    if head < retrieval:
+        base = head * anchor_stride
+        top, mass, total = _attend_document(
+            q, anchor_keys + base, anchor_values + base, num_anchors, 0.0,
+            top, mass, total, scale, D, BLOCK, SOFTCAP,
+        )  # fmt: skip
+    else:
+        base = (head - retrieval) * streaming_stride
+        top, mass, total = _attend_document(
+            q, streaming_keys + base, streaming_values + base, num_streaming, log_last_weight,
+            top, mass, total, scale, D, BLOCK, SOFTCAP,
+        )  # fmt: skip
+    past = num_own - tokens
+    end = tl.minimum(begin + ROWS, rows) - 1
+    is_one_member = begin // tokens == end // tokens  # all rows are of one head of the group
+    latest = past + tl.where(is_one_member, end % tokens, tokens - 1)  # key that some row sees
+    for first in range(0, latest + 1, BLOCK):
+        key = first + tl.arange(0, BLOCK)  # [BLOCK]
+        exists = key <= latest
+        k = tl.load(
+            own_keys + head * key_head + key[:, None] * key_row + cols[None, :],
+            mask=exists[:, None],
+            other=0.0,
+        )
+        v = tl.load(
+            own_values + head * value_head + key[:, None] * value_row + cols[None, :],
+            mask=exists[:, None],
+            other=0.0,
+        )
+        products = tl.dot(q, tl.trans(k), input_precision="ieee")  # [ROWS, BLOCK]
+        scores = apply_softcap(products * scale, SOFTCAP)
+        seen = (key[None, :] <= (past + row % tokens)[:, None]) & exists[None, :]
+        scores = tl.where(seen, scores, float("-inf"))
+        top, mass, total = update_softmax(scores, v, top, mass, total)
+    tl.store(out + row_offsets, softmax_output(total, mass), mask=is_row[:, None])
+    tl.store(lse + head * rows + row, softmax_lse(top, mass), mask=is_row)
+
+
+def attend_dense_triton(inputs: AttendDenseInputs) -> State:
+    """Launch `attend_dense` in Triton.
+
+    Args: as `attend_dense`; nothing is checked.
+    Returns: as `attend_dense`.
+    """
+    query, own_keys, own_values = inputs.query, inputs.question_keys, inputs.question_values
+    anchor_keys, anchor_values = inputs.anchor_keys, inputs.anchor_values
+    streaming_keys, streaming_values = inputs.streaming_keys, inputs.streaming_values
+    if streaming_keys is None or streaming_values is None:  # then no program reads them
+        streaming_keys, streaming_values = anchor_keys, anchor_values
+    heads, rows, head_dim = query.shape
+    out = torch.empty(heads, rows, head_dim, dtype=query.dtype, device=query.device)
+    lse = torch.empty(heads, rows, dtype=torch.float32, device=query.device)
+    tile = LONG_ROWS if rows > LONG else min(ROWS, max(16, power_of_two(rows)))
+    width = max(1, head_dim * query.element_size() // 256)  # wider keys get shorter tiles
+    attend_dense_kernel[(ceil_div(rows, tile), heads)](
+        query,
+        own_keys,
+        own_values,
+        own_keys.stride(0),
+        own_keys.stride(1),
+        own_values.stride(0),
+        own_values.stride(1),
+        own_keys.shape[1],
+        inputs.num_tokens,
+        anchor_keys,
+        anchor_values,
+        anchor_keys.stride(0),
+        anchor_keys.shape[1],
+        streaming_keys,
+        streaming_values,
+        streaming_keys.stride(0),
+        streaming_keys.shape[1],
+        inputs.log_last_weight,
+        len(anchor_keys),
+        out,
+        lse,
+        rows,
+        inputs.scale,
+        D=head_dim,
+        ROWS=tile,
+        BLOCK=max(16, BLOCK // width),
+        SOFTCAP=inputs.softcap,
+        num_warps=4,
+        num_stages=2,
+    )
+    return State(out, lse)
