@@ -23,7 +23,7 @@ import torch
 from bench.kernels.layer import Layer, Shape, draw_layer
 from bench.kernels.prefill import HOW, LOWEST, TOLERANCE, Asked, ask, with_sparsity
 from bench.kernels.scan import Scan, demand, parse
-from bench.kernels.wrong_result import WrongResult
+from bench.timing import WrongResult
 from engine.kernels.attend_tokens import kernel as attending
 from engine.kernels.attend_tokens.reference import attend_tokens_reference
 from engine.kernels.choose_tokens import Chosen
@@ -164,7 +164,7 @@ def main(given: Sequence[str] | None = None) -> None:
         if scan.over or left_out or (options.tokens and tokens not in options.tokens):
             continue
         layers = draw_layers(context, num_layers, dry=options.dry)
-        cases = [draw_case(*drawn, tokens, seed) for seed, drawn in enumerate(layers)]
+        cases = [draw_case(*one, tokens, seed) for seed, one in enumerate(layers)]
         scan_case(scan, f"{context // 1024}K x {tokens}", cases)
     scan.close()
 

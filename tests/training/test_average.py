@@ -7,8 +7,7 @@ import torch
 
 from common.errors import InvalidInput
 from training.average import average
-from training.model import Reader
-from training.shape import TINY
+from training.model import TINY, Reader
 
 
 @pytest.fixture

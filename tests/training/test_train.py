@@ -13,17 +13,16 @@ import torch
 from tokenizers import Tokenizer
 
 import reader
+from training.data.batch_loader import Batch, BatchLoader, vocabulary_of
 from training.data.documents import Composer, Encoder, Sources, repeated_tokens
-from training.data.feed import Batch, Feed, vocabulary_of
 from training.data.haystack import BoundaryTable
+from training.data.phrasing import StyleConfig
 from training.data.prose import handbook
-from training.data.speech import Voice
 from training.history import read_log
-from training.model import Reader
+from training.model import TINY, Reader
 from training.prepare import tokenize_all
 from training.ranks import Rank, launch
 from training.schedule import Progress, Schedule, Stage, parse_stages
-from training.shape import TINY
 from training.train import Run, first_reader, train
 from training.trainer import Trainer
 from training.weights import save_weights
@@ -42,7 +41,7 @@ def sources():
 
 @pytest.fixture(scope="module")
 def batch(sources):
-    composer = Composer(Encoder(Tokenizer.from_file(str(TOKENIZER))), sources, Voice())
+    composer = Composer(Encoder(Tokenizer.from_file(str(TOKENIZER))), sources, StyleConfig())
     examples = [composer.example(128, Random(seed)) for seed in range(4)]
     return Batch(np.stack([e.ids for e in examples]), np.stack([e.weights for e in examples]))
 
@@ -103,7 +102,7 @@ def test_a_feed_gives_the_lengths_in_order_and_the_same_data_for_a_seed(sources)
     lengths = parse_stages("64+256:9")[0].lengths
     found = []
     for workers in (1, 2):
-        feed = Feed(TOKENIZER, sources, Voice(), workers=workers, seed=5)
+        feed = BatchLoader(TOKENIZER, sources, StyleConfig(), workers=workers, seed=5)
         try:
             found.append(list(islice(feed.batches(lengths(), 512), 6)))
         finally:
@@ -123,8 +122,8 @@ def test_an_example_without_end_costs_itself_alone(sources, monkeypatch, capfd):
         return repeated_tokens(length, rng)
 
     monkeypatch.setattr(Composer, "example", example)
-    monkeypatch.setattr("training.data.feed._LONGEST_S", 0.2)
-    feed = Feed(TOKENIZER, sources, Voice(), workers=1, seed=5)
+    monkeypatch.setattr("training.data.batch_loader._LONGEST_S", 0.2)
+    feed = BatchLoader(TOKENIZER, sources, StyleConfig(), workers=1, seed=5)
     try:
         batches = list(islice(feed.batches(repeat(64), 256), 4))
     finally:
@@ -137,7 +136,7 @@ def test_an_example_without_end_costs_itself_alone(sources, monkeypatch, capfd):
 def test_mixed_lengths_are_reported_apart(sources, tmp_path, monkeypatch):
     monkeypatch.setattr("training.train._REPORT_EVERY", 4)
     schedule = Schedule(parse_stages("64+128:600"), 2e-3, 0.5)
-    feed, saved = Feed(TOKENIZER, sources, Voice(), workers=1, seed=1), []
+    feed, saved = BatchLoader(TOKENIZER, sources, StyleConfig(), workers=1, seed=1), []
     trainer = Trainer(Reader(TINY), schedule, Rank())
     with (tmp_path / "log").open("w") as log:
         run = Run(feed, 256, time.perf_counter() + 4.0, log, lambda: saved.append(1))

@@ -1,0 +1,64 @@
+"""A model as it is served: reads documents and answers questions by the engine, and is scored."""
+
+from pathlib import Path
+
+from engine.answer import Answer, answer
+from engine.document import DocumentCache
+from engine.model import DEFAULT_PLAN, LoadedModel, load_model
+from engine.sampling import Sampling
+from precompute.read import read_document
+from precompute.settings import ReadSettings
+from training.data.facts import Question
+from training.eval_set import EvalDocument
+from training.scoring import Score, score
+
+MAX_TOKENS = 160  # of an answer; four hashes in a list take 137
+
+
+class Evaluator:
+    """Reads documents, under default settings unless others are given, and answers greedily.
+
+    Args:
+        weights: the model's folder.
+        device: "cpu", "cuda", "cuda:N" or "auto".
+        heads: a head plan's file, "all", or "default" for the plan in the model's folder.
+        settings: how documents are read.
+        max_tokens: of an answer.
+    Raises: UnsupportedModel or HeadPlanRejected, as `engine.model.load_model`.
+    """
+
+    def __init__(
+        self,
+        weights: Path,
+        *,
+        device: str,
+        heads: str = DEFAULT_PLAN,
+        settings: ReadSettings = ReadSettings(),
+        max_tokens: int = MAX_TOKENS,
+    ) -> None:
+        self.model: LoadedModel = load_model(str(weights), device=device, heads=heads)
+        self._settings, self._sampling = settings, Sampling(max_tokens=max_tokens)
+
+    def read(self, text: str) -> DocumentCache:
+        """Read a document once for all of its questions.
+
+        Raises: DocumentTooLong if the model's context does not hold it.
+        """
+        pages = [(1, 0, len(text))]
+        return read_document(self.model, text, pages, self._settings, lambda *_: None)
+
+    def ask(
+        self, document: DocumentCache, question: Question, budget: float
+    ) -> tuple[Answer, Score]:
+        """Answer a question at a budget in (0, 1] and score the answer."""
+        *_, last = answer(
+            self.model, document, question.text, budget=budget, sampling=self._sampling
+        )
+        if not isinstance(last, Answer):
+            raise RuntimeError("the engine ended without an answer")
+        return last, score(question, last.text, last.budget.loaded)
+
+    def score(self, document: EvalDocument, budget: float) -> list[Score]:
+        """Read a document and score the answers to all of its questions; its cache is dropped."""
+        cache = self.read(document.text)
+        return [self.ask(cache, question, budget)[1] for question in document.questions]
