@@ -27,7 +27,6 @@ import torch
 from common.errors import InvalidInput
 from engine.budget import parse_budget
 from engine.model import DEFAULT_PLAN, load_model
-from precompute.settings import ReadSettings
 from reader import WEIGHTS
 from training.data.facts import REFUSAL
 from training.data.split import HELD_OUT_BOOKS
@@ -40,7 +39,7 @@ from training.eval_set import (
     check_data,
 )
 from training.eval_tasks import ARTICLE, OWN_LENGTH, PARAGRAPH, eval_tasks
-from training.evaluator import MAX_TOKENS, Evaluator
+from training.evaluator import MAX_TOKENS, Evaluator, settings_for
 from training.record import circumstances
 from training.report import false_refusals, has_every_task, length_name, rows_of
 from training.scoring import Score, row_of
@@ -152,17 +151,22 @@ def evaluate(config: EvalConfig, out: Path) -> Iterator[Progress]:
 
 def _start(config: EvalConfig, device: str) -> Callable[[DocumentKey], list[Score]]:
     """Load what a process needs; gives the function that scores a document."""
+    budget = parse_budget(config.budget)
     evaluator = Evaluator(
-        config.weights, device=device, heads=config.heads, max_tokens=config.max_tokens
+        config.weights,
+        device=device,
+        heads=config.heads,
+        settings=settings_for(budget),
+        max_tokens=config.max_tokens,
     )
     eval_set = EvalSet(config.weights / "tokenizer.json", config.data, config.seed)
-    budget = parse_budget(config.budget)
     return lambda key: evaluator.score(eval_set.document(key), budget)
 
 
 def describe(config: EvalConfig) -> dict[str, Any]:
     """The head of a result: weights, head plan, budget, settings, documents, machine, commit."""
     model = load_model(str(config.weights), device="cpu", heads=config.heads)
+    budget = parse_budget(config.budget)
     return {
         "program": "python -m training.evaluate",
         "decoding": "the engine's, greedy; a document is read once, each question is asked alone",
@@ -174,8 +178,8 @@ def describe(config: EvalConfig) -> dict[str, Any]:
             "retrieval_ratio": round(model.plan.ratio, 4),
             "fingerprint": model.plan.fingerprint,
         },
-        "budget": parse_budget(config.budget),
-        "read_settings": asdict(ReadSettings()),
+        "budget": budget,
+        "read_settings": asdict(settings_for(budget)),
         "refusal": REFUSAL,
         "books": list(HELD_OUT_BOOKS),
         "seed": config.seed,

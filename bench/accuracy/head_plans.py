@@ -10,7 +10,7 @@ at budget `exact`, so that the plan alone costs answers. Writes `heads.json` as 
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,10 +32,9 @@ from engine.budget import EXACT
 from engine.model import LoadedModel, load_model
 from engine.plan import ALL, HeadPlan, plan_all
 from engine.plan_file import check_plan, read_plan, write_plan
-from precompute.settings import ReadSettings
 from reader import WEIGHTS
 from training.eval_set import EvalDocument, EvalSet
-from training.evaluator import Evaluator
+from training.evaluator import Evaluator, settings_for
 from training.record import circumstances, write
 from training.scoring import Score
 from training.worker_pool import devices_for, run_tasks
@@ -167,12 +166,12 @@ def _start(
     weights: Path, documents: Sequence[EvalDocument], device: str
 ) -> Callable[[PlanJob], list[Score]]:
     """Gives the function that reads and asks; a model stays loaded as long as its plan is used."""
-    settings = replace(ReadSettings(), num_probes=1)  # `exact` needs no calibration
     loaded: dict[str, Evaluator] = {}
 
     def work(job: PlanJob) -> list[Score]:
         if job.plan not in loaded:
             loaded.clear()
+            settings = settings_for(EXACT)
             loaded[job.plan] = Evaluator(weights, device=device, heads=job.plan, settings=settings)
         return loaded[job.plan].score(documents[job.document], EXACT)
 

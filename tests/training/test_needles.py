@@ -30,11 +30,12 @@ from training.data.groups import (
 )
 from training.data.inventories import make_inventory
 from training.data.legends import make_legend
-from training.data.lists import ListShape, make_list, plural
+from training.data.lists import ListShape, make_list
 from training.data.needles import draw_needle
 from training.data.phrasing import StyleConfig
 from training.data.scenes import make_scene
 from training.data.split import is_held_out
+from training.data.text import plural
 from training.data.timetables import make_timetable
 from training.data.two_hops import HopShape, make_two_hop
 from training.data.values import VALUE_KINDS, counted_unit, draw

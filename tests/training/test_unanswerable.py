@@ -25,12 +25,12 @@ GATE = Needle(
     (Question("When does the iron gate open?", "7:40", "scene"),) * 40,
     claim("the iron gate"),
 )
-PLANTS = (PUMP, GATE)
+NEEDLES = (PUMP, GATE)
 
 
 def ask(seed):
     return ask_unanswerable(
-        PLANTS, [names_of(needle) for needle in PLANTS], Random(seed), StyleConfig()
+        NEEDLES, [names_of(needle) for needle in NEEDLES], Random(seed), StyleConfig()
     )
 
 

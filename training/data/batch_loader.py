@@ -1,4 +1,4 @@
-"""BatchLoader training: worker processes make examples by order, each batch of the length due."""
+"""Batches for training: worker processes make examples, each batch of the length that is due."""
 
 import multiprocessing as mp
 import os
@@ -28,8 +28,8 @@ from training.data.phrasing import StyleConfig
 from training.data.prose import GENRES
 from training.data.split import HELD_OUT_BOOKS
 
-_TOKENS_A_PARCEL = 32_768
-_PARCELS_AHEAD = 12  # open orders a worker: short sequences are made while long ones are trained on
+_TOKENS_A_PART = 32_768
+_PARTS_AHEAD = 12  # open requests a worker: short sequences are made while long ones are trained on
 _TRIES = 4
 _LONGEST_S = 20.0  # of computing time for an example; a worker's first one takes some 4
 _GENRE_SHARES = {
@@ -49,7 +49,7 @@ class Batch:
 
 
 def vocabulary_of(tokenizer: Tokenizer) -> list[str]:
-    """Tokens in the order of their ids."""
+    """Tokens in the request of their ids."""
     return [tokenizer.id_to_token(place) or "" for place in range(tokenizer.get_vocab_size())]
 
 
@@ -104,12 +104,12 @@ class BatchLoader:
         self, tokenizer_file: Path, sources: Sources, style: StyleConfig, *, workers: int, seed: int
     ) -> None:
         context = mp.get_context("fork")  # the workers share the haystacks' memory
-        self._seed, self._most_open = seed, _PARCELS_AHEAD * workers
+        self._seed, self._most_open = seed, _PARTS_AHEAD * workers
         self._run: Synchronized[int] = context.Value("i", 0)
         self._failed: Synchronized[int] = context.Value("i", 0)
-        self._orders: mp.Queue[_Order] = context.Queue()
-        self._parcels: mp.Queue[_Parcel] = context.Queue()
-        counts, channels = (self._run, self._failed), (self._orders, self._parcels)
+        self._requests: mp.Queue[_PartRequest] = context.Queue()
+        self._parts: mp.Queue[_Part] = context.Queue()
+        counts, channels = (self._run, self._failed), (self._requests, self._parts)
         arguments = (tokenizer_file, sources, style, *counts, *channels)
         self._processes = [
             context.Process(target=_work, args=arguments, daemon=True) for _ in range(workers)
@@ -125,31 +125,31 @@ class BatchLoader:
         """
         self._run.value += 1
         run, num_open = self._run.value, 0
-        ordered: deque[list[_Order]] = deque()
-        made: dict[tuple[int, int], _Parcel] = {}
+        requested: deque[list[_PartRequest]] = deque()
+        made: dict[tuple[int, int], _Part] = {}
         for number, length in enumerate(lengths):
-            ordered.append(_split(run, number, length, max(1, tokens // length), self._seed))
-            for order in ordered[-1]:
-                self._orders.put(order)
-            num_open += len(ordered[-1])
+            requested.append(_split(run, number, length, max(1, tokens // length), self._seed))
+            for request in requested[-1]:
+                self._requests.put(request)
+            num_open += len(requested[-1])
             while num_open >= self._most_open:
-                orders = ordered.popleft()
-                for order in orders:
-                    while (order.number, order.part) not in made:
-                        parcel = self._take()
-                        if parcel.order.run == run:
-                            made[parcel.order.number, parcel.order.part] = parcel
-                num_open -= len(orders)
-                yield _gather([made.pop((order.number, order.part)) for order in orders])
+                requests = requested.popleft()
+                for request in requests:
+                    while (request.number, request.part) not in made:
+                        part = self._take()
+                        if part.request.run == run:
+                            made[part.request.number, part.request.part] = part
+                num_open -= len(requests)
+                yield _gather([made.pop((request.number, request.part)) for request in requests])
 
     @property
     def num_failed(self) -> int:
         """Examples that failed or took too long; others took their places."""
         return self._failed.value
 
-    def _take(self) -> "_Parcel":
+    def _take(self) -> "_Part":
         try:
-            return self._parcels.get(timeout=120)
+            return self._parts.get(timeout=120)
         except queue.Empty:
             raise TimeoutError("no example was made for two minutes") from None
 
@@ -158,13 +158,13 @@ class BatchLoader:
         for process in self._processes:
             process.terminate()
             process.join()
-        for channel in (self._orders, self._parcels):
+        for channel in (self._requests, self._parts):
             channel.cancel_join_thread()
             channel.close()
 
 
 @dataclass(frozen=True)
-class _Order:
+class _PartRequest:
     """A part of a batch that is to be made."""
 
     run: int
@@ -176,24 +176,24 @@ class _Order:
 
 
 @dataclass(frozen=True)
-class _Parcel:
+class _Part:
     """A part of a batch: ids and weights as bytes."""
 
-    order: _Order
+    request: _PartRequest
     ids: bytes
     weights: bytes
 
 
-def _split(run: int, number: int, length: int, rows: int, seed: int) -> list[_Order]:
-    most = max(1, _TOKENS_A_PARCEL // length)
+def _split(run: int, number: int, length: int, rows: int, seed: int) -> list[_PartRequest]:
+    most = max(1, _TOKENS_A_PART // length)
     sizes = [min(most, rows - start) for start in range(0, rows, most)]
-    return [_Order(run, number, part, length, size, seed) for part, size in enumerate(sizes)]
+    return [_PartRequest(run, number, part, length, size, seed) for part, size in enumerate(sizes)]
 
 
-def _gather(parcels: list[_Parcel]) -> Batch:
-    width = parcels[0].order.length + 1
-    ids = np.frombuffer(b"".join(parcel.ids for parcel in parcels), np.uint16)
-    weights = np.frombuffer(b"".join(parcel.weights for parcel in parcels), np.uint8)
+def _gather(parts: list[_Part]) -> Batch:
+    width = parts[0].request.length + 1
+    ids = np.frombuffer(b"".join(part.ids for part in parts), np.uint16)
+    weights = np.frombuffer(b"".join(part.weights for part in parts), np.uint8)
     return Batch(ids.reshape(-1, width), weights.reshape(-1, width))
 
 
@@ -203,25 +203,25 @@ def _work(
     style: StyleConfig,
     run: "Synchronized[int]",
     num_failed: "Synchronized[int]",
-    orders: "mp.Queue[_Order]",
-    parcels: "mp.Queue[_Parcel]",
+    requests: "mp.Queue[_PartRequest]",
+    parts: "mp.Queue[_Part]",
 ) -> None:
     parent = os.getppid()
     encoder = Encoder(Tokenizer.from_file(str(tokenizer_file)))
     composer = Composer(encoder, sources, training_style(style, sources))
     while os.getppid() == parent:  # an orphan ends
         try:
-            order = orders.get(timeout=10)
+            request = requests.get(timeout=10)
         except queue.Empty:
             continue
-        if order.run == run.value:
-            rng = Random(f"{order.seed} {order.run} {order.number} {order.part}")
+        if request.run == run.value:
+            rng = Random(f"{request.seed} {request.run} {request.number} {request.part}")
             examples = [
-                _compose(composer, order.length, rng, num_failed) for _ in range(order.rows)
+                _compose(composer, request.length, rng, num_failed) for _ in range(request.rows)
             ]
             ids = np.stack([one.ids for one in examples])
             weights = np.stack([one.weights for one in examples])
-            parcels.put(_Parcel(order, ids.tobytes(), weights.tobytes()))
+            parts.put(_Part(request, ids.tobytes(), weights.tobytes()))
 
 
 def _compose(

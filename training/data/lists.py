@@ -11,7 +11,7 @@ from training.data.facts import Chunk, Fact, Needle, Question, claim, draw_kind
 from training.data.phrasing import StyleConfig, choose, frame_question, say_question, say_sentence
 from training.data.split import draw_until
 from training.data.templates import expand, template_list
-from training.data.text import capitalise, join_words
+from training.data.text import capitalise, join_words, plural
 
 _COUNTS = ("no", "one", "two", "three", "four", "five", "six")
 _JOINTS = (", ", ", ", "; ", " / ", " | ", " or ", " as well as ")
@@ -31,17 +31,6 @@ class ListShape:
     most: int = 4
     subjects: int = 1
     scattered: float = 0.2
-
-
-def plural(name: str) -> str:
-    """Plural of an attribute's noun: of the word before `of`, or of the last one."""
-    head, mark, rest = name.partition(" of ")
-    if head.endswith("s") and not head.endswith("ss"):
-        return name
-    tail = "es" if head.endswith(("ch", "sh", "x", "ss")) else "s"
-    if head.endswith("y") and head[-2:-1] not in "aeiou":
-        head, tail = head[:-1], "ies"
-    return head + tail + mark + rest
 
 
 def make_list(rng: Random, style: StyleConfig, shape: ListShape = ListShape()) -> Needle:

@@ -11,7 +11,7 @@ from training.data.text import capitalise
 
 
 def handbook(rng: Random) -> str:
-    """A chapter of an invented handbook in Markdown or plain text."""
+    """A chapter of a fictional handbook in Markdown or plain text."""
     mark = rng.choice(("## ", "# ", "### ", "", "{n}. "))
     lines = []
     for number in range(rng.randint(3, 9)):
@@ -24,7 +24,7 @@ def handbook(rng: Random) -> str:
 
 
 def specification(rng: Random) -> str:
-    """A chapter of an invented technical specification."""
+    """A chapter of a fictional technical specification."""
     lines = []
     for number in range(rng.randint(3, 8)):
         slots = _slots(rng)
@@ -60,7 +60,7 @@ def configuration(rng: Random) -> str:
 
 
 def table(rng: Random) -> str:
-    """A heading and a Markdown table of invented goods."""
+    """A heading and a Markdown table of fictional goods."""
     kinds = rng.sample(("code", "money", "count", "person", "date", "place", "measure", "room"), 3)
     head = ["item", *kinds]
     rows = [

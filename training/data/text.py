@@ -37,3 +37,14 @@ def join_words(items: Sequence[str]) -> str:
 def fix_article(text: str) -> str:
     """Write `an` before a vowel."""
     return _VOWEL.sub("an ", text)
+
+
+def plural(name: str) -> str:
+    """Plural of an attribute's noun: of the word before `of`, or of the last one."""
+    head, mark, rest = name.partition(" of ")
+    if head.endswith("s") and not head.endswith("ss"):
+        return name
+    tail = "es" if head.endswith(("ch", "sh", "x", "ss")) else "s"
+    if head.endswith("y") and head[-2:-1] not in "aeiou":
+        head, tail = head[:-1], "ies"
+    return head + tail + mark + rest
