@@ -1,1 +1,5 @@
-"""Performance and accuracy programs, with their results in `results/`."""
+"""What measures performance and accuracy, with its results; in no wheel."""
+
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results"

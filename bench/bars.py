@@ -1,6 +1,6 @@
 """The bars: each figure that an issue asks for, filled in from the result that shows it.
 
-python -m bench.bars          fill in `measured` and `commit` from bench/results/, then print
+python -m bench.bars          fill in `measured` and `commit` from the results, then print
 """
 
 import json
@@ -9,9 +9,11 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from bench.record import RESULTS
+import training
+from bench import RESULTS
 
 BARS = Path(__file__).parent / "bars.toml"
+FOLDERS = (RESULTS, training.RESULTS)  # of the results
 KEYS = (
     "issue",
     "bar",
@@ -48,8 +50,8 @@ def filled(bar: dict[str, Any]) -> dict[str, Any]:
     A run of some contexts or lengths alone has no field for the others: their bars stay open.
     """
     bare = {key: value for key, value in bar.items() if key not in ("measured", "commit")}
-    path = RESULTS / bar["result"]
-    if not path.is_file():
+    path = next((one for one in _places(bar["result"]) if one.is_file()), None)
+    if path is None:
         return bare
     result = json.loads(path.read_text())
     try:
@@ -57,6 +59,10 @@ def filled(bar: dict[str, Any]) -> dict[str, Any]:
     except (KeyError, IndexError):
         return bare
     return {**bare, "measured": found, "commit": result.get("about", result)["commit"]}
+
+
+def _places(name: str) -> tuple[Path, ...]:
+    return tuple(folder / name for folder in FOLDERS)
 
 
 def _step(part: Any, key: str) -> Any:

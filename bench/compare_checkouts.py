@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.record import circumstances
+from training.record import circumstances
 
 ROOT = Path(__file__).parents[1]
 IDENTITY = ("context", "batch", "tokens", "levels", "streaming_heads", "sparsity")

@@ -132,9 +132,10 @@ def border_functions(modules: dict[str, Module]) -> Iterator[tuple[str, ast.Func
     wanted: set[tuple[str, str]] = set()
     for module in modules.values():
         for node in ast.walk(module.tree):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                if node.module.partition(".")[0] != module.package:
-                    wanted |= {(node.module, alias.name) for alias in node.names}
+            if not isinstance(node, ast.ImportFrom) or not node.module:
+                continue
+            if node.module.partition(".")[0] != module.package:
+                wanted |= {(node.module, alias.name) for alias in node.names}
     for name, symbol in sorted(wanted):
         if name not in modules or modules[name].package not in PRODUCT:
             continue

@@ -1,1 +1,5 @@
-"""How the bundled reader was made and measured: data, training, evaluation, its card."""
+"""What trains, evaluates and describes the bundled reader; in no wheel."""
+
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results"

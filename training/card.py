@@ -1,4 +1,4 @@
-"""Write the model card: its text is card.md.jinja, its figures come from bench/results/.
+"""Write the model card: its text is card.md.jinja, its figures come from training/results/.
 
 python -m training.card
 """
@@ -11,15 +11,22 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from reader import WEIGHTS
-from training.cells import ARTICLE, EXCERPTS, HELD_OUT_NAME, PARAGRAPH, PARAPHRASES, cells
+from training import RESULTS
+from training.eval_tasks import (
+    ARTICLE,
+    EXCERPTS,
+    HELD_OUT_NAME,
+    PARAGRAPH,
+    PARAPHRASES,
+    eval_tasks,
+)
 from training.history import read_log, runs_of
-from training.report import Row, rows_of, short_length
+from training.report import ResultRow, rows_of, short_length
 from training.weights import shape_of
 
 FOLDER = Path(__file__).parent
 
 CARD = WEIGHTS / "README.md"
-RESULTS = FOLDER.parent / "bench" / "results"
 _WEAK = 0.9
 _WIDTH = 100
 _BF16_BYTES = 2
@@ -35,9 +42,12 @@ def card() -> str:
         autoescape=False,
     )
     environment.filters["wrapped"] = wrapped
+    served, full = "reader.json", "reader_full_attention.json"
+    is_served = (RESULTS / served).is_file()
     return environment.get_template("card.md.jinja").render(
-        **_of_model(), **_of_table(_read("reader.json")), **_of_training(),
-        invented=_right_answers(_read("invented.json")),
+        **_of_model(), **_of_table(_read(served if is_served else full)), **_of_training(),
+        is_served=is_served, full=_rows_by_place(full) if is_served else {},
+        fictional=_right_answers(_read("fictional_balanced.json")),
         count="{:,}".format, short=short_length,
     )  # fmt: skip
 
@@ -66,23 +76,24 @@ def _of_model() -> dict[str, Any]:
 
 def _of_table(result: dict[str, Any]) -> dict[str, Any]:
     rows = list(rows_of(result))
-    planted = [cell for cell in cells() if cell.name in result["cells"]]
-    widest = max(planted, key=lambda cell: len(cell.lengths)).lengths
-    everywhere = [cell.name for cell in planted if cell.lengths == widest]
-    table = {(row.cell, row.length): row for row in rows}
+    with_needles = [task for task in eval_tasks() if task.name in result["cells"]]
+    widest = max(with_needles, key=lambda task: len(task.lengths)).lengths
+    everywhere = [task.name for task in with_needles if task.lengths == widest]
+    table = {(row.task, row.length): row for row in rows}
     lengths = [length for length in widest if any((name, length) in table for name in everywhere)]
-    elsewhere = [row for row in rows if row.length and row.cell not in everywhere]
-    held_out = [row for row in elsewhere if HELD_OUT_NAME in row.cell]
-    worded = [row for row in held_out if EXCERPTS not in row.cell]
+    elsewhere = [row for row in rows if row.length and row.task not in everywhere]
+    held_out = [row for row in elsewhere if HELD_OUT_NAME in row.task]
+    worded = [row for row in held_out if EXCERPTS not in row.task]
     return {
+        "about": result["about"],
         "table": table,
         "lengths": lengths,
         "unmeasured": [length for length in widest if length not in lengths],
         "at_every_length": everywhere,
         "at_one_length": elsewhere,
-        "held_out": [row for row in worded if PARAPHRASES not in row.cell],
-        "paraphrased": [row for row in worded if PARAPHRASES in row.cell],
-        "excerpts": [row for row in held_out if EXCERPTS in row.cell],
+        "held_out": [row for row in worded if PARAPHRASES not in row.task],
+        "paraphrased": [row for row in worded if PARAPHRASES in row.task],
+        "excerpts": [row for row in held_out if EXCERPTS in row.task],
         "weak": [row for row in rows if row.length and _is_weak(row) and row not in held_out],
         "paragraph": table[PARAGRAPH, 0],
         "article": table[ARTICLE, 0],
@@ -91,16 +102,21 @@ def _of_table(result: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _rows_by_place(name: str) -> dict[tuple[str, int], ResultRow]:
+    """The rows of a result by task and length."""
+    return {(row.task, row.length): row for row in rows_of(_read(name))}
+
+
 def _of_training() -> dict[str, Any]:
     runs = runs_of(read_log(RESULTS / "reader-training.jsonl"))
     return {"runs": runs, "longest": max(length for run in runs for length in run.lengths)}
 
 
 def _right_answers(result: dict[str, Any]) -> dict[str, int]:
-    return {name: found["balanced"]["right"] for name, found in result["documents"].items()}
+    return {name: rows["own"]["right"] for name, rows in result["cells"].items()}
 
 
-def _is_weak(row: Row) -> bool:
+def _is_weak(row: ResultRow) -> bool:
     return row.exact_match < _WEAK
 
 

@@ -1,5 +1,9 @@
-"""The training log: its lines with tokens counted over all runs, and what each run was."""
+"""The training log: its lines, the runs that it tells of, and its loss curves.
 
+python -m training.history training/results/reader-training.jsonl OUT.png
+"""
+
+import argparse
 import json
 from collections import defaultdict
 from collections.abc import Sequence
@@ -8,6 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
 
 Line = dict[str, Any]
 _END_SHARE = 0.1
@@ -64,3 +71,33 @@ def _run(lines: Sequence[Line]) -> Run:
         peak=max(line["rate"] for line in lines),
         losses={length: fmean(found) for length, found in sorted(losses.items())},
     )
+
+
+def draw(log: list[dict[str, Any]]) -> Figure:
+    """Answer loss over tokens seen, one colour a sequence length, runs one after another."""
+    mpl.use("Agg")
+    figure = Figure(figsize=(9, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for length in sorted({line["length"] for line in log}):
+        points = [line for line in log if line["length"] == length]
+        tokens = [line["total_tokens"] / 1e6 for line in points]
+        axes.plot(tokens, [line["answer_loss"] for line in points], ".", ms=3, label=f"{length:,}")
+    for line in log:
+        if line["run_starts"]:
+            axes.axvline(line["total_tokens"] / 1e6, color="gray", lw=0.8)
+    axes.set(xlabel="million tokens", ylabel="loss on answer tokens (nats)", yscale="log")
+    axes.legend(title="sequence length", loc="upper left", bbox_to_anchor=(1, 1), markerscale=2)
+    return figure
+
+
+def main() -> None:
+    """Parse the command line and draw."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("log", type=Path)
+    parser.add_argument("picture", type=Path)
+    options = parser.parse_args()
+    draw(read_log(options.log)).savefig(options.picture, dpi=120)
+
+
+if __name__ == "__main__":
+    main()

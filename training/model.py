@@ -1,9 +1,10 @@
-"""A Llama-architecture decoder in plain torch, for training and for batched evaluation.
+"""The reader in plain torch, for training alone: evaluation goes through the engine.
 
 Parameter names are those of transformers' LlamaForCausalLM, so weights need no conversion.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,33 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from training.shape import Shape
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a Llama-architecture decoder with tied embeddings."""
+
+    layers: int
+    width: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    inner: int
+    vocabulary: int = 8192
+    context_length: int = 132_096  # 131,072 and room for a question
+    rope_theta: float = 4e6  # measured: NOTES.md
+    norm_epsilon: float = 1e-5
+
+
+READER = Shape(layers=10, width=384, heads=6, kv_heads=3, head_dim=64, inner=1024)
+TINY = Shape(layers=2, width=64, heads=2, kv_heads=1, head_dim=32, inner=128, context_length=2048)
+
+# Other ways to spend 40 MB in bf16, which training.compare compares with the reader's.
+OTHER_SHAPES = {
+    "wide": Shape(layers=6, width=512, heads=8, kv_heads=4, head_dim=64, inner=1152),
+    "deep": Shape(layers=14, width=320, heads=5, kv_heads=5, head_dim=64, inner=832),
+    "attentive": Shape(layers=12, width=384, heads=6, kv_heads=3, head_dim=64, inner=768),
+}
+SHAPES = {"reader": READER, "tiny": TINY, **OTHER_SHAPES}
 
 # (layer, queries (B, heads, T, d), keys (B, kv, T, d), values) -> (B, heads, T, d)
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]

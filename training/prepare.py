@@ -11,7 +11,7 @@ import gzip
 import multiprocessing as mp
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -21,24 +21,28 @@ from tokenizers import Tokenizer
 
 from training.data.haystack import Ids, save_haystacks
 from training.data.natural import Article, load_fairytales, load_squad
-from training.data.plants import plant_any
+from training.data.needles import draw_needle
+from training.data.phrasing import StyleConfig
 from training.data.prose import GENRES
-from training.data.speech import Voice
 from training.data.split import HELD_OUT_BOOKS
-from training.shape import READER
+from training.model import READER
 from training.tokenizer import save_tokenizer, train_tokenizer, without_prefix
 
 GENRE_CHARACTERS = 3_000_000
 SEED = 20
 
 
-def read_books(data: Path) -> dict[str, str]:
-    """Text of every book by its name; runs of blank lines become one."""
+def read_books(data: Path, names: Collection[str] | None = None) -> dict[str, str]:
+    """Text of every book by its name; runs of blank lines become one.
+
+    Args:
+        names: of the books that are wanted; all without it.
+    """
+    files = {file.name.removesuffix(".txt.gz"): file for file in (data / "books").glob("*.txt.gz")}
     return {
-        file.name.removesuffix(".txt.gz"): re.sub(
-            r"\n{3,}", "\n\n", gzip.decompress(file.read_bytes()).decode("utf-8")
-        )
-        for file in sorted((data / "books").glob("*.txt.gz"))
+        name: re.sub(r"\n{3,}", "\n\n", gzip.decompress(files[name].read_bytes()).decode("utf-8"))
+        for name in sorted(files)
+        if names is None or name in names
     }
 
 
@@ -61,15 +65,15 @@ def make_genre(name: str, characters: int, rng: Random) -> str:
 def facts_text(rng: Random) -> Iterator[str]:
     """Statements, questions and answers for the tokenizer, without end."""
     while True:
-        plant = plant_any(rng, Voice(), 600)
-        for chunk in plant.chunks:
+        needle = draw_needle(rng, StyleConfig(), 600)
+        for chunk in needle.chunks:
             yield chunk.text
-        for question in plant.questions:
+        for question in needle.questions:
             yield question.text
             yield question.answer
 
 
-def wrapped(text: str, rng: Random) -> str:
+def wrapped(text: str) -> str:
     """Text broken into lines of about 70 characters, as in plain-text files."""
     words = text[:600_000].split(" ")
     lines, width = [], 0
@@ -77,7 +81,6 @@ def wrapped(text: str, rng: Random) -> str:
         width += len(word) + 1
         lines.append(word + ("\n" if width > 70 else " "))
         width = 0 if width > 70 or "\n" in word else width
-    del rng
     return "".join(lines)
 
 
@@ -103,7 +106,7 @@ def prepare(data: Path, out: Path, tokenizer_file: Path | None) -> None:
         tokenizer = train_tokenizer(_sample(training, genres, articles, rng))
     save_tokenizer(tokenizer, out, READER.context_length)
     for name in list(training)[::8]:
-        books[f"{name} (wrapped)"] = wrapped(training[name], rng)
+        books[f"{name} (wrapped)"] = wrapped(training[name])
     save_haystacks(out, tokenize_all(tokenizer, {**books, **genres}))
 
 

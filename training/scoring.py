@@ -8,8 +8,7 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import Any
 
-from training.data.facts import Question
-from training.data.wordings import REFUSAL
+from training.data.facts import REFUSAL, Question
 
 _Z = 1.96  # of the normal distribution's middle 95 %
 _JOINTS = re.compile(r",? and |, ")
@@ -18,21 +17,30 @@ _MARKS = re.compile(r"[^\w\s]|_")
 
 
 @dataclass(frozen=True)
-class Mark:
-    """One answer: whether it is right, whether it refuses, how far its words overlap."""
+class Score:
+    """How one answer compares with the expected one.
+
+    Attributes:
+        right: whether they agree.
+        refused: whether the answer says that the document does not say.
+        f1: how far their words overlap, in [0, 1].
+        loaded: share of the document cache's bytes that was read for a token, in (0, 1].
+    """
 
     right: bool
     refused: bool
     f1: float
+    loaded: float = 1.0
 
 
-def mark(question: Question, given: str) -> Mark:
+def score(question: Question, given: str, loaded: float = 1.0) -> Score:
     """Compare an answer with the expected one; of a list every value must be named, no other."""
     agrees = names_all if question.kind == "list" else is_exact
-    return Mark(
+    return Score(
         right=agrees(given, question.answer),
         refused=is_exact(given, REFUSAL),
         f1=overlap(given, question.answer),
+        loaded=loaded,
     )
 
 
@@ -75,17 +83,29 @@ def wilson(right: int, total: int) -> tuple[float, float]:
     return max(0.0, middle - spread), min(1.0, middle + spread)
 
 
-def row_of(marks: Sequence[Mark], num_documents: int) -> dict[str, Any]:
-    """The marks of a cell (two at least) as a JSON object."""
-    num_right = sum(one.right for one in marks)
+def row_of(scores: Sequence[Score], num_documents: int) -> dict[str, Any]:
+    """The scores of a task's documents of one length (two at least) as a JSON object.
+
+    The scores by question stand in the order in which the questions were asked, which is the same
+    for every model, head plan and budget: two results can be compared question by question.
+    """
+    num_right = sum(one.right for one in scores)
     return {
         "documents": num_documents,
-        "questions": len(marks),
-        "exact_match": round(num_right / len(marks), 4),
-        "interval_95": _rounded(wilson(num_right, len(marks))),
-        "refused": round(fmean(one.refused for one in marks), 4),
-        "f1": round(fmean(one.f1 for one in marks), 4),
-        "f1_interval_95": _rounded(_normal([one.f1 for one in marks])),
+        "questions": len(scores),
+        "right": num_right,
+        "exact_match": round(num_right / len(scores), 4),
+        "interval_95": _rounded(wilson(num_right, len(scores))),
+        "refused": round(fmean(one.refused for one in scores), 4),
+        "f1": round(fmean(one.f1 for one in scores), 4),
+        "f1_interval_95": _rounded(_normal([one.f1 for one in scores])),
+        "loaded": round(fmean(one.loaded for one in scores), 4),
+        "by_question": {
+            "right": [int(one.right) for one in scores],
+            "refused": [int(one.refused) for one in scores],
+            "f1": [round(one.f1, 3) for one in scores],
+            "loaded": [round(one.loaded, 4) for one in scores],
+        },
     }
 
 

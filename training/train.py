@@ -23,13 +23,12 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from training.data.feed import Feed, load_sources
-from training.data.speech import Voice
-from training.model import Reader
+from training.data.batch_loader import BatchLoader, load_sources
+from training.data.phrasing import StyleConfig
+from training.model import SHAPES, Reader
 from training.prepare import read_articles
 from training.ranks import Rank, launch
 from training.schedule import WARM_UP_STEPS, Schedule, Stage, parse_stages
-from training.shape import SHAPES
 from training.trainer import Optimiser, Trainer
 from training.weights import load_weights, save_weights
 
@@ -49,7 +48,7 @@ class Run:
         save: called now and then; log and save are the leading rank's alone.
     """
 
-    feed: Feed
+    feed: BatchLoader
     tokens: int
     stop: float
     log: TextIO
@@ -145,10 +144,10 @@ def work(rank: Rank, options: argparse.Namespace) -> None:
         Tokenizer.from_file(str(tokenizer_file)),
         read_articles(options.data, held_out=False),
     )
-    voice = replace(Voice(), **_given(cloze=options.cloze))
+    style = replace(StyleConfig(), **_given(cloze=options.cloze))
     # Before CUDA starts: the workers are forked.
     seed = options.seed * 1000 + rank.place
-    feed = Feed(tokenizer_file, sources, voice, workers=options.workers, seed=seed)
+    feed = BatchLoader(tokenizer_file, sources, style, workers=options.workers, seed=seed)
     rank.join()
     stages = parse_stages(options.stages)
     schedule = Schedule(stages, options.peak, options.decay_share, options.warm_up)

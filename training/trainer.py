@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from training.data.batch_loader import Batch
 from training.data.documents import SCALE
-from training.data.feed import Batch
 from training.model import Reader, attend_rows, compile_blocks
 from training.optimiser import Muon, split_parameters
 from training.ranks import Rank

@@ -9,8 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from training.model import Reader
-from training.shape import Shape
+from training.model import Reader, Shape
 from training.tokenizer import DOCUMENT_ID, END_ID
 
 SHARD_BYTES = 13_500_000

@@ -20,13 +20,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bench import RESULTS
 from bench.kernels.decode_step import Step, bytes_needed, draw_step, recall, with_sparsity
 from bench.kernels.layer import Layer, Shape, draw_layer
 from bench.kernels.libraries import time_libraries
-from bench.kernels.timing import copy_bandwidth, time_graph
-from bench.kernels.wrong_result import WrongResult
-from bench.record import circumstances, write
+from bench.timing import WrongResult, copy_bandwidth, time_graph
 from engine.kernels.decode.decode_attention import DecodeResult
+from training.record import circumstances, write
 
 DEVICE = "cuda"
 NUM_LAYERS = {4_096: 12, 32_768: 12, 131_072: 6, 524_288: 3}
@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--contexts", type=int, nargs="+", default=CONTEXTS)
     parser.add_argument("--batches", type=int, nargs="+", default=BATCHES)
     parser.add_argument("--sparsities", type=int, nargs="+", default=SPARSITIES)
-    parser.add_argument("--out", type=Path, default=None, help="folder of the result")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result")
     arguments = parser.parse_args()
     bandwidth = copy_bandwidth()
     print(f"copy {bandwidth / 1e12:.2f} TB/s", flush=True)
@@ -73,7 +73,7 @@ def main() -> None:
                 print(_line(levels, streaming, found), flush=True)
                 rows += [{"context": context, "batch": batch, **row} for row in found]
             result["summary"] = summary(rows)
-            path = write("kernels_decode", result, *filter(None, [arguments.out]))
+            path = write("kernels_decode", result, arguments.out)
         del layers
     print(f"written to {path}")
 

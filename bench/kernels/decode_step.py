@@ -1,4 +1,4 @@
-"""A drawn layer as a decode step reads it, thresholds for a sparsity, and the bytes it needs."""
+"""A synthetic layer as a decode step reads it, thresholds for a sparsity, and its bytes."""
 
 from dataclasses import dataclass, replace
 
@@ -86,20 +86,20 @@ class Step:
 
 
 def draw_step(
-    shape: Shape, drawn: Layer, seed: int, *, batch: int, levels: int, streaming: int
+    shape: Shape, layer: Layer, seed: int, *, batch: int, levels: int, streaming: int
 ) -> Step:
-    """A step over a drawn layer; every other head streams, if any; thresholds keep everything."""
-    device = str(drawn.keys.device)
+    """A step over a synthetic layer; every other head streams, if any; nothing is left out."""
+    device = str(layer.keys.device)
     generator = torch.Generator(device).manual_seed(seed)
 
     def normal(*size: int) -> Tensor:
-        return torch.randn(size, generator=generator, device=device).to(drawn.keys.dtype)
+        return torch.randn(size, generator=generator, device=device).to(layer.keys.dtype)
 
     heads = torch.arange(shape.kv_heads, device=device)
     apart = heads[1::2][:streaming]  # flat and sharp heads alike
     heads = torch.cat((heads[~torch.isin(heads, apart)], apart))
     kept = heads[: shape.kv_heads - streaming]
-    query = draw_queries(shape, batch, seed, device).to(drawn.keys.dtype)
+    query = draw_queries(shape, batch, seed, device).to(layer.keys.dtype)
     query = query.view(batch, shape.kv_heads, -1, shape.head_dim)[:, heads].flatten(1, 2)
     own = (batch, shape.kv_heads, QUESTION_CAPACITY, shape.head_dim)
     lengths = torch.full((batch,), QUESTION_TOKENS, dtype=torch.int32, device=device)
@@ -113,15 +113,15 @@ def draw_step(
     return Step(
         query.contiguous(),
         ResidentLayer(
-            of_kept(drawn.keys),
-            of_kept(drawn.values),
-            drawn.num_anchors,
-            of_kept(drawn.centroids),
-            of_kept(drawn.offsets),
+            of_kept(layer.keys),
+            of_kept(layer.values),
+            layer.num_anchors,
+            of_kept(layer.centroids),
+            of_kept(layer.offsets),
             upper_level(
-                of_kept(drawn.upper_centroids),
-                of_kept(drawn.upper_offsets),
-                of_kept(drawn.offsets),
+                of_kept(layer.upper_centroids),
+                of_kept(layer.upper_offsets),
+                of_kept(layer.offsets),
             )
             if levels == 2
             else None,

@@ -26,7 +26,7 @@ from bench.kernels.decode_step import Step, draw_step, with_sparsity
 from bench.kernels.layer import Layer, Shape
 from bench.kernels.prefill_tiles import draw_layers
 from bench.kernels.scan import Scan, demand, parse
-from bench.kernels.wrong_result import WrongResult
+from bench.timing import WrongResult
 from engine.kernels.decode.decode_attention import DecodeResult
 from engine.kernels.decode.triton.attend_runs import attend_runs_triton
 from engine.kernels.decode.triton.combine_splits import combine_splits_triton
@@ -163,22 +163,22 @@ def main(given: Sequence[str] | None = None) -> None:
     cases = {context: cases[context] for context in options.contexts or cases}
     for turn, (context, num_layers) in enumerate(cases.items()):
         scan.allow(FIRST if turn == 0 and len(cases) > 1 else 1.0)
-        drawn = list(draw_layers(context, num_layers, dry=options.dry))
+        layers = list(draw_layers(context, num_layers, dry=options.dry))
         for batch in options.batches:
             if scan.over:
                 break
-            scan_case(scan, f"{context // 1024}K x {batch}", drawn, batch)
-        del drawn
+            scan_case(scan, f"{context // 1024}K x {batch}", layers, batch)
+        del layers
     scan.close()
 
 
-def scan_case(scan: Scan, name: str, drawn: Sequence[tuple[Shape, Layer]], batch: int) -> None:
+def scan_case(scan: Scan, name: str, layers: Sequence[tuple[Shape, Layer]], batch: int) -> None:
     """All stages of one context and batch, from the defaults."""
-    shape = drawn[0][0]
+    shape = layers[0][0]
     kinds = {
-        "flat": draw_kind(drawn, batch, levels=1, streaming=0),
-        "children": draw_kind(drawn, batch, levels=2, streaming=0),
-        "half": draw_kind(drawn, batch, levels=1, streaming=shape.kv_heads // 2),
+        "flat": draw_kind(layers, batch, levels=1, streaming=0),
+        "children": draw_kind(layers, batch, levels=2, streaming=0),
+        "half": draw_kind(layers, batch, levels=1, streaming=shape.kv_heads // 2),
     }
     best = {of: kind.steps[0].tuning() for of, kind in kinds.items()}
     if scan.dry:
@@ -191,14 +191,14 @@ def scan_case(scan: Scan, name: str, drawn: Sequence[tuple[Shape, Layer]], batch
 
 
 def draw_kind(
-    drawn: Sequence[tuple[Shape, Layer]], batch: int, *, levels: int, streaming: int
+    layers: Sequence[tuple[Shape, Layer]], batch: int, *, levels: int, streaming: int
 ) -> Kind:
-    """Steps over the drawn layers at `SPARSITY`."""
+    """Steps over the synthetic layers at `SPARSITY`."""
     steps = [
         with_sparsity(
             draw_step(*one, seed, batch=batch, levels=levels, streaming=streaming), SPARSITY
         )
-        for seed, one in enumerate(drawn)
+        for seed, one in enumerate(layers)
     ]
     return Kind(steps, steps[0].define())
 

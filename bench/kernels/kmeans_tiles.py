@@ -16,7 +16,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from bench.clustering import SAME_LABELS, draw_keys
+from bench.kernels.clustering import SAME_LABELS, draw_keys
 from bench.kernels.layer import Shape
 from bench.kernels.scan import Scan, demand, parse
 from engine.kernels.kmeans.member_means import member_means_reference

@@ -48,7 +48,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Layer:
-    """A drawn layer's document cache, as the engine holds one.
+    """A synthetic layer's document cache, as the engine holds one.
 
     Attributes:
         keys, values: (kv_heads, num_anchors + num_keys, head_dim) bf16, anchors first.

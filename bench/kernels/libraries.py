@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from bench.kernels.timing import time_graph
+from bench.timing import time_graph
 
 LIBRARIES = {
     "cudnn": SDPBackend.CUDNN_ATTENTION,

@@ -23,17 +23,17 @@ from torch import Tensor
 from torch.nn.attention import sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
+from bench import RESULTS
 from bench.kernels.layer import Layer, Shape, draw_layer, draw_queries
 from bench.kernels.libraries import LIBRARIES
-from bench.kernels.timing import copy_bandwidth, matmul_rate, time_graph
-from bench.kernels.wrong_result import WrongResult
-from bench.record import circumstances, write
+from bench.timing import WrongResult, copy_bandwidth, matmul_rate, time_graph
 from engine.kernels.prefill.attend_tokens import AttendTokensInputs, attend_tokens
 from engine.kernels.prefill.select_tokens import SelectedTokens, SelectTokensInputs, select_tokens
 from engine.kernels.shared.attend_keys import attend_keys
 from engine.kernels.shared.merge_states import merge_states
 from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
 from engine.kernels.shared.state import State
+from training.record import circumstances, write
 
 DEVICE = "cuda"
 CONTEXTS, TOKENS = (32_768, 131_072, 524_288), (16, 64, 1024, 4096)
@@ -51,7 +51,7 @@ def main() -> None:
     parser.add_argument("--contexts", type=int, nargs="+", default=CONTEXTS)
     parser.add_argument("--tokens", type=int, nargs="+", default=TOKENS)
     parser.add_argument("--sparsities", type=int, nargs="+", default=SPARSITIES)
-    parser.add_argument("--out", type=Path, default=None, help="folder of the result")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result")
     arguments = parser.parse_args()
     machine = {"copy_bytes_per_s": copy_bandwidth(), "matmul_flops_per_s": matmul_rate()}
     cases: dict[str, Any] = {}
@@ -69,7 +69,7 @@ def main() -> None:
             name = f"{context // 1024}K x {tokens}"
             cases[name] = measure(shape, layers, tokens, arguments.sparsities, machine)
             print(_table(name, cases[name]), flush=True)
-            path = write("kernels_prefill", result, *filter(None, [arguments.out]))
+            path = write("kernels_prefill", result, arguments.out)
         del layers
     print(f"written to {path}")
 
@@ -142,8 +142,8 @@ def ask(shape: Shape, layer: Layer, tokens: int, seed: int) -> Asked:
     rows = queries.reshape(tokens, shape.kv_heads, -1, shape.head_dim).permute(1, 2, 0, 3)
     rows = rows.reshape(shape.kv_heads, -1, shape.head_dim).contiguous()
     generator = torch.Generator(device).manual_seed(seed)
-    drawn = torch.randn(2, *rows.shape, generator=generator, device=device).to(dtype)
-    own = drawn[:, :, :tokens].contiguous()
+    pair = torch.randn(2, *rows.shape, generator=generator, device=device).to(dtype)
+    own = pair[:, :, :tokens].contiguous()
     causal = torch.ones(tokens, tokens, dtype=torch.bool, device=device).tril()
     seen = causal.repeat(shape.num_heads // shape.kv_heads, 1)
     state = attend_keys(rows, own[0], own[1], scale=shape.scale, mask=seen)

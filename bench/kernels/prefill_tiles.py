@@ -23,7 +23,7 @@ import torch
 from bench.kernels.layer import Layer, Shape, draw_layer
 from bench.kernels.prefill import LOWEST, TOLERANCE, Asked, ask, with_sparsity
 from bench.kernels.scan import Scan, demand, parse
-from bench.kernels.wrong_result import WrongResult
+from bench.timing import WrongResult
 from engine.kernels.prefill.attend_tokens import attend_tokens_reference
 from engine.kernels.prefill.select_tokens import SelectedTokens, select_tokens_reference
 from engine.kernels.prefill.triton.attend_tokens.combine import combine_splits
@@ -152,7 +152,7 @@ def main(given: Sequence[str] | None = None) -> None:
         if scan.over or left_out or (options.tokens and tokens not in options.tokens):
             continue
         layers = draw_layers(context, num_layers, dry=options.dry)
-        cases = [draw_case(*drawn, tokens, seed) for seed, drawn in enumerate(layers)]
+        cases = [draw_case(*one, tokens, seed) for seed, one in enumerate(layers)]
         scan_case(scan, f"{context // 1024}K x {tokens}", cases)
     scan.close()
 

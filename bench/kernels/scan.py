@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 import torch
 
-from bench.kernels.timing import time_graph
-from bench.kernels.wrong_result import WrongResult
-from bench.record import RESULTS, circumstances, percentiles, write
+from bench import RESULTS
+from bench.timing import WrongResult, time_graph
+from training.record import circumstances, percentiles, write
 
 V = TypeVar("V")
 Steps = Sequence[Callable[[], object]]

@@ -198,7 +198,7 @@ class DecodeGraph:
         torch.sum(self._read_counts * self._bytes_per_read, dim=(0, 1, 2), out=self._read_bytes)
 
     def _pass(self) -> Tensor:
-        """Compute the logits (vocabulary,) after the token; the read counts hold this pass alone."""
+        """Compute the logits (vocabulary,) after the token; counted reads are of this pass."""
         self._read_counts.zero_()
         self.slot.copy_(self._lengths)
         self._lengths += 1

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.options import InvalidSetting, given, read_settings, unknown_variables, variables
+from cli.options import InvalidSetting, given, read_settings, unknown_variables
+from cli.settings import variables
 
 
 def test_the_command_line_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

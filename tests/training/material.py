@@ -1,17 +1,17 @@
-"""What an examination needs, in small: held-out books, articles, and an untrained reader."""
+"""What an evaluation needs, in small: held-out books, articles, and an untrained reader."""
 
 import gzip
 import json
 from pathlib import Path
 from random import Random
 
+import torch
 from tokenizers import Tokenizer
 
 import reader
 from training.data.prose import minutes
 from training.data.split import HELD_OUT_BOOKS
-from training.model import ArtifactBuilder
-from training.shape import TINY
+from training.model import TINY, Reader, Shape
 from training.tokenizer import save_tokenizer
 from training.weights import save_weights
 
@@ -33,8 +33,14 @@ def write_data(folder: Path) -> Path:
     return folder
 
 
-def write_weights(folder: Path) -> Path:
-    """An untrained reader's folder."""
-    save_weights(ArtifactBuilder(TINY), folder)
-    save_tokenizer(TOKENIZER, folder, TINY.context_length)
+def write_weights(folder: Path, shape: Shape = TINY) -> Path:
+    """An untrained reader's folder; its weights differ enough for answers to differ."""
+    torch.manual_seed(1)
+    model = Reader(shape)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 2:
+                parameter.normal_(std=0.15)
+    save_weights(model, folder)
+    save_tokenizer(TOKENIZER, folder, shape.context_length)
     return folder

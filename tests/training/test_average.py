@@ -7,14 +7,13 @@ import torch
 
 from common.errors import InvalidInput
 from training.average import average
-from training.model import ArtifactBuilder
-from training.shape import TINY
+from training.model import TINY, Reader
 
 
 @pytest.fixture
 def pair():
     torch.manual_seed(0)
-    return ArtifactBuilder(TINY), ArtifactBuilder(TINY)
+    return Reader(TINY), Reader(TINY)
 
 
 def parameters(reader):
@@ -31,11 +30,11 @@ def test_an_average_has_its_share_of_either(pair, share):
 
 def test_the_rotary_base_stays_the_later_ones():
     later = replace(TINY, rope_theta=4 * TINY.rope_theta)
-    assert average(ArtifactBuilder(later), ArtifactBuilder(TINY), 0.65).shape == later
+    assert average(Reader(later), Reader(TINY), 0.65).shape == later
 
 
 def test_weights_of_another_shape_are_refused(pair):
-    other = ArtifactBuilder(replace(TINY, layers=TINY.layers + 1))
+    other = Reader(replace(TINY, layers=TINY.layers + 1))
     with pytest.raises(InvalidInput, match="one shape"):
         average(pair[0], other, 0.5)
 

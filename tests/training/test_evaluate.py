@@ -1,33 +1,32 @@
-"""The examination: scoring, intervals, documents of the asked length, a table that grows."""
+"""An evaluation: documents of the asked length, answers of the engine, a table that grows."""
 
 import json
 from dataclasses import replace
+from functools import partial
+from multiprocessing.reduction import ForkingPickler
 from random import Random
 
 import pytest
 
 from common.errors import InvalidInput
-from tests.training.material import TEXT, TOKENIZER, write_data, write_weights
-from training.cells import PARAGRAPH, cells
-from training.data.documents import Sources
+from engine.config import ModelConfig
+from engine.decode.sampling import Sampling
+from engine.document.budget import EXACT
+from engine.engine import Engine
+from engine.model.head_plan import HeadPlan, write_plan
+from engine.model.loader import load_model
+from precompute.build import precompute_document
+from precompute.config import PrecomputeConfig
+from tests.training.material import TOKENIZER, write_data, write_weights
 from training.data.facts import Question
-from training.data.feed import vocabulary_of
-from training.data.haystack import BoundaryTable
 from training.data.natural import load_squad
-from training.evaluate import choose_device, evaluate
-from training.examiner import Examiner, Natural, shipped
-from training.model import ArtifactBuilder
-from training.prepare import tokenize_all
-from training.scoring import mark, names_all, normalise, overlap, row_of, wilson
-from training.shape import TINY
-from training.tasks import Plan, shipped_folders
+from training.eval_set import FICTIONAL, DocumentKey, EvalDocument, EvalSet, read_fictional
+from training.eval_tasks import ARTICLE, PARAGRAPH, eval_tasks
+from training.evaluate import EvalConfig, _start, evaluate
+from training.evaluator import Evaluator
+from training.model import TINY
 
-
-@pytest.fixture(scope="module")
-def examiner():
-    table = BoundaryTable(vocabulary_of(TOKENIZER))
-    haystack = table.haystack("minutes", tokenize_all(TOKENIZER, {"minutes": TEXT})["minutes"])
-    return Examiner(ArtifactBuilder(TINY), TOKENIZER, Sources([haystack], [1.0], []))
+SHAPE = replace(TINY, width=96, heads=6, kv_heads=3, head_dim=16)
 
 
 @pytest.fixture(scope="module")
@@ -37,114 +36,153 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory):
-    return write_weights(tmp_path_factory.mktemp("weights"))
+    return write_weights(tmp_path_factory.mktemp("weights"), SHAPE)
 
 
-@pytest.mark.parametrize("cell", cells(), ids=lambda cell: cell.name)
-def test_documents_have_the_length_and_hold_the_answers(examiner, cell):
-    sheet = examiner.planted(cell, 8000, Random(2))
-    assert len(sheet.questions) == 20
-    tokens = len(TOKENIZER.encode(sheet.text, add_special_tokens=False).ids)
-    assert tokens == pytest.approx(8000, rel=0.15)
-    if cell.kinds[0] not in ("unanswerable", "list", "two keys", "three keys"):
-        assert all(one.answer.lower() in sheet.text.lower() for one in sheet.questions)
+@pytest.fixture(scope="module")
+def eval_set(data, weights):
+    return EvalSet(weights / "tokenizer.json", data)
 
 
-def test_a_paragraph_alone_and_its_article_never_come_from_training(data):
-    natural = Natural(data / "squad" / "train-v1.1.json.gz")
-    trained = {one.title for one in load_squad(natural.file, held_out=False)}
-    assert {one.title for one in natural.articles}.isdisjoint(trained)
-    assert len(natural.paragraph(Random(1)).questions) == 4
-    article = natural.article(Random(1))
-    assert len(article.questions) == 20
+# -- the documents ---------------------------------------------------------------------------------
+
+
+def test_documents_have_the_length_and_hold_the_answers(eval_set):
+    for task in eval_tasks():
+        document = eval_set.needle_document(task, 8000, Random(2))
+        assert len(document.questions) == 20
+        tokens = len(TOKENIZER.encode(document.text, add_special_tokens=False).ids)
+        assert tokens == pytest.approx(8000, rel=0.15)
+        if task.kinds[0] not in ("unanswerable", "list", "two keys", "three keys"):
+            assert all(one.answer.lower() in document.text.lower() for one in document.questions)
+
+
+def test_a_document_follows_from_its_key_and_the_seed(eval_set, weights, data):
+    key = DocumentKey(4096, "single", 3)
+    other = EvalSet(weights / "tokenizer.json", data, seed=2)
+    assert eval_set.document(key) == eval_set.document(key)
+    assert eval_set.document(key) != other.document(key)
+
+
+def test_documents_of_several_tasks_take_them_in_turn(eval_set):
+    names = ("single", "pass phrase, 32 words")
+    documents = eval_set.mixed(names, num_tokens=3000, count=4, questions=3)
+    assert [len(one.questions) for one in documents] == [3] * 4
+    kinds = [{question.kind for question in one.questions} for one in documents]
+    assert kinds == [{"single"}, {"pass phrase"}] * 2
+
+
+def test_a_paragraph_alone_and_its_article_never_come_from_training(eval_set, data):
+    trained = load_squad(data / "squad" / "train-v1.1.json.gz", held_out=False)
+    assert {one.title for one in eval_set.articles}.isdisjoint(one.title for one in trained)
+    paragraph = eval_set.document(DocumentKey(0, PARAGRAPH, 0))
+    article = eval_set.document(DocumentKey(0, ARTICLE, 0))
+    assert (len(paragraph.questions), len(article.questions)) == (4, 20)
     assert article.text.count("says the story") == 3
 
 
-def test_every_shipped_document_has_eight_questions():
-    assert shipped_folders()
-    assert all(len(shipped(folder).questions) == 8 for folder in shipped_folders())
+def test_every_fictional_document_has_eight_questions():
+    assert all(len(read_fictional(folder).questions) == 8 for folder in FICTIONAL)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_an_untrained_reader_fails_and_the_table_says_so(data, weights, tmp_path, workers):
-    plan = Plan(
-        weights, data, "cpu", cells=("table", PARAGRAPH), questions=4, workers=workers,
-        lengths=(0, 16_384) if workers == 1 else (0,),
-    )  # fmt: skip
-    progress = list(evaluate(plan, tmp_path / "result.json"))
-    assert (progress[-1].done, progress[-1].total) == (len(progress), len(progress))
-    result = json.loads((tmp_path / "result.json").read_text())
-    assert result["cells"][PARAGRAPH]["own"]["exact_match"] == 0
-    assert result["cells"][PARAGRAPH]["own"]["questions"] == 4
-    assert ("table" in result["cells"]) == (workers == 1)
+def test_without_held_out_books_there_are_no_documents(weights, tmp_path):
+    with pytest.raises(InvalidInput, match=r"books.*holds none of frankenstein"):
+        EvalSet(weights / "tokenizer.json", tmp_path)
 
 
-def test_a_run_goes_on_from_the_rows_of_an_earlier_one(data, weights, tmp_path):
-    plan = Plan(
-        weights, data, "cpu", cells=(PARAGRAPH,), questions=4, lengths=(0,), goes_on=True
-    )  # fmt: skip
+# -- the answers -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("heads", ["default", "plan"])
+@pytest.mark.parametrize("budget", [0.2, EXACT])
+def test_answers_are_the_engines(weights, tmp_path, heads, budget):
+    if heads == "plan":
+        heads = str(tmp_path / "plan.json")
+        retrieval = ((True, False, False), (False, True, False))
+        write_plan(HeadPlan("file", retrieval, num_sinks=8, window=48), tmp_path / "plan.json")
+    text = "Mara Stenholt keeps the amber pump in room 4. " * 40
+    questions = ["Who keeps it?", "In which room is the amber pump, and why there?", "How many?"]
+    evaluator = Evaluator(weights, device="cpu", heads=heads, max_tokens=12)
+    model = load_model(ModelConfig(str(weights), device="cpu", heads=heads))
+    read = precompute_document(
+        model, text, [(1, 0, len(text))], PrecomputeConfig(), lambda *_: None
+    )
+    cache = evaluator.read(text)
+    answers = set()
+    for question in questions:
+        sampling, engine = Sampling(max_tokens=12), Engine(model)
+        *_, expected = engine.answer(read, question, budget=budget, sampling=sampling)
+        asked = Question(question, expected.text, "single")
+        said, score = evaluator.ask(cache, asked, budget)
+        assert said.text == expected.text
+        assert (score.right, score.loaded) == (True, expected.budget.loaded)
+        answers.add(said.text)
+    assert len(answers) > 1
+    wrong = EvalDocument(text, (Question(questions[0], "Nobody", "single"),))
+    assert [one.right for one in evaluator.score(wrong, budget)] == [False]
+
+
+# -- the table -------------------------------------------------------------------------------------
+
+
+def test_an_untrained_reader_fails_and_the_table_says_so(data, weights, tmp_path):
+    config = EvalConfig(
+        weights, data, max_tokens=4, tasks=(PARAGRAPH,), questions=8, budget="exact"
+    )
+    progress = list(evaluate(config, tmp_path / "result.json"))
+    assert [one.done for one in progress] == [1, 2]
+    assert [bool(one.line) for one in progress] == [False, True]
+    text = (tmp_path / "result.json").read_text()
+    row = json.loads(text)["cells"][PARAGRAPH]["own"]
+    assert (row["documents"], row["questions"], row["right"]) == (2, 8, 0)
+    assert row["by_question"]["loaded"] == [1.0] * 8
+    assert '"right": [0, 0, 0, 0, 0, 0, 0, 0]' in text
+
+
+def test_what_worker_processes_start_with_can_be_sent_to_them(data, weights):
+    ForkingPickler.dumps(partial(_start, EvalConfig(weights, data)))
+
+
+def test_the_head_of_a_result_says_what_was_measured(data, weights, tmp_path):
+    heads = tmp_path / "plan.json"
+    write_plan(HeadPlan("file", ((True, False, False), (False, True, False))), heads)
+    config = EvalConfig(weights, data, max_tokens=4, tasks=(PARAGRAPH,), questions=4, budget="0.3")
+    about = []
+    for plan in ("all", str(heads)):
+        list(evaluate(replace(config, heads=plan), tmp_path / "result.json"))
+        about.append(json.loads((tmp_path / "result.json").read_text())["about"])
+    assert about[0]["weights"] == about[1]["weights"]
+    assert [one["head_plan"]["method"] for one in about] == ["all", "file"]
+    assert about[0]["head_plan"]["fingerprint"] != about[1]["head_plan"]["fingerprint"]
+    assert about[1]["budget"] == 0.3
+    assert about[1]["read_settings"]["num_probes"] == PrecomputeConfig().num_probes
+    assert {"commit", "versions", "seed", "device"} <= set(about[1])
+
+
+def test_a_run_is_resumed_from_the_rows_of_an_earlier_one(data, weights, tmp_path):
+    config = EvalConfig(weights, data, max_tokens=4, tasks=(PARAGRAPH,), questions=4, resume=True)
     out = tmp_path / "result.json"
-    assert len(list(evaluate(plan, out))) == 1
+    assert len(list(evaluate(config, out))) == 1
     first = json.loads(out.read_text())["cells"]
-    assert list(evaluate(plan, out)) == []  # nothing is left
-    more = replace(plan, cells=(PARAGRAPH, "handbook"))
+    assert list(evaluate(config, out)) == []  # nothing is left
+    more = replace(config, tasks=(PARAGRAPH, ARTICLE))
     assert len(list(evaluate(more, out))) == 1
-    cells = json.loads(out.read_text())["cells"]
-    assert cells[PARAGRAPH] == first[PARAGRAPH]
-    assert "handbook" in cells
-    with pytest.raises(InvalidInput, match="another seed"):
-        list(evaluate(replace(plan, seed=2), out))
+    rows = json.loads(out.read_text())["cells"]
+    assert rows[PARAGRAPH] == first[PARAGRAPH]
+    assert ARTICLE in rows
+    with pytest.raises(InvalidInput, match="another budget"):
+        list(evaluate(replace(config, budget="exact"), out))
 
 
 def test_what_the_table_does_not_have_is_refused(data, weights, tmp_path):
     def refused(**what):
-        plan = Plan(**{"weights": weights, "data": data, "device": "cpu", **what})
+        config = EvalConfig(**{"weights": weights, "data": data, **what})
         with pytest.raises(InvalidInput) as error:
-            list(evaluate(plan, tmp_path / "result.json"))
+            list(evaluate(config, tmp_path / "result.json"))
         return error.value.message
 
-    assert "no cell 'singel'; it has: single, same attribute" in refused(cells=("singel",))
+    assert "no task 'singel'; it has: single, same attribute" in refused(tasks=("singel",))
     assert "no length '5000'" in refused(lengths=(5000,))
-    assert "None of these cells" in refused(cells=("list",), lengths=(4096,))
+    assert "None of these tasks" in refused(tasks=("list",), lengths=(4096,))
     assert "lacks squad/train-v1.1.json.gz, books/frankenstein.txt.gz" in refused(data=tmp_path)
-
-
-def test_a_device_is_chosen_by_its_name():
-    assert choose_device("cpu") == "cpu"
-    assert choose_device("auto") in ("cpu", "cuda")
-    with pytest.raises(InvalidInput, match="no device 'tpu'"):
-        choose_device("tpu")
-
-
-def test_wilson_is_the_published_interval():
-    low, high = wilson(81, 263)  # Newcombe 1998, table I: 0.2553 to 0.3662
-    assert (low, high) == (pytest.approx(0.2553, abs=1e-4), pytest.approx(0.3662, abs=1e-4))
-    assert wilson(0, 0) == (0.0, 1.0)
-
-
-def test_a_row_gives_shares():
-    question = Question("Who?", "the blue door", "single")
-    marks = [mark(question, given) for given in ("The blue door.", "a blue door", "red")]
-    row = row_of(marks, 1)
-    assert (row["questions"], row["exact_match"], row["refused"]) == (3, 0.3333, 0.0)
-    assert row["f1"] == pytest.approx(2 / 3, abs=1e-4)
-    assert mark(question, "The document does not say.").refused
-
-
-def test_a_list_must_name_every_value_in_whatever_order_and_no_other():
-    assert names_all("b, c and a", "a, b and c")
-    assert not names_all("a and b", "a, b and c")
-    assert not names_all("a, b, c and d", "a, b and c")
-    assert mark(Question("Which?", "a and b", "list"), "b and a").right
-    assert not mark(Question("Which?", "a and b", "two keys"), "b and a").right
-
-
-def test_overlap_counts_words_without_articles_and_marks():
-    assert overlap("the Eiffel Tower!", "Eiffel tower") == 1
-    assert overlap("in the old town", "old town hall") == pytest.approx(2 / 3)
-    assert overlap("", "x") == 0
-
-
-def test_case_blanks_and_the_final_stop_do_not_count():
-    assert normalise(" The  Document does\nnot say. ") == normalise("the document does not say")
-    assert normalise("22:25") != normalise("22:24")
+    assert "The budget 'much'" in refused(budget="much")

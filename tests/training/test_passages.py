@@ -5,14 +5,13 @@ from random import Random
 import pytest
 
 from training.data.answers import exchange_answers, pool_of
-from training.data.documents import REFUSAL
-from training.data.natural import Article, Passage
-from training.data.noise import recast, strip_down
-from training.data.passages import BuiltArtifact, abridge
+from training.data.facts import REFUSAL
+from training.data.natural import Article, Passage, disguise
+from training.data.noise import blur, recast, strip_down
+from training.data.passages import PassageSampler, abridge
+from training.data.phrasing import StyleConfig
 from training.data.spans import apposed, head_of
-from training.data.speech import Voice
 from training.data.synonyms import reword
-from training.data.translation import name_subject
 
 QUESTION = "When did the council of Aldbrook begin to build the old mill in the valley?"
 
@@ -82,25 +81,25 @@ def test_an_answer_without_others_of_its_sort_stays():
 
 @pytest.mark.parametrize("make", ["paragraphs", "whole"])
 def test_answers_of_articles_stand_in_their_text(make):
-    reading, num_asked = BuiltArtifact(ARTICLES, Voice(), (), POOL), 0
+    sampler, num_asked = PassageSampler(ARTICLES, StyleConfig(), (), POOL), 0
     for seed in range(20):
-        plant = getattr(reading, make)(4000, Random(seed))
-        text = "\n".join(chunk.text for chunk in plant.chunks)
-        num_asked += len(plant.questions)
-        for question in plant.questions:
+        needle = getattr(sampler, make)(4000, Random(seed))
+        text = "\n".join(chunk.text for chunk in needle.chunks)
+        num_asked += len(needle.questions)
+        for question in needle.questions:
             assert question.answer in text or question.answer == REFUSAL
     assert num_asked >= 20
 
 
 def test_a_whole_article_is_asked_about_from_its_first_to_its_last_paragraph():
-    plant = BuiltArtifact(ARTICLES, Voice(), (), POOL).whole(9000, Random(5))
-    (chunk,) = plant.chunks
+    needle = PassageSampler(ARTICLES, StyleConfig(), (), POOL).whole(9000, Random(5))
+    (chunk,) = needle.chunks
     paragraphs = chunk.text.split("\n")
     assert len(paragraphs) >= 8
     asked = {
         place
         for place, text in enumerate(paragraphs)
-        for question in plant.questions
+        for question in needle.questions
         if question.kind == "natural" and question.answer in text
     }
     assert asked == set(range(len(paragraphs)))
@@ -114,14 +113,22 @@ def test_an_abridged_paragraph_lacks_only_sentences_without_answers():
     assert all(text.endswith("Ann left in May. It ended.") for text in found)
 
 
-def test_a_pronoun_gives_way_to_the_name_before_it():
-    sentence, subject = name_subject("Hester Vane built the mill.", "")
-    assert (sentence, subject) == ("Hester Vane built the mill.", "Hester Vane")
-    assert name_subject("Her brother left.", subject)[0] == "Hester Vane's brother left."
-    assert name_subject("After the war they left.", subject) == (
-        "After the war they left.",
-        "Hester Vane",
+def test_a_disguised_passage_still_holds_its_answers():
+    passage = Passage(
+        "In 1984 Marlow paid 12 men. Marlow left in 1985.",
+        (("Who paid 12 men?", "Marlow"), ("When did Marlow leave?", "1985")),
     )
+    told = disguise(passage, Random(1))
+    assert told.text != passage.text
+    assert "Marlow" not in told.text
+    assert all(answer in told.text for _, answer in told.questions)
+
+
+def test_blurred_questions_differ_and_keep_their_first_word():
+    rng, text = Random(11), "When did the owners of the old mill move all of their machines?"
+    blurred = {blur(text, rng) for _ in range(40)}
+    assert len(blurred) > 20
+    assert {one.split(" ")[0] for one in blurred} == {"When"}
 
 
 def test_an_apposition_is_asked_for_from_both_sides():

@@ -1,7 +1,7 @@
 """Rows come back from a result in the table's order, whatever was finished first."""
 
-from training.cells import cells as cells_of_the_table
-from training.report import false_refusals, has_every_cell, rows_of, short_length
+from training.eval_tasks import eval_tasks
+from training.report import false_refusals, has_every_task, rows_of, short_length
 
 ROW = {
     "documents": 10, "questions": 200, "exact_match": 0.99, "interval_95": [0.9643, 0.9973],
@@ -16,7 +16,7 @@ def test_rows_are_in_the_tables_order():
         "list": {"16384": ROW},
         "single": {"131072": ROW, "4096": ROW, "16384": ROW},
     }
-    assert [(row.cell, row.length) for row in rows_of({"cells": cells})] == [
+    assert [(row.task, row.length) for row in rows_of({"cells": cells})] == [
         ("single", 4096), ("single", 16_384), ("single", 131_072), ("list", 16_384),
         ("SQuAD, paragraph alone", 0), ("handbook", 0),
     ]  # fmt: skip
@@ -43,7 +43,7 @@ def test_false_refusals_count_what_the_document_answers_at_the_bars_length():
     }
 
 
-def test_a_share_over_all_cells_needs_every_cell_at_that_length():
-    cells = {cell.name: {"16384": ROW} for cell in cells_of_the_table()}
-    assert has_every_cell(rows_of({"cells": cells}))
-    assert not has_every_cell(rows_of({"cells": cells | {"list": {"4096": ROW}}}))
+def test_a_share_over_all_tasks_needs_every_task_at_that_length():
+    cells = {task.name: {"16384": ROW} for task in eval_tasks()}
+    assert has_every_task(rows_of({"cells": cells}))
+    assert not has_every_task(rows_of({"cells": cells | {"list": {"4096": ROW}}}))

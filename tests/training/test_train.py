@@ -13,17 +13,16 @@ import torch
 from tokenizers import Tokenizer
 
 import reader
+from training.data.batch_loader import Batch, BatchLoader, vocabulary_of
 from training.data.documents import Composer, Encoder, Sources, repeated_tokens
-from training.data.feed import Batch, Feed, vocabulary_of
 from training.data.haystack import BoundaryTable
+from training.data.phrasing import StyleConfig
 from training.data.prose import handbook
-from training.data.speech import Voice
 from training.history import read_log
-from training.model import ArtifactBuilder
+from training.model import TINY, Reader
 from training.prepare import tokenize_all
 from training.ranks import Rank, launch
 from training.schedule import Progress, Schedule, Stage, parse_stages
-from training.shape import TINY
 from training.train import Run, first_reader, train
 from training.trainer import Trainer
 from training.weights import save_weights
@@ -42,7 +41,7 @@ def sources():
 
 @pytest.fixture(scope="module")
 def batch(sources):
-    composer = Composer(Encoder(Tokenizer.from_file(str(TOKENIZER))), sources, Voice())
+    composer = Composer(Encoder(Tokenizer.from_file(str(TOKENIZER))), sources, StyleConfig())
     examples = [composer.example(128, Random(seed)) for seed in range(4)]
     return Batch(np.stack([e.ids for e in examples]), np.stack([e.weights for e in examples]))
 
@@ -50,12 +49,12 @@ def batch(sources):
 @pytest.mark.parametrize("optimiser", ["muon", "adamw"])
 def test_the_loss_falls_and_a_stored_state_goes_on_where_it_was(batch, tmp_path, optimiser):
     torch.manual_seed(0)
-    trainer = Trainer(ArtifactBuilder(TINY), SCHEDULE, Rank(), optimiser)
+    trainer = Trainer(Reader(TINY), SCHEDULE, Rank(), optimiser)
     trainer.progress.steps_here = 1000  # past the warm-up
     losses = [float(trainer.step(batch)[0]) for _ in range(12)]
     assert losses[-1] < losses[0] - 0.1
     trainer.save(tmp_path / "state.pt")
-    other = Trainer(ArtifactBuilder(TINY), SCHEDULE, Rank(), optimiser)
+    other = Trainer(Reader(TINY), SCHEDULE, Rank(), optimiser)
     other.restore(tmp_path / "state.pt")
     assert other.progress == trainer.progress
     assert float(other.step(batch)[0]) == pytest.approx(float(trainer.step(batch)[0]), rel=1e-2)
@@ -63,7 +62,7 @@ def test_the_loss_falls_and_a_stored_state_goes_on_where_it_was(batch, tmp_path,
 
 @pytest.mark.parametrize(("theta", "trained"), [(None, TINY.rope_theta), (1e4, 1e4)])
 def test_new_and_stored_weights_take_the_rotary_base_that_is_asked_for(tmp_path, theta, trained):
-    save_weights(ArtifactBuilder(TINY), tmp_path)
+    save_weights(Reader(TINY), tmp_path)
     for weights in (None, tmp_path):
         options = Namespace(shape="tiny", weights=weights, theta=theta)
         assert first_reader(options).shape == replace(TINY, rope_theta=trained)
@@ -103,7 +102,7 @@ def test_a_feed_gives_the_lengths_in_order_and_the_same_data_for_a_seed(sources)
     lengths = parse_stages("64+256:9")[0].lengths
     found = []
     for workers in (1, 2):
-        feed = Feed(TOKENIZER, sources, Voice(), workers=workers, seed=5)
+        feed = BatchLoader(TOKENIZER, sources, StyleConfig(), workers=workers, seed=5)
         try:
             found.append(list(islice(feed.batches(lengths(), 512), 6)))
         finally:
@@ -123,8 +122,8 @@ def test_an_example_without_end_costs_itself_alone(sources, monkeypatch, capfd):
         return repeated_tokens(length, rng)
 
     monkeypatch.setattr(Composer, "example", example)
-    monkeypatch.setattr("training.data.feed._LONGEST_S", 0.2)
-    feed = Feed(TOKENIZER, sources, Voice(), workers=1, seed=5)
+    monkeypatch.setattr("training.data.batch_loader._LONGEST_S", 0.2)
+    feed = BatchLoader(TOKENIZER, sources, StyleConfig(), workers=1, seed=5)
     try:
         batches = list(islice(feed.batches(repeat(64), 256), 4))
     finally:
@@ -137,8 +136,8 @@ def test_an_example_without_end_costs_itself_alone(sources, monkeypatch, capfd):
 def test_mixed_lengths_are_reported_apart(sources, tmp_path, monkeypatch):
     monkeypatch.setattr("training.train._REPORT_EVERY", 4)
     schedule = Schedule(parse_stages("64+128:600"), 2e-3, 0.5)
-    feed, saved = Feed(TOKENIZER, sources, Voice(), workers=1, seed=1), []
-    trainer = Trainer(ArtifactBuilder(TINY), schedule, Rank())
+    feed, saved = BatchLoader(TOKENIZER, sources, StyleConfig(), workers=1, seed=1), []
+    trainer = Trainer(Reader(TINY), schedule, Rank())
     with (tmp_path / "log").open("w") as log:
         run = Run(feed, 256, time.perf_counter() + 4.0, log, lambda: saved.append(1))
         finished = train(trainer, run)
@@ -152,7 +151,7 @@ def test_mixed_lengths_are_reported_apart(sources, tmp_path, monkeypatch):
 def test_two_ranks_step_as_one_would_on_both_batches(batch, tmp_path):
     launch(_step, 2, "cpu", batch, tmp_path)
     torch.manual_seed(0)
-    alone = Trainer(ArtifactBuilder(TINY), SCHEDULE, Rank())
+    alone = Trainer(Reader(TINY), SCHEDULE, Rank())
     alone.progress.steps_here = 1000
     halves = [_half(batch, place) for place in (0, 1)]
     gradients = []
@@ -175,7 +174,7 @@ def _half(batch, place):
 def _step(rank, batch, folder):
     rank.join()
     torch.manual_seed(0)
-    trainer = Trainer(ArtifactBuilder(TINY), SCHEDULE, rank)
+    trainer = Trainer(Reader(TINY), SCHEDULE, rank)
     trainer.progress.steps_here = 1000
     torch.autograd.backward(trainer._report(_half(batch, rank.place))[0])
     gradients = [p.grad for p in trainer.reader.parameters()]

@@ -7,40 +7,17 @@ sentences is asked for by one of them, which is taken out of the document.
 import re
 from random import Random
 
-from training.data.facts import Chunk, Plant, Question
-from training.data.speech import Voice, choose
-from training.data.template import expand
+from training.data.facts import Chunk, Needle, Question
+from training.data.phrasing import StyleConfig, choose
+from training.data.templates import expand, template_list
 
-GAP_QUESTIONS = (
-    "Fill the gap: {S}",
-    "Fill in the blank: {S}",
-    "What is missing? {S}",
-    "{S} What stands in the gap?",
-    "Complete the sentence: {S}",
-    "Which word or name is left out? {S}",
-    "Name what belongs in the gap. {S}",
-    "{S}",
-    "Who or what is meant by ___? {S}",
-    "In the following sentence something was left out. {S}",
-)
-QUOTATION_QUESTIONS = (
-    'How does the sentence go on that begins with "{S}"?',
-    'Go on with the sentence "{S}"',
-    'Continue: "{S}"',
-    'What comes after "{S}"?',
-    'Quote the rest of the sentence: "{S}"',
-    'Which words follow "{S}"?',
-    'Complete the quotation "{S} ..."',
-    '"{S} ..." How does it end?',
-    'Give what follows "{S}" up to the end of the sentence.',
-)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"“])")
 _NAME = re.compile(r"(?<=[a-z,;] )[A-Z][a-z]+(?: [A-Z][a-z]+)*|\b\d{3,}\b")
 _WORD = re.compile(r"\b[a-z]{8,}\b")
 _SHORTEST, _LONGEST = 40, 260
 
 
-def plant_cloze(text: str, rng: Random, voice: Voice) -> Plant:
+def make_cloze(text: str, rng: Random, style: StyleConfig) -> Needle:
     """Keep most sentences of a text and ask for what recurs in the others."""
     sentences = _SENTENCE.split(" ".join(text.split()))
     removed: set[int] = set()
@@ -58,11 +35,11 @@ def plant_cloze(text: str, rng: Random, voice: Voice) -> Plant:
             removed.add(place)
             needed.add(other)
             gapped = sentence.replace(span, "___")
-            pattern = choose(GAP_QUESTIONS, rng, voice)
+            pattern = choose(template_list("needles", "gap questions"), rng, style)
             questions.append(Question(expand(pattern, rng, {"S": gapped}), span, "gap"))
     kept = [sentence for place, sentence in enumerate(sentences) if place not in removed]
-    questions += _quotations(kept, rng, voice)
-    return Plant((Chunk(" ".join(kept), is_block=True),), tuple(questions))
+    questions += _quotations(kept, rng, style)
+    return Needle((Chunk(" ".join(kept), is_block=True),), tuple(questions))
 
 
 def _recurring(
@@ -78,7 +55,7 @@ def _recurring(
     return None
 
 
-def _quotations(sentences: list[str], rng: Random, voice: Voice) -> list[Question]:
+def _quotations(sentences: list[str], rng: Random, style: StyleConfig) -> list[Question]:
     text, found = " ".join(sentences), []
     for sentence in rng.sample(sentences, min(len(sentences), 1 + len(sentences) // 8)):
         words = sentence.split(" ")
@@ -87,6 +64,6 @@ def _quotations(sentences: list[str], rng: Random, voice: Voice) -> list[Questio
         cut = rng.randint(4, 7)
         begun, rest = " ".join(words[:cut]), " ".join(words[cut:])
         if text.count(begun) == 1:
-            pattern = choose(QUOTATION_QUESTIONS, rng, voice)
+            pattern = choose(template_list("needles", "quotation questions"), rng, style)
             found.append(Question(expand(pattern, rng, {"S": begun}), rest, "quotation"))
     return found

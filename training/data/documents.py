@@ -1,4 +1,4 @@
-"""Compose whole examples: a document with planted facts, then questions and answers."""
+"""Compose whole examples: a document with inserted facts, then questions and answers."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -9,17 +9,16 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from training.data.answers import AnswerPool
-from training.data.cloze import plant_cloze
-from training.data.facts import Chunk, Plant, Question
+from training.data.cloze import make_cloze
+from training.data.cloze_translation import make_sentence_questions
+from training.data.distractors import add_distractors, names_of
+from training.data.facts import Chunk, Needle, Question
 from training.data.haystack import Haystack, Ids, Slice, draw_slice
-from training.data.mentions import names_of, talk_around
 from training.data.natural import Article
-from training.data.passages import Reading
-from training.data.plants import plant_any
-from training.data.speech import Voice
-from training.data.translation import plant_sentences
-from training.data.unsaid import ask_unsaid
-from training.data.wordings import REFUSAL
+from training.data.needles import draw_needle
+from training.data.passages import PassageSampler
+from training.data.phrasing import StyleConfig
+from training.data.unanswerable import ask_unanswerable
 from training.tokenizer import ANSWER_ID, DOCUMENT_ID, END_ID, QUESTION_ID, without_prefix
 
 _CHARACTERS_A_TOKEN = 3.0
@@ -30,8 +29,8 @@ _WHOLE_SHARE = 0.3  # of the sequences of 2,048 tokens and more: whole articles 
 _LONGEST_NATURAL = 32_768  # longer sequences are dear: they are for what is far apart
 _MOST_OF_ARTICLES = 16_384  # tokens of whole articles and their questions in one document
 _STRETCHED_SHARE = 0.15  # of them: stretches of a haystack are asked about
-_TALKED_SHARE = 0.35  # of the other sequences: paragraphs speak of what is asked about
-_TALK = (0.1, 0.5)  # of such a sequence, from and to
+_DISTRACTOR_SHARE = 0.35  # of the other sequences: paragraphs speak of what is asked about
+_DISTRACTOR_TOKENS = (0.1, 0.5)  # of such a sequence, from and to
 _ORDERING, _ORDERING_SHARE = ("handbook", "specification", "minutes", "letters"), 0.4
 _NATURAL_SHARE = 0.5  # of the other sequences: paragraphs in a haystack
 
@@ -61,7 +60,7 @@ class Sources:
 
 
 @dataclass(frozen=True)
-class Piece:
+class TokenChunk:
     """A tokenized chunk."""
 
     ids: Ids
@@ -76,17 +75,17 @@ class Encoder:
         self._whole = tokenizer
         self._inner = without_prefix(tokenizer)
 
-    def chunks(self, chunks: Sequence[Chunk]) -> list[Piece]:
+    def chunks(self, chunks: Sequence[Chunk]) -> list[TokenChunk]:
         """Tokenize chunks: sentences with a space before them, blocks with a newline after."""
         texts = [f"{c.text}\n" if c.is_block else f" {c.text}" for c in chunks]
         found = self._inner.encode_batch_fast(texts, add_special_tokens=False)
         return [
-            Piece(np.array(one.ids, np.uint16), chunk.is_block, chunk.thread)
+            TokenChunk(np.array(one.ids, np.uint16), chunk.is_block, chunk.thread)
             for one, chunk in zip(found, chunks, strict=True)
         ]
 
     def texts(self, texts: Sequence[str]) -> list[list[int]]:
-        """Tokenize pieces that stand alone: document, question, answer."""
+        """Tokenize texts that stand alone: document, question, answer."""
         found = self._whole.encode_batch_fast(list(texts), add_special_tokens=False)
         return [one.ids for one in found]
 
@@ -96,11 +95,11 @@ class Encoder:
 
 
 class Composer:
-    """Makes examples of any length from sources, plants and a tokenizer."""
+    """Makes examples of any length from sources, needles and a tokenizer."""
 
-    def __init__(self, encoder: Encoder, sources: Sources, voice: Voice) -> None:
-        self._encoder, self._sources, self._voice = encoder, sources, voice
-        self._reading = Reading(sources.articles, voice, sources.lexicon, sources.pool)
+    def __init__(self, encoder: Encoder, sources: Sources, style: StyleConfig) -> None:
+        self._encoder, self._sources, self._style = encoder, sources, style
+        self._passages = PassageSampler(sources.articles, style, sources.lexicon, sources.pool)
 
     def example(self, length: int, rng: Random) -> Example:
         """Make one training sequence of exactly length + 1 tokens."""
@@ -111,15 +110,15 @@ class Composer:
             return self._paragraphs_alone(length, rng)
         is_whole = is_natural and length >= 2048 and rng.random() < _WHOLE_SHARE
         draw = self._draw_whole if is_whole else self._draw
-        pieces, turns = self._parts(*draw(length, rng), length)
+        tokenized, turns = self._parts(*draw(length, rng), length)
         rng.shuffle(turns)
-        room = length - sum(map(len, turns)) - sum(len(piece.ids) for piece in pieces)
-        document = weave(self.haystack(room, rng), pieces, rng)
+        room = length - sum(map(len, turns)) - sum(len(chunk.ids) for chunk in tokenized)
+        document = insert_chunks(self.haystack(room, rng), tokenized, rng)
         return _join([(document, turns)], _text_weight(length))
 
     def _parts(
         self, chunks: Sequence[Chunk], questions: Sequence[Question], length: int
-    ) -> tuple[list[Piece], list[list[int]]]:
+    ) -> tuple[list[TokenChunk], list[list[int]]]:
         return _fit(self._encoder.chunks(chunks), self._turns(questions), length)
 
     def _paragraphs_alone(self, length: int, rng: Random) -> Example:
@@ -127,13 +126,13 @@ class Composer:
         documents: list[tuple[Ids, list[list[int]]]] = []
         room = length + 1
         while True:
-            plant = self._reading.paragraphs(rng.choice((1, 900, 2000)), rng)
-            pieces, turns = self._parts(plant.chunks, plant.questions, length)
-            size = 1 + sum(len(piece.ids) for piece in pieces) + sum(map(len, turns))
+            needle = self._passages.paragraphs(rng.choice((1, 900, 2000)), rng)
+            tokenized, turns = self._parts(needle.chunks, needle.questions, length)
+            size = 1 + sum(len(chunk.ids) for chunk in tokenized) + sum(map(len, turns))
             if size > room:
                 break
             rng.shuffle(turns)
-            documents.append((np.concatenate([piece.ids for piece in pieces]), turns))
+            documents.append((np.concatenate([chunk.ids for chunk in tokenized]), turns))
             room -= size
         if room:
             documents.append((self.haystack(room - 1, rng).ids, []))
@@ -152,33 +151,37 @@ class Composer:
 
     def _draw(self, length: int, rng: Random) -> tuple[list[Chunk], list[Question]]:
         low, high = _fill(length)
-        is_talked = length <= _LONGEST_NATURAL and rng.random() < _TALKED_SHARE
-        talk = int(rng.uniform(*_TALK) * length) if is_talked else 0
-        budget = rng.uniform(low, high) * (length - talk) * _CHARACTERS_A_TOKEN
-        plants: list[Plant] = []
+        has_distractors = length <= _LONGEST_NATURAL and rng.random() < _DISTRACTOR_SHARE
+        distractor_tokens = int(rng.uniform(*_DISTRACTOR_TOKENS) * length) if has_distractors else 0
+        budget = rng.uniform(low, high) * (length - distractor_tokens) * _CHARACTERS_A_TOKEN
+        needles: list[Needle] = []
         if self._sources.articles and rng.random() < _NATURAL_SHARE:
             share = rng.uniform(0.3, 0.95) if length <= 2048 else rng.uniform(0.1, 0.4)
-            plants.append(self._reading.paragraphs(share * budget, rng))
-            budget -= _size(plants[-1])
+            needles.append(self._passages.paragraphs(share * budget, rng))
+            budget -= _size(needles[-1])
         if length >= 1024 and rng.random() < _STRETCHED_SHARE:
             for _ in range(rng.randint(1, 1 + length // 4096)):
-                plants.append(self._cloze(rng.randint(120, max(200, min(900, length // 5))), rng))
-                budget -= _size(plants[-1])
+                needles.append(
+                    self._stretch_with_questions(
+                        rng.randint(120, max(200, min(900, length // 5))), rng
+                    )
+                )
+                budget -= _size(needles[-1])
         claimed: set[str] = set()
         while budget > 0:
-            plant = plant_any(rng, self._voice, int(budget / _CHARACTERS_A_TOKEN))
-            budget -= _size(plant)
-            if not claimed & plant.claims:  # else a question might have two answers
-                claimed |= plant.claims
-                plants.append(plant)
-        questions = [question for plant in plants for question in plant.questions]
-        if not is_talked:
-            return [chunk for plant in plants for chunk in plant.chunks], questions
-        named = [names_of(plant) for plant in plants]
-        chunks = talk_around(plants, named, self._talk(talk, rng), rng)
-        return chunks, questions + ask_unsaid(plants, named, rng, self._voice)
+            needle = draw_needle(rng, self._style, int(budget / _CHARACTERS_A_TOKEN))
+            budget -= _size(needle)
+            if not claimed & needle.claims:  # else a question might have two answers
+                claimed |= needle.claims
+                needles.append(needle)
+        questions = [question for needle in needles for question in needle.questions]
+        if not has_distractors:
+            return [chunk for needle in needles for chunk in needle.chunks], questions
+        named = [names_of(needle) for needle in needles]
+        chunks = add_distractors(needles, named, self._distractor_text(distractor_tokens, rng), rng)
+        return chunks, questions + ask_unanswerable(needles, named, rng, self._style)
 
-    def _talk(self, num_tokens: int, rng: Random) -> str:
+    def _distractor_text(self, num_tokens: int, rng: Random) -> str:
         """Text of about so many tokens, now and then of a kind that gives orders."""
         ordering = [one for one in self._sources.haystacks if one.name in _ORDERING]
         if ordering and rng.random() < _ORDERING_SHARE:
@@ -188,14 +191,14 @@ class Composer:
     def _draw_whole(self, length: int, rng: Random) -> tuple[list[Chunk], list[Question]]:
         """Whole articles, and in long documents a haystack before and after them."""
         num_tokens = min(length, rng.randint(_MOST_OF_ARTICLES // 3, _MOST_OF_ARTICLES))
-        plant = self._reading.whole(num_tokens * _CHARACTERS_A_TOKEN_OF_ARTICLES, rng)
-        return list(plant.chunks), list(plant.questions)
+        needle = self._passages.whole(num_tokens * _CHARACTERS_A_TOKEN_OF_ARTICLES, rng)
+        return list(needle.chunks), list(needle.questions)
 
-    def _cloze(self, num_tokens: int, rng: Random) -> Plant:
+    def _stretch_with_questions(self, num_tokens: int, rng: Random) -> Needle:
         """A stretch of a haystack, asked about its sentences, by gaps or by questions."""
         text = self._encoder.text(self._stretch(num_tokens, rng).ids)
-        plant = plant_cloze if rng.random() < self._voice.cloze else plant_sentences
-        return plant(text, rng, self._voice)
+        needle = make_cloze if rng.random() < self._style.cloze else make_sentence_questions
+        return needle(text, rng, self._style)
 
     def _turns(self, questions: Sequence[Question]) -> list[list[int]]:
         texts = [text for question in questions for text in (question.text, question.answer)]
@@ -206,28 +209,28 @@ class Composer:
         ]
 
 
-def weave(haystack: Slice, pieces: Iterable[Piece], rng: Random) -> Ids:
-    """Put pieces at random places of a haystack: sentences into paragraphs, blocks between.
+def insert_chunks(haystack: Slice, tokenized: Iterable[TokenChunk], rng: Random) -> Ids:
+    """Put chunks at random places of a haystack: sentences into paragraphs, blocks between.
 
-    Pieces of one thread keep their order.
+    Chunks of one thread keep their order.
     """
-    planted: list[tuple[int, float, Ids]] = []
+    inserted: list[tuple[int, float, Ids]] = []
     threads: dict[int, list[int]] = {}
-    for piece in pieces:
-        places = haystack.outer if piece.is_block else haystack.inner
+    for chunk in tokenized:
+        places = haystack.outer if chunk.is_block else haystack.inner
         if not len(places):
-            places = haystack.inner if piece.is_block else haystack.outer
+            places = haystack.inner if chunk.is_block else haystack.outer
         place = int(places[int(rng.random() * len(places))]) if len(places) else 0
-        if piece.thread:
-            threads.setdefault(piece.thread, []).append(len(planted))
-        planted.append((place, rng.random(), piece.ids))
+        if chunk.thread:
+            threads.setdefault(chunk.thread, []).append(len(inserted))
+        inserted.append((place, rng.random(), chunk.ids))
     for members in threads.values():
-        spots = sorted(planted[member][:2] for member in members)
+        spots = sorted(inserted[member][:2] for member in members)
         for member, (place, tie) in zip(members, spots, strict=True):
-            planted[member] = (place, tie, planted[member][2])
-    planted.sort(key=lambda item: item[:2])
+            inserted[member] = (place, tie, inserted[member][2])
+    inserted.sort(key=lambda item: item[:2])
     parts, last = [], 0
-    for place, _, ids in planted:
+    for place, _, ids in inserted:
         parts += [haystack.ids[last:place], ids]
         last = place
     return np.concatenate([*parts, haystack.ids[last:]])
@@ -259,17 +262,17 @@ def _text_weight(length: int) -> int:
     return 25 if length <= 512 else 3
 
 
-def _size(plant: Plant) -> int:
-    return sum(len(chunk.text) for chunk in plant.chunks) + sum(
-        len(question.text) + len(question.answer) + 9 for question in plant.questions
+def _size(needle: Needle) -> int:
+    return sum(len(chunk.text) for chunk in needle.chunks) + sum(
+        len(question.text) + len(question.answer) + 9 for question in needle.questions
     )
 
 
 def _fit(
-    pieces: list[Piece], turns: list[list[int]], length: int
-) -> tuple[list[Piece], list[list[int]]]:
+    tokenized: list[TokenChunk], turns: list[list[int]], length: int
+) -> tuple[list[TokenChunk], list[list[int]]]:
     """Drop turns until all fits; the facts stay, so no answer becomes unfounded."""
-    room = length - sum(len(piece.ids) for piece in pieces)
+    room = length - sum(len(chunk.ids) for chunk in tokenized)
     if room < 0:  # the estimate was far too low: leave the facts out with their questions
         return [], []
     kept: list[list[int]] = []
@@ -277,7 +280,7 @@ def _fit(
         if len(turn) <= room:
             kept.append(turn)
             room -= len(turn)
-    return pieces, kept
+    return tokenized, kept
 
 
 def _chain(slices: list[Slice]) -> Slice:
@@ -305,6 +308,3 @@ def _join(documents: Sequence[tuple[Ids, list[list[int]]]], text_weight: int) ->
             parts.append(np.array(turn, np.uint16))
             weights.append(own)
     return Example(np.concatenate(parts), np.concatenate(weights))
-
-
-__all__ = ["REFUSAL", "Composer", "Encoder", "Example", "Sources", "weave"]

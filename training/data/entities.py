@@ -5,10 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from training.data import values, words
+from training.data import values
 from training.data.split import draw_name, is_held_out
+from training.data.templates import draw_word, word_list
 
 KINDS = ("person", "body", "site", "thing", "project", "service")
+ENTITY_KINDS = {"object": "thing", "event": "project", "site": "site", "service": "service"}
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,16 @@ class Entity:
 def draw_entity(kind: str, rng: Random, *, held_out: bool) -> Entity:
     """Draw a subject from the wanted side of the split."""
     return Entity(kind, draw_name(lambda: _MAKERS[kind](rng), held_out=held_out))
+
+
+def draw_slot(kind: str, rng: Random, *, held_out: bool) -> str:
+    """Draw what fills a slot of a kind of ENTITY_KINDS or of training.data.values.
+
+    Raises: KeyError for an unknown kind.
+    """
+    if kind in ENTITY_KINDS:
+        return draw_entity(ENTITY_KINDS[kind], rng, held_out=held_out).name
+    return values.draw(kind, rng, held_out=held_out)
 
 
 def draw_key(shape: str, rng: Random, *, held_out: bool) -> Entity:
@@ -52,7 +64,7 @@ def _near(entity: Entity, rng: Random) -> str:
     first = 1 if parts[0] in ("the", "a") and len(parts) > 1 else 0
     place = rng.randrange(first, len(parts))
     if entity.kind == "key":
-        return mark.join([*parts[:place], rng.choice(words.COMMON), *parts[place + 1 :]])
+        return mark.join([*parts[:place], draw_word("common", rng), *parts[place + 1 :]])
     others = _MAKERS[entity.kind](rng).split(mark)
     if len(others) != len(parts):
         return name
@@ -81,7 +93,7 @@ def _described(rng: Random, pool: tuple[str, ...], bare: float = 0.1) -> str:
     if luck < bare:
         return f"the {noun}"
     if luck < 0.55:
-        return f"the {rng.choice(words.ADJECTIVES)} {noun}"
+        return f"the {draw_word('adjectives', rng)} {noun}"
     if luck < 0.75:
         return f"the {values.surname(rng)} {noun}"
     if luck < 0.85:
@@ -92,16 +104,16 @@ def _described(rng: Random, pool: tuple[str, ...], bare: float = 0.1) -> str:
 
 
 def _placed(rng: Random, noun: str) -> str:
-    adjective, thing = rng.choice(words.ADJECTIVES), rng.choice(words.THINGS)
+    adjective, thing = draw_word("adjectives", rng), draw_word("things", rng)
     return rng.choice(
         (
-            f"the {adjective} {noun} near the {rng.choice(words.SITES)}",
+            f"the {adjective} {noun} near the {draw_word('sites', rng)}",
             f"the {noun} with the {adjective} {thing}",
-            f"the {noun} of the {rng.choice(words.ROLES)}",
-            f"the {noun} for the {rng.choice(words.GOODS)}",
-            f"the {rng.choice(words.COMMON)} {noun}",
-            f"the {noun} {rng.choice(('on', 'under', 'behind'))} the {rng.choice(words.SITES)}",
-            f"the {rng.choice(words.COMMON)} {noun} to {values.place(rng)}",
+            f"the {noun} of the {draw_word('roles', rng)}",
+            f"the {noun} for the {draw_word('goods', rng)}",
+            f"the {draw_word('common', rng)} {noun}",
+            f"the {noun} {rng.choice(('on', 'under', 'behind'))} the {draw_word('sites', rng)}",
+            f"the {draw_word('common', rng)} {noun} to {values.place(rng)}",
             f"a {noun} with a {adjective} {thing}",
         )
     )
@@ -113,11 +125,11 @@ def _body(rng: Random) -> str:
         return values.organisation(rng)
     if luck < 0.45:
         return f"{values.made_up(rng)} {rng.choice(('Ltd', 'Inc.', 'Group', 'Systems', 'Foods'))}"
-    return _described(rng, words.BODIES)
+    return _described(rng, word_list("bodies"))
 
 
 def _site(rng: Random) -> str:
-    return values.place(rng) if rng.random() < 0.25 else _described(rng, words.SITES)
+    return values.place(rng) if rng.random() < 0.25 else _described(rng, word_list("sites"))
 
 
 def _thing(rng: Random) -> str:
@@ -126,28 +138,28 @@ def _thing(rng: Random) -> str:
         return f"the {values.made_up(rng)} {number_word(rng)}"
     if luck < 0.2:
         return f"the ship {values.made_up(rng)}"
-    return _described(rng, words.THINGS)
+    return _described(rng, word_list("things"))
 
 
 def number_word(rng: Random) -> str:
     """What follows a brand: a number, a Greek letter or a size."""
-    return rng.choice((str(rng.randint(1, 900)), rng.choice(words.GREEK).title(), "Pro", "Mini"))
+    return rng.choice((str(rng.randint(1, 900)), draw_word("greek", rng).title(), "Pro", "Mini"))
 
 
 def _project(rng: Random) -> str:
     luck = rng.random()
     if luck < 0.15:
-        return f"Operation {rng.choice(words.COMMON).title()} {rng.choice(words.COMMON).title()}"
+        return f"Operation {draw_word('common', rng).title()} {draw_word('common', rng).title()}"
     if luck < 0.3:
         return f"Project {values.made_up(rng)}"
-    return _described(rng, words.PROJECTS)
+    return _described(rng, word_list("projects"))
 
 
 def _service(rng: Random) -> str:
-    noun, luck = rng.choice(words.SERVICES), rng.random()
+    noun, luck = draw_word("services", rng), rng.random()
     if luck < 0.35:
         return f"the {noun}"
-    return f"the {rng.choice(words.ADJECTIVES)} {noun}"
+    return f"the {draw_word('adjectives', rng)} {noun}"
 
 
 def _key(rng: Random) -> str:
@@ -159,13 +171,13 @@ KEY_SHAPES: dict[str, Callable[[Random], str]] = {
     "hyphenated": values.hyphenated,
     "code": values.code,
     "uuid": values.uuid,
-    "word": lambda rng: rng.choice(words.COMMON),
+    "word": lambda rng: draw_word("common", rng),
     "number": lambda rng: str(values.number(rng, 12)),
-    "snake": lambda rng: f"{rng.choice(words.CODE_NOUNS)}_{rng.choice(words.CODE_TAILS)}",
-    "item": lambda rng: f"{rng.choice(words.CODE_NOUNS)}-{values.number(rng, 3)}",
-    "thing": lambda rng: f"{rng.choice(words.THINGS)} {values.number(rng, 3)}",
-    "letter": lambda rng: f"{rng.choice(words.GREEK).title()} {values.number(rng, 2)}",
-    "three words": lambda rng: " ".join(rng.sample(words.COMMON, 3)),
+    "snake": lambda rng: f"{draw_word('code nouns', rng)}_{draw_word('code tails', rng)}",
+    "item": lambda rng: f"{draw_word('code nouns', rng)}-{values.number(rng, 3)}",
+    "thing": lambda rng: f"{draw_word('things', rng)} {values.number(rng, 3)}",
+    "letter": lambda rng: f"{draw_word('greek', rng).title()} {values.number(rng, 2)}",
+    "three words": lambda rng: " ".join(rng.sample(word_list("common"), 3)),
     "hash": lambda rng: values.draw("hash", rng),
     "email": values.email,
     "url": values.url,

@@ -1,28 +1,29 @@
-"""Facts: what is stated, asked and refused; chunks, questions and plants."""
+"""Facts: what is stated, asked and refused; chunks, questions and needles."""
 
 from dataclasses import dataclass
 from random import Random
 
 from training.data import values
-from training.data.attributes import ATTRIBUTES, Attribute, made_attribute
-from training.data.draws import draw_until
+from training.data.attributes import Attribute, attributes, compose_attribute
 from training.data.entities import KINDS, Entity, draw_entity, draw_rival
-from training.data.speech import (
-    Voice,
+from training.data.phrasing import (
+    StyleConfig,
+    ask_for_attribute,
     choose,
     say_question,
-    speak_of_it,
-    speak_question,
-    speak_statement,
+    state_attribute,
+    state_attribute_of_it,
 )
-from training.data.split import patterns_for
-from training.data.template import capitalise, expand
-from training.data.wordings import INTRODUCTIONS, REFUSAL
+from training.data.split import draw_until, patterns_for
+from training.data.templates import expand, template_list
+from training.data.text import capitalise
+
+REFUSAL = "The document does not say."
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Text to be planted: within a paragraph, or as lines of its own.
+    """Text to be inserted: within a paragraph, or as lines of its own.
 
     Attributes:
         thread: chunks of one thread stand in the document in the order in which they were made;
@@ -44,11 +45,11 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Plant:
+class Needle:
     """Chunks of text and the questions about them.
 
     Attributes:
-        claims: what no other plant of the document may speak of, lest a question have two answers.
+        claims: what no other needle of the document may speak of, lest a question have two answers.
     """
 
     chunks: tuple[Chunk, ...]
@@ -65,13 +66,14 @@ class Fact:
     value: str
 
 
-def draw_attribute(kind: str, rng: Random, voice: Voice) -> Attribute:
+def draw_attribute(kind: str, rng: Random, style: StyleConfig) -> Attribute:
     """Draw an attribute that fits a kind of entity; keys have composed ones only."""
     if kind == "key" or rng.random() < 0.35:
-        return made_attribute(rng, voice.lexicon)
+        return compose_attribute(rng, style.lexicon)
+    known = attributes()
     return draw_until(
         lambda attribute: kind in attribute.subjects,
-        lambda: ATTRIBUTES[int(rng.random() * len(ATTRIBUTES))],
+        lambda: known[int(rng.random() * len(known))],
     )
 
 
@@ -80,35 +82,21 @@ def draw_kind(rng: Random) -> str:
     return "key" if rng.random() < 0.16 else KINDS[int(rng.random() * len(KINDS))]
 
 
-def draw_fact(rng: Random, voice: Voice) -> Fact:
+def draw_fact(rng: Random, style: StyleConfig) -> Fact:
     """Draw a subject, one of its attributes and a value."""
-    entity = draw_entity(draw_kind(rng), rng, held_out=voice.held_out)
-    attribute = draw_attribute(entity.kind, rng, voice)
-    return Fact(entity, attribute, values.draw(attribute.value, rng, held_out=voice.held_out))
+    entity = draw_entity(draw_kind(rng), rng, held_out=style.held_out)
+    attribute = draw_attribute(entity.kind, rng, style)
+    return Fact(entity, attribute, values.draw(attribute.value, rng, held_out=style.held_out))
 
 
-def ask(fact: Fact, rng: Random, voice: Voice, kind: str) -> Question:
+def ask(fact: Fact, rng: Random, style: StyleConfig, kind: str) -> Question:
     """Ask for the fact's value, now and then by its unit: how many days, how many metres."""
     unit = values.counted_unit(fact.value)
     if unit and rng.random() < 0.15:
         slots = {"U": unit, "A": rng.choice(fact.attribute.names), "E": fact.entity.name}
-        text = expand(choose(_UNIT_QUESTIONS, rng, voice), rng, slots)
-        return Question(say_question(text, rng, voice), fact.value, kind)
-    return Question(speak_question(fact.entity, fact.attribute, rng, voice), fact.value, kind)
-
-
-_UNIT_QUESTIONS = (
-    "How many {U} is the {A} of {E}?",
-    "How many {U} is {E}'s {A}?",
-    "What is the {A} of {E} in {U}?",
-    "At how many {U} does the {A} of {E} stand?",
-    "How many {U} make the {A} of {E}?",
-    "The {A} of {E} is how many {U}?",
-    "How many {U} are [given|noted|stated] as the {A} of {E}?",
-    "With how many {U} is the {A} of {E} [put down|entered]?",
-    "In {U}, what is {E}'s {A}?",
-    "To how many {U} does {E}'s {A} come?",
-)
+        text = expand(choose(template_list("needles", "unit questions"), rng, style), rng, slots)
+        return Question(say_question(text, rng, style), fact.value, kind)
+    return Question(ask_for_attribute(fact.entity, fact.attribute, rng, style), fact.value, kind)
 
 
 def claim(*names: str) -> frozenset[str]:
@@ -116,36 +104,38 @@ def claim(*names: str) -> frozenset[str]:
     return frozenset(name.lower() for name in names)
 
 
-def refuse(entity: Entity, attribute: Attribute, rng: Random, voice: Voice) -> Question:
+def refuse(entity: Entity, attribute: Attribute, rng: Random, style: StyleConfig) -> Question:
     """Ask what the document does not say."""
-    return Question(speak_question(entity, attribute, rng, voice), REFUSAL, "unanswerable")
+    return Question(ask_for_attribute(entity, attribute, rng, style), REFUSAL, "unanswerable")
 
 
-def state(fact: Fact, rng: Random, voice: Voice) -> Chunk:
+def state(fact: Fact, rng: Random, style: StyleConfig) -> Chunk:
     """State the fact in a sentence, a line or a short paragraph."""
-    text, luck = speak_statement(fact.entity, fact.attribute, fact.value, rng, voice), rng.random()
+    text, luck = state_attribute(fact.entity, fact.attribute, fact.value, rng, style), rng.random()
     if luck < 0.75:
         return Chunk(text)
     if luck < 0.85:
         return Chunk(rng.choice(("- ", "* ", "", "1. ", "NOTE: ")) + text, is_block=True)
-    return Chunk(f"{introduce(fact.entity, rng)} {pronounce(fact, rng, voice)}")
+    return Chunk(f"{introduce(fact.entity, rng)} {pronounce(fact, rng, style)}")
 
 
 def introduce(entity: Entity, rng: Random) -> str:
     """Turn to a subject without saying anything of it."""
-    return capitalise(expand(rng.choice(INTRODUCTIONS), rng, {"E": entity.name}))
+    return capitalise(
+        expand(rng.choice(template_list("wordings", "introductions")), rng, {"E": entity.name})
+    )
 
 
-def pronounce(fact: Fact, rng: Random, voice: Voice) -> str:
+def pronounce(fact: Fact, rng: Random, style: StyleConfig) -> str:
     """State a fact whose subject was named before."""
-    own = patterns_for(fact.attribute.statements, voice.wordings)
-    if own and rng.random() < min(0.5, voice.own):
+    own = patterns_for(fact.attribute.statements, style.wordings)
+    if own and rng.random() < min(0.5, style.own):
         subject = (
             rng.choice(("this person", "our friend")) if fact.entity.kind == "person" else "it"
         )
         text = expand(rng.choice(own), rng, {"E": subject, "V": fact.value})
     else:
-        text = speak_of_it(fact.attribute, fact.value, rng, voice)
+        text = state_attribute_of_it(fact.attribute, fact.value, rng, style)
     return capitalise(text) + "."
 
 
@@ -174,7 +164,7 @@ _CONFUSABLE = (
 
 
 def near_miss(
-    fact: Fact, taken: list[Attribute], names: list[str], rng: Random, voice: Voice
+    fact: Fact, taken: list[Attribute], names: list[str], rng: Random, style: StyleConfig
 ) -> tuple[Question, str]:
     """Ask for another attribute of the fact's subject, or for the same of a near namesake.
 
@@ -182,12 +172,12 @@ def near_miss(
     """
     for _ in range(50):
         if rng.random() < 0.5:
-            attribute = draw_attribute(fact.entity.kind, rng, voice)
+            attribute = draw_attribute(fact.entity.kind, rng, style)
             if not any(clash(attribute, other) for other in taken):
-                return refuse(fact.entity, attribute, rng, voice), fact.entity.name
+                return refuse(fact.entity, attribute, rng, style), fact.entity.name
         else:
-            rival = draw_rival(fact.entity, rng, held_out=voice.held_out)
+            rival = draw_rival(fact.entity, rng, held_out=style.held_out)
             if rival.name not in names:
-                return refuse(rival, fact.attribute, rng, voice), rival.name
-    stranger = draw_entity("person", rng, held_out=voice.held_out)
-    return refuse(stranger, fact.attribute, rng, voice), stranger.name
+                return refuse(rival, fact.attribute, rng, style), rival.name
+    stranger = draw_entity("person", rng, held_out=style.held_out)
+    return refuse(stranger, fact.attribute, rng, style), stranger.name

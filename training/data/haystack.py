@@ -1,4 +1,4 @@
-"""Haystacks: long token arrays with the places where something may be planted."""
+"""Haystacks: long token arrays with the places where something may be inserted."""
 
 import json
 from dataclasses import dataclass

@@ -10,8 +10,8 @@ from typing import Any
 
 from training.data import values
 from training.data.answers import AnswerPool, exchange_answers
-from training.data.exchange import exchange_word
 from training.data.split import is_held_out
+from training.data.synonyms import replace_word
 
 _NAMES = re.compile(r"[A-Z][a-z]{2,}(?: [A-Z][a-z]{2,})*")
 INSIDE = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}(?: [A-Z][a-z]{2,})*")
@@ -67,7 +67,7 @@ def disguise(
             if found.isdigit():
                 others[found] = _other_number(found, rng)
             elif share and rng.random() < share:
-                others[found] = exchange_word(found, lexicon, rng)
+                others[found] = replace_word(found, lexicon, rng)
         return others[found]
 
     return Passage(

@@ -1,26 +1,14 @@
 """Questions as people type them: words left out, small letters, other words, slips of the pen."""
 
 import re
+from collections.abc import Mapping
+from functools import cache
 from random import Random
 
-from training.data.template import capitalise, lower_first, words_of
+from training.data.templates import word_lists
+from training.data.text import capitalise, function_words, lower_first
 
 _GLUE = re.compile(r"\b(?:the|of|is|a|an|for|does|was|to)\b ")
-_SYNONYMS = {
-    "what": ("which",),
-    "tell": ("show", "give"),
-    "give": ("tell", "send"),
-    "document": ("text", "page", "file", "article", "paper", "record"),
-    "text": ("document", "passage", "page", "writing", "file"),
-    "listed": ("noted", "recorded", "mentioned", "named"),
-    "given": ("named", "stated", "put", "noted"),
-    "find": ("locate", "get", "fetch"),
-    "know": ("learn", "hear"),
-    "need": ("require", "want"),
-    "about": ("on", "regarding"),
-    "please": ("kindly", "pls"),
-    "mentioned": ("said", "stated", "given"),
-}
 _WORD = re.compile(r"\b[a-z]{2,}\b")
 _ASKED = (
     (re.compile(r"\b(?:in )?(?:what|which) year\b", re.I), ("when", "in which year", "what year")),
@@ -36,10 +24,6 @@ _ASKED = (
 _PHRASE = re.compile(
     r"^(.{12,}\S),? ((?:in|on|at|during|after|before|by|for|from|of|with|under|until)"
     r" [^?]{4,50})\?$"
-)
-_EMPTY = words_of(
-    """a an the of in on at to by for from with and or that this these those it its his her their
-    is was were are be been being did does do has had have as into than then there any some also"""
 )
 
 
@@ -80,7 +64,11 @@ def recast(text: str, rng: Random) -> str:
 def strip_down(text: str, rng: Random) -> str:
     """Only the words that count, as typed into a search box, some of them moved a little."""
     first, *others = text.rstrip("?.").split(" ")
-    kept = [word for word in others if word.lower() not in _EMPTY and rng.random() > 0.1]
+    kept = [
+        word
+        for word in others
+        if word.lower() not in function_words("empty") and rng.random() > 0.1
+    ]
     reach = rng.choice((0.0, 0.0, 2.0, 4.0))
     places = sorted(range(len(kept)), key=lambda place: place + rng.uniform(0, reach))
     return " ".join([first, *(kept[place] for place in places)])
@@ -95,11 +83,17 @@ def _leave_out(text: str, rng: Random) -> str:
 
 
 def _exchange(text: str, rng: Random) -> str:
-    found = [word for word in _WORD.finditer(text) if word.group() in _SYNONYMS]
+    found = [word for word in _WORD.finditer(text) if word.group() in _synonyms()]
     if not found:
         return text
     word = rng.choice(found)
-    return text[: word.start()] + rng.choice(_SYNONYMS[word.group()]) + text[word.end() :]
+    return text[: word.start()] + rng.choice(_synonyms()[word.group()]) + text[word.end() :]
+
+
+@cache
+def _synonyms() -> Mapping[str, tuple[str, ...]]:
+    groups = (group.split() for group in word_lists("synonyms")["of questions"])
+    return {word: tuple(others) for word, *others in groups}
 
 
 def _slip(text: str, rng: Random) -> str:

@@ -1,4 +1,4 @@
-"""Plants of natural paragraphs: of one article, with questions that people or programs asked."""
+"""Needles of natural paragraphs: of one article, with questions that people or programs asked."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from random import Random
 
 from training.data.answers import AnswerPool
-from training.data.facts import Chunk, Plant, Question
+from training.data.cloze_translation import make_sentence_questions, split_sentences
+from training.data.facts import REFUSAL, Chunk, Needle, Question
 from training.data.natural import INSIDE, Article, Passage, disguise
 from training.data.noise import blur, disturb, recast, strip_down
-from training.data.speech import Voice, say_question
+from training.data.phrasing import StyleConfig, say_question
 from training.data.synonyms import reword
-from training.data.translation import plant_sentences, split_sentences
-from training.data.wordings import REFUSAL
 
 _DISGUISED_SHARE = 0.75  # of the paragraphs
 _ASKED_SHARE = 0.32  # of the questions that people asked: each too often is learned by heart
@@ -26,8 +25,8 @@ _PLACED_SHARE = 0.1  # of the translated questions: they also name what the para
 
 
 @dataclass(frozen=True)
-class Reading:
-    """Makes plants of articles.
+class PassageSampler:
+    """Makes needles of articles.
 
     Attributes:
         lexicon: words that may take the place of others.
@@ -35,11 +34,11 @@ class Reading:
     """
 
     articles: Sequence[Article]
-    voice: Voice
+    style: StyleConfig
     lexicon: tuple[str, ...]
     pool: AnswerPool
 
-    def paragraphs(self, characters: float, rng: Random) -> Plant:
+    def paragraphs(self, characters: float, rng: Random) -> Needle:
         """Paragraphs of one article, as many as fit but one at least, and questions of another."""
         article = rng.choice(self.articles)
         start = rng.randrange(len(article.passages))
@@ -52,9 +51,9 @@ class Reading:
             chunks.append(Chunk(text, is_block=True))
             questions += asked
             characters -= len(text) + _size(asked)
-        return Plant(tuple(chunks), (*questions, *self._strangers(article, len(questions), rng)))
+        return Needle(tuple(chunks), (*questions, *self._strangers(article, len(questions), rng)))
 
-    def whole(self, characters: float, rng: Random) -> Plant:
+    def whole(self, characters: float, rng: Random) -> Needle:
         """Articles from their first paragraph on, in one piece: each paragraph among its rivals.
 
         Questions, drawn from all paragraphs, take the characters that the text leaves.
@@ -83,7 +82,7 @@ class Reading:
             left -= _size([question])
             if left > 0:
                 kept.append(question)
-        return Plant((Chunk("\n".join(texts), is_block=True),), tuple(kept))
+        return Needle((Chunk("\n".join(texts), is_block=True),), tuple(kept))
 
     def _told(self, passage: Passage, rng: Random, *, most: int = 1) -> tuple[str, list[Question]]:
         """A paragraph, mostly in disguise, and questions about it."""
@@ -99,7 +98,7 @@ class Reading:
         ]
         if rng.random() < _TRANSLATED_SHARE:
             topic = _topic(told.text)
-            found = plant_sentences(told.text, rng, self.voice, left_out=0, most=most)
+            found = make_sentence_questions(told.text, rng, self.style, left_out=0, most=most)
             for one in found.questions:
                 text = one.text
                 if topic and topic not in text + one.answer and rng.random() < _PLACED_SHARE:
@@ -113,7 +112,7 @@ class Reading:
         text = reword(recast(text, rng), rng, rng.choice(_REWORDED))
         luck = rng.random()
         if luck < 0.12:
-            return say_question(text, rng, self.voice)
+            return say_question(text, rng, self.style)
         if luck < 0.2:
             return disturb(text, rng)
         if luck < 0.38:

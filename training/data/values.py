@@ -1,14 +1,16 @@
 """Values of facts, typed: codes, numbers, money, dates, names, words and phrases."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from random import Random
 
-from training.data import words
 from training.data.split import draw_name
+from training.data.templates import draw_word, word_list
 
 _LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ"
 _DIGITS = "0123456789"
 _HEX = "0123456789abcdef"
+_SWITCHES = ("true", "false", "on", "off", "enabled", "disabled", "yes", "no")
 
 
 def draw(kind: str, rng: Random, *, held_out: bool = False) -> str:
@@ -29,8 +31,24 @@ def number(rng: Random, most_digits: int = 5) -> int:
     return rng.randint(10 ** (digits - 1) if digits > 1 else 1, 10**digits - 1)
 
 
-def _pick(pool: tuple[str, ...]) -> Callable[[Random], str]:
-    return lambda rng: pool[int(rng.random() * len(pool))]
+def _pick(name: str) -> Callable[[Random], str]:
+    """Draws from a section of tables/words.txt."""
+    return lambda rng: _draw_from(word_list(name), rng)
+
+
+def _draw_from(pool: tuple[str, ...], rng: Random) -> str:
+    return pool[int(rng.random() * len(pool))]
+
+
+@cache
+def _verbs() -> Mapping[str, tuple[str, str]]:
+    rows = (row.split() for row in word_list("verb forms"))
+    return {base: (past, gerund) for base, past, gerund in rows}
+
+
+def verb_forms(base: str) -> tuple[str, str]:
+    """Past tense and gerund of a value of kind `verb`."""
+    return _verbs()[base]
 
 
 def _letters(rng: Random, count: int, alphabet: str = _LETTERS) -> str:
@@ -39,8 +57,8 @@ def _letters(rng: Random, count: int, alphabet: str = _LETTERS) -> str:
 
 def surname(rng: Random) -> str:
     """A made-up family or place name."""
-    middle = rng.choice(words.MIDDLES) if rng.random() < 0.45 else ""
-    return rng.choice(words.STARTS) + middle + rng.choice(words.ENDS)
+    middle = draw_word("middles", rng) if rng.random() < 0.45 else ""
+    return draw_word("starts", rng) + middle + draw_word("ends", rng)
 
 
 def spelled_name(rng: Random) -> str:
@@ -60,11 +78,11 @@ _CODAS = (*[""] * 12, *"dgklmnrstxz", "ck", "ld", "nd", "ng", "ph", "rt", "ss", 
 def person(rng: Random) -> str:
     """A first name and a family name, now and then with a title or a middle initial."""
     luck = rng.random()
-    first, last = rng.choice(words.FIRST_NAMES), surname(rng)
+    first, last = draw_word("first names", rng), surname(rng)
     if luck < 0.12:
-        return f"{rng.choice(words.TITLES)} {first} {last}"
+        return f"{draw_word('titles', rng)} {first} {last}"
     if luck < 0.2:
-        return f"{rng.choice(words.TITLES)} {last}"
+        return f"{draw_word('titles', rng)} {last}"
     if luck < 0.26:
         return f"{first} {rng.choice(_LETTERS)}. {last}"
     return f"{first} {last}"
@@ -81,8 +99,8 @@ def place(rng: Random) -> str:
 def made_up(rng: Random) -> str:
     """A made-up word or brand."""
     return (
-        rng.choice(words.STARTS)
-        + "".join(rng.choices(words.MIDDLES, k=rng.randint(1, 2)))
+        draw_word("starts", rng)
+        + "".join(rng.choices(word_list("middles"), k=rng.randint(1, 2)))
         + (rng.choice(("x", "n", "ra", "vo", "tis", "mo", "la", "dex", "on", "ix", "um", "a")))
     )
 
@@ -95,12 +113,13 @@ def make(rng: Random) -> str:
 def counted_unit(value: str) -> str:
     """The unit in which a value counts ("days" of "12 days"), or nothing."""
     unit = value.partition(" ")[2]
-    return unit if unit in _UNITS else ""
+    is_known = any(unit in word_list(name) for name in ("time units", "units", "currencies"))
+    return unit if is_known else ""
 
 
 def organisation(rng: Random) -> str:
     """A named body, with its article."""
-    body = rng.choice(words.BODIES).title()
+    body = draw_word("bodies", rng).title()
     return rng.choice((f"the {surname(rng)} {body}", f"{surname(rng)} {body}"))
 
 
@@ -131,7 +150,7 @@ def integer(rng: Random) -> str:
 def count(rng: Random) -> str:
     """How many: mostly small, in digits or words."""
     if rng.random() < 0.25:
-        return rng.choice(words.SMALL_NUMBERS)
+        return draw_word("small numbers", rng)
     return f"{number(rng, 4):,}" if rng.random() < 0.5 else str(number(rng, 3))
 
 
@@ -144,14 +163,14 @@ def money(rng: Random) -> str:
     if rng.random() < 0.4:
         return rng.choice("$€£") + text
     if rng.random() < 0.15:
-        return f"{text} {rng.choice(('million', 'thousand'))} {rng.choice(words.CURRENCIES)}"
-    return f"{text} {rng.choice(words.CURRENCIES)}"
+        return f"{text} {rng.choice(('million', 'thousand'))} {draw_word('currencies', rng)}"
+    return f"{text} {draw_word('currencies', rng)}"
 
 
 def date(rng: Random) -> str:
     """A day in one of several notations, with or without its year."""
-    day, month, year = rng.randint(1, 28), rng.choice(words.MONTHS), rng.randint(1780, 2049)
-    number_of_month = words.MONTHS.index(month) + 1
+    day, month, year = rng.randint(1, 28), draw_word("months", rng), rng.randint(1780, 2049)
+    number_of_month = word_list("months").index(month) + 1
     return rng.choice((
         f"{day} {month} {year}", f"{month} {day}, {year}", f"{day} {month}", f"{month} {day}",
         f"{year}-{number_of_month:02d}-{day:02d}", f"{day:02d}/{number_of_month:02d}/{year}",
@@ -172,7 +191,7 @@ def clock(rng: Random) -> str:
     hour, minute = rng.randint(0, 23), rng.choice((0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55))
     short = (hour - 1) % 12 + 1
     half = "pm" if hour >= 12 else "am"
-    word = rng.choice(words.SMALL_NUMBERS[:11])
+    word = rng.choice(word_list("small numbers")[:11])
     return rng.choice((
         f"{hour:02d}:{minute:02d}", f"{hour:02d}:{minute:02d}", f"{short}.{minute:02d} {half}",
         f"{short}:{minute:02d} {half}", f"{short} {half}", f"half past {word}",
@@ -182,8 +201,8 @@ def clock(rng: Random) -> str:
 
 def duration(rng: Random) -> str:
     """A length of time."""
-    amount = rng.choice(words.SMALL_NUMBERS) if rng.random() < 0.35 else str(number(rng, 2) + 1)
-    text = f"{amount} {rng.choice(words.TIME_UNITS)}"
+    amount = draw_word("small numbers", rng) if rng.random() < 0.35 else str(number(rng, 2) + 1)
+    text = f"{amount} {draw_word('time units', rng)}"
     if rng.random() < 0.06:
         return rng.choice(("half an hour", "a fortnight", "a week", "one month", "one hour",
                            "an hour and a half", "half a day", "one year"))  # fmt: skip
@@ -194,7 +213,7 @@ def measure(rng: Random) -> str:
     """A number with a unit."""
     amount = number(rng, 4)
     text = f"{amount}.{rng.randint(0, 9)}" if rng.random() < 0.3 else f"{amount:,}"
-    return f"{text} {rng.choice(words.UNITS)}"
+    return f"{text} {draw_word('units', rng)}"
 
 
 def percent(rng: Random) -> str:
@@ -226,59 +245,61 @@ def room(rng: Random) -> str:
 def spot(rng: Random) -> str:
     """A place described in words."""
     near = rng.choice(("behind", "beside", "next to", "opposite", "above", "under", "near", "in"))
-    return f"{near} the {_noun(rng, words.SITES)}"
+    return f"{near} the {_noun(rng, word_list('sites'))}"
 
 
 def email(rng: Random) -> str:
     """An electronic address."""
-    name = rng.choice((rng.choice(words.FIRST_NAMES).lower(), rng.choice(words.CODE_NOUNS),
+    name = rng.choice((draw_word("first names", rng).lower(), draw_word("code nouns", rng),
                        surname(rng).lower()))  # fmt: skip
     return f"{name}@{surname(rng).lower()}.{rng.choice(('com', 'org', 'net', 'example'))}"
 
 
 def url(rng: Random) -> str:
     """A web address."""
-    path = "/".join(rng.choices(words.CODE_NOUNS, k=rng.randint(1, 3)))
+    path = "/".join(rng.choices(word_list("code nouns"), k=rng.randint(1, 3)))
     return f"https://{surname(rng).lower()}.{rng.choice(('com', 'org', 'net', 'io'))}/{path}"
 
 
 def phrase(rng: Random) -> str:
     """A thing described in words."""
-    noun = _noun(rng, words.THINGS)
+    noun = _noun(rng, word_list("things"))
     article = "an" if noun[0] in "aeio" else "a"
     return f"{rng.choice((article, 'the', 'one', 'two'))} {noun}"
 
 
 def damaged(rng: Random) -> str:
     """A thing with something wrong about it."""
-    thing, part = rng.choice(words.THINGS), rng.choice(words.PARTS)
+    thing, part = draw_word("things", rng), draw_word("parts", rng)
     article = "an" if thing[0] in "aeiou" else "a"
     return rng.choice(
         (
-            f"{article} {thing} with a {rng.choice(words.DEFECTS)} {part}",
+            f"{article} {thing} with a {draw_word('defects', rng)} {part}",
             f"{article} {thing} without {part}",
-            f"{article} {thing} whose {part} is {rng.choice(words.DEFECTS)}",
-            f"a {rng.choice(words.DEFECTS)} {thing}",
+            f"{article} {thing} whose {part} is {draw_word('defects', rng)}",
+            f"a {draw_word('defects', rng)} {thing}",
         )
     )
 
 
 def word_pair(rng: Random) -> str:
     """Two common words."""
-    return f"{rng.choice(words.COMMON)} {rng.choice(words.COMMON)}"
+    return f"{draw_word('common', rng)} {draw_word('common', rng)}"
 
 
 def hyphenated(rng: Random) -> str:
     """Two or three words joined by hyphens."""
-    return "-".join(rng.choices(words.COMMON + words.ADJECTIVES, k=rng.choice((2, 2, 3))))
+    return "-".join(
+        rng.choices(word_list("common") + word_list("adjectives"), k=rng.choice((2, 2, 3)))
+    )
 
 
 def title(rng: Random) -> str:
     """The title of a work."""
-    noun = rng.choice(words.THINGS + words.COMMON + words.ANIMALS).title()
+    noun = rng.choice(word_list("things") + word_list("common") + word_list("animals")).title()
     return rng.choice((
-        f"The {rng.choice(words.ADJECTIVES).title()} {noun}", f"A {noun} in {place(rng)}",
-        f"{noun} and {rng.choice(words.COMMON).title()}", f"The {noun} of {place(rng)}",
+        f"The {draw_word('adjectives', rng).title()} {noun}", f"A {noun} in {place(rng)}",
+        f"{noun} and {draw_word('common', rng).title()}", f"The {noun} of {place(rng)}",
     ))  # fmt: skip
 
 
@@ -290,15 +311,18 @@ def version(rng: Random) -> str:
 
 def pass_phrase(rng: Random, num_words: int) -> str:
     """A row of unrelated common words."""
-    return " ".join(rng.choices(words.COMMON + words.ANIMALS[:20] + words.ADJECTIVES, k=num_words))
+    return " ".join(
+        rng.choices(
+            word_list("common") + word_list("animals")[:20] + word_list("adjectives"), k=num_words
+        )
+    )
 
 
 def _noun(rng: Random, pool: tuple[str, ...]) -> str:
     noun = rng.choice(pool)
-    return f"{rng.choice(words.ADJECTIVES)} {noun}" if rng.random() < 0.6 else noun
+    return f"{draw_word('adjectives', rng)} {noun}" if rng.random() < 0.6 else noun
 
 
-_UNITS = frozenset((*words.TIME_UNITS, *words.UNITS, *words.CURRENCIES))
 _NAMES: dict[str, Callable[[Random], str]] = {
     "person": person, "place": place, "org": organisation, "brand": made_up,
 }  # fmt: skip
@@ -311,20 +335,20 @@ _MAKERS: dict[str, Callable[[Random], str]] = {
     "pin": lambda rng: _letters(rng, rng.randint(3, 12), _DIGITS),
     "digits12": lambda rng: _letters(rng, 12, _DIGITS),
     "year": lambda rng: str(rng.randint(1500, 2060)),
-    "weekday": _pick(words.WEEKDAYS), "month": _pick(words.MONTHS), "colour": _pick(words.COLOURS),
-    "material": _pick(words.MATERIALS), "animal": _pick(words.ANIMALS), "food": _pick(words.FOODS),
-    "trade": _pick(words.TRADES), "language": _pick(words.LANGUAGES), "word": _pick(words.COMMON),
-    "instrument": _pick(words.INSTRUMENTS), "subject": _pick(words.SUBJECTS),
-    "cause": _pick(words.CAUSES), "good": _pick(words.GOODS), "thing": _pick(words.THINGS),
-    "damaged": damaged, "rolename": _pick(words.ROLES), "occasion": _pick(words.OCCASIONS),
+    "weekday": _pick("weekdays"), "month": _pick("months"), "colour": _pick("colours"),
+    "material": _pick("materials"), "animal": _pick("animals"), "food": _pick("foods"),
+    "trade": _pick("trades"), "language": _pick("languages"), "word": _pick("common"),
+    "instrument": _pick("instruments"), "subject": _pick("subjects"),
+    "cause": _pick("causes"), "good": _pick("goods"), "thing": _pick("things"),
+    "damaged": damaged, "rolename": _pick("roles"), "occasion": _pick("occasions"),
     "digits": lambda rng: _letters(rng, rng.randint(3, 5), _DIGITS),
-    "verb": _pick(tuple(words.VERBS)),
-    "incident": _pick(words.INCIDENTS), "purchase": _pick(words.PURCHASES),
-    "role": lambda rng: f"the {rng.choice(words.ROLES)}",
+    "verb": lambda rng: _draw_from(tuple(_verbs()), rng),
+    "incident": _pick("incidents"), "purchase": _pick("purchases"),
+    "role": lambda rng: f"the {draw_word('roles', rng)}",
     "unitless": lambda rng: str(number(rng, 3)),
-    "snake": lambda rng: f"{rng.choice(words.CODE_NOUNS)}_{rng.choice(words.CODE_TAILS)}",
+    "snake": lambda rng: f"{draw_word('code nouns', rng)}_{draw_word('code tails', rng)}",
     "heat": lambda rng: f"{rng.randint(2, 900)} {rng.choice(('degrees', '°C', '°F'))}",
-    "stuff": _pick(words.STUFFS), "make": make,
-    "bool": _pick(("true", "false", "on", "off", "enabled", "disabled", "yes", "no")),
+    "stuff": _pick("stuffs"), "make": make,
+    "bool": lambda rng: _draw_from(_SWITCHES, rng),
 }  # fmt: skip
 VALUE_KINDS = frozenset(_NAMES) | frozenset(_MAKERS)

@@ -3,9 +3,9 @@
 import pytest
 
 from bench.kernels.decode import check, summary
-from bench.kernels.decode_plot import draw
 from bench.kernels.decode_step import bytes_needed, draw_step, recall, with_sparsity
 from bench.kernels.layer import Shape, draw_layer
+from bench.plots import draw_kernels_decode as draw
 
 SHAPE = Shape(1500, num_heads=8, kv_heads=4, head_dim=16, num_anchors=13, upper_share=0.02)
 

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 from common.errors import UnsupportedModel
 from engine.attend.clusters import SparseClusterAttention
 from engine.attend.lookup import Lookup
-from engine.attend.question import attend_streaming
+from engine.attend.streaming import attend_streaming
 from engine.config import LookupConfig
 from engine.decode.layer_view import resident_layer
 from engine.document.budget import Thresholds

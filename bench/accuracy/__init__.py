@@ -1,0 +1,1 @@
+"""What lookup and head plans cost in right answers, and save in bytes."""

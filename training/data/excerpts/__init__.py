@@ -1,1 +1,0 @@
-"""Excerpts as they stand in real documents, written by hand, with slots; one text file a domain."""
