@@ -1,4 +1,4 @@
-"""Settings of the HTTP side: limits on everything that a stranger can send."""
+"""Settings of the server: its address, and limits on everything that a client can send."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -13,15 +13,16 @@ class ServerConfig:
     """Address and limits of the server.
 
     Attributes:
-        port: 0 takes a free one.
-        max_upload_bytes: a larger upload gets a 413.
-        max_question_chars: of a question's text.
-        max_answer_tokens: of an answer, whatever the request asks for.
+        port: the port to listen on; 0 chooses a free one.
+        max_upload_bytes: largest upload in bytes; a larger one gets status 413.
+        max_question_chars: longest question in characters.
+        max_answer_tokens: longest answer in tokens, whatever a request asks for.
         concurrent_questions: questions that are answered at the same time.
-        queued_questions: questions that may wait; one more gets a 429.
-        question_timeout_s: from a question's arrival to the end of its answer.
-        resident_cache_bytes: document caches kept in memory; the least recently used go first.
-        embedded_worker: whether the server reads documents in its own process.
+        queued_questions: questions that may wait; further ones get status 429.
+        question_timeout_s: seconds from a question's arrival to the end of its answer.
+        resident_cache_bytes: bytes of documents that are kept in memory; when there are more, the
+            least recently used document is removed.
+        embedded_worker: whether the server also reads documents, in its own process.
     """
 
     host: str = "127.0.0.1"

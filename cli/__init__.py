@@ -1,1 +1,1 @@
-"""The `lectern` command: the composition root and a client of the HTTP API."""
+"""The `lectern` command: it composes all packages, and is a client of the HTTP API."""

@@ -1,4 +1,4 @@
-"""A client of the HTTP API, as small as the commands need it."""
+"""A small client of the HTTP API, for the commands."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,32 +11,32 @@ from common.errors import LecternError
 
 CONNECT_S = 5.0
 READ_S = 600.0  # a streamed answer may wait in the queue for minutes
-PAGE = 100
+PAGE_SIZE = 100
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 Event = tuple[str, dict[str, Any]]
 
 
 class Refused(LecternError):
-    """The server said no, or nothing that we understand."""
+    """The server refused the request, or answered something that is not its API."""
 
     code = "refused"
 
 
 class NoServer(LecternError):
-    """Nobody answers at the address."""
+    """No server answers at the address."""
 
     code = "no_server"
 
 
 class Client:
-    """Speaks to one server with one API key; a context manager.
+    """Sends requests to one server with one API key; a context manager.
 
-    Every method raises Refused with the server's own sentence, or NoServer.
+    Every method raises Refused with the server's message, or NoServer.
 
     Args:
         url: the server's address, such as http://127.0.0.1:8080.
-        key: an API key; None where only open routes are asked.
-        transport: takes the network's place in tests.
+        key: an API key; None for routes that need none.
+        transport: replaces the network in tests.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Client:
             headers=headers,
             timeout=httpx.Timeout(READ_S, connect=CONNECT_S),
             transport=transport,
-            trust_env=_host(url) not in LOOPBACK,  # no proxy between this machine and itself
+            trust_env=_host(url) not in LOOPBACK,  # no proxy for this machine itself
         )
 
     def __enter__(self) -> "Client":
@@ -59,46 +59,61 @@ class Client:
         self._http.close()
 
     def upload(self, filename: str, file: IO[bytes]) -> dict[str, Any]:
-        """Send a file; returns its document (the one that is there already, if it is)."""
+        """Send a file and return its document.
+
+        Args:
+            filename: a label for the document.
+            file: the bytes, as an open file.
+        Returns: the document's body; the same bytes again give the same document.
+        """
         return self._json("POST", "/documents", files={"file": (filename, file)})
 
     def upload_path(self, path: Path) -> dict[str, Any]:
-        """As `upload`, from a path."""
+        """Send the file at `path` under its own name, and return its document."""
         with path.open("rb") as file:
             return self.upload(path.name, file)
 
     def document(self, document_id: str) -> dict[str, Any]:
-        """One document."""
+        """Return the body of a document."""
         return self._json("GET", f"/documents/{document_id}")
 
     def documents(self) -> Iterator[dict[str, Any]]:
-        """All documents, newest first, fetched page by page."""
+        """Yield the bodies of all documents, newest first, fetched page by page."""
         after: dict[str, str] = {}
         while True:
-            page = self._json("GET", "/documents", params={"limit": str(PAGE), **after})
+            page = self._json("GET", "/documents", params={"limit": str(PAGE_SIZE), **after})
             yield from page["data"]
             if not page["has_more"]:
                 return
             after = {"after": page["last_id"]}
 
     def events(self, document_id: str) -> Iterator[dict[str, Any]]:
-        """Progress of a document until it is ready or has failed."""
+        """Yield the progress of a document until it is ready or has failed."""
         for name, data in self._stream("GET", f"/documents/{document_id}/events"):
             if name == "error":
-                raise Refused(_sentence(data))
+                raise Refused(_message(data))
             yield data
 
     def ask(self, document_id: str, question: str, **options: Any) -> dict[str, Any]:
-        """One whole answer; `options` as in the HTTP body (`budget`, `max_tokens`, ...)."""
-        body = {"question": question, **_given(options)}
+        """Ask a question and return the body of the whole answer.
+
+        Args:
+            options: further fields of the HTTP body, such as `budget` and `max_tokens`; those that
+                are None are not sent.
+        """
+        body = {"question": question, **_not_none(options)}
         return self._json("POST", f"/documents/{document_id}/ask", json=body)
 
     def ask_streaming(self, document_id: str, question: str, **options: Any) -> Iterator[Event]:
-        """("piece", {"text"}) as they come, then ("answer", the whole answer)."""
-        body = {"question": question, "stream": True, **_given(options)}
+        """Ask a question; yield ("piece", {"text"}) as text comes, then ("answer", the whole body).
+
+        Args:
+            options: as for `ask`.
+        """
+        body = {"question": question, "stream": True, **_not_none(options)}
         for name, data in self._stream("POST", f"/documents/{document_id}/ask", json=body):
             if name == "error":
-                raise Refused(_sentence(data))
+                raise Refused(_message(data))
             yield name, data
 
     def _json(self, method: str, path: str, **request: Any) -> dict[str, Any]:
@@ -106,15 +121,15 @@ class Client:
             response = self._http.request(method, path, **request)
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
-        _check(response)
-        return _parsed(response.text)
+        _raise_for_error(response)
+        return _parse(response.text)
 
     def _stream(self, method: str, path: str, **request: Any) -> Iterator[Event]:
         try:
             with self._http.stream(method, path, **request) as response:
                 if response.is_error:
                     response.read()
-                _check(response)
+                _raise_for_error(response)
                 yield from _events(response.iter_lines())
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
@@ -128,7 +143,7 @@ class Client:
 
 
 def _host(url: str) -> str:
-    """The host of an address. Raises: NoServer if it is none."""
+    """Return the host of an address. Raises: NoServer if the address is malformed."""
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL:
@@ -138,18 +153,18 @@ def _host(url: str) -> str:
     return parsed.host
 
 
-def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+def _not_none(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _check(response: httpx.Response) -> None:
-    """Raise Refused with the server's own sentence if this is an error."""
+def _raise_for_error(response: httpx.Response) -> None:
+    """Raise Refused with the server's message if the response is an error."""
     if response.is_error:
         hint = " Set LECTERN_API_KEY." if response.status_code == 401 else ""
-        raise Refused(_sentence(_parsed(response.text)) + hint)
+        raise Refused(_message(_parse(response.text)) + hint)
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parse(text: str) -> dict[str, Any]:
     try:
         parsed = json.loads(text)
     except ValueError:
@@ -159,15 +174,15 @@ def _parsed(text: str) -> dict[str, Any]:
     return parsed
 
 
-def _sentence(body: Mapping[str, Any]) -> str:
-    """The message of an error body."""
+def _message(body: Mapping[str, Any]) -> str:
+    """Return the message of an error body."""
     error = body.get("error")
     message = error.get("message") if isinstance(error, dict) else None
     return str(message) if message else "The server refused without saying why."
 
 
 def _events(lines: Iterable[str]) -> Iterator[Event]:
-    """Server-sent events: name and JSON data; comments and unknown fields are passed over."""
+    """Parse server-sent events into names and JSON data; ignore comments and unknown fields."""
     name, data = "message", []
     for line in lines:
         field, _, value = line.partition(":")
@@ -176,5 +191,5 @@ def _events(lines: Iterable[str]) -> Iterator[Event]:
         elif field == "data":
             data.append(value.removeprefix(" "))
         elif not line and data:
-            yield name, _parsed("\n".join(data))
+            yield name, _parse("\n".join(data))
             name, data = "message", []

@@ -1,4 +1,4 @@
-"""`lectern demo`: the whole way of a document, shown on a handbook that comes with the reader."""
+"""`lectern demo`: upload the bundled handbook, read it, ask questions, and report the answers."""
 
 import json
 import re
@@ -19,15 +19,16 @@ from rich.text import Text
 from cli.client import Client
 from cli.compose import make_secrets, open_stack
 from cli.documents import follow
-from cli.serving import serving
+from cli.serve import serve_in_background
 from cli.settings import Settings
-from cli.show import budget_line, ms, number, one_line, say, size
+from cli.show import budget_line, one_line, say
 from common.errors import InvalidInput, Permanent
+from common.format import format_bytes, format_count, format_duration
 from common.logging import configure
 from reader import HANDBOOK, WEIGHTS
 
-MUST_BE_RIGHT = 6
-PASSAGE_CHARS = 200
+MIN_RIGHT_ANSWERS = 6
+MAX_PASSAGE_CHARS = 200
 
 
 class DemoFailed(Permanent):
@@ -37,17 +38,17 @@ class DemoFailed(Permanent):
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A question with the expected and the given answer (the whole body)."""
+class AskedQuestion:
+    """A question, its expected answer, and the body of the answer that the server gave."""
 
     question: str
     expected: str
     body: dict[str, Any]
 
     @property
-    def right(self) -> bool:
-        """Whether the answers agree but for case, blanks and a final period."""
-        return _plain(self.body["answer"]) == _plain(self.expected)
+    def is_right(self) -> bool:
+        """Whether the answers are equal, apart from case, blanks and a final period."""
+        return _normalize(self.body["answer"]) == _normalize(self.expected)
 
 
 def run(
@@ -58,24 +59,25 @@ def run(
     stay: bool,
     folder: Path = HANDBOOK,
 ) -> None:
-    """Serve, upload, ask, report; then with `stay` keep serving until Ctrl-C.
+    """Start a server, upload a handbook, ask its questions and report the answers.
 
     Args:
         listener: a bound socket.
-        folder: holds one Markdown file and questions.json ([{"question", "answer"}]).
-    Raises: InvalidInput if it does not; DemoFailed if fewer than six answers are right;
-        CannotServe.
+        stay: whether to serve until Ctrl-C after the report.
+        folder: contains one Markdown file and questions.json ([{"question", "answer"}]).
+    Raises: InvalidInput if these files are missing; DemoFailed if fewer than six answers are
+        right; CannotServe.
     """
-    handbook, questions = find(folder)
+    handbook, questions = find_handbook(folder)
     configure("ERROR")
-    # A shell's background job starts with SIGINT ignored; stopping must work there too.
+    # A shell starts background jobs with SIGINT ignored, but stopping must work there too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="demo-", dir=settings.data_dir) as data_dir:
-        own = settings.model_copy(update={"data_dir": Path(data_dir)})
+        temporary = settings.model_copy(update={"data_dir": Path(data_dir)})
         try:
-            _run(console, own, listener, handbook, questions, stay=stay)
+            _run(console, temporary, listener, handbook, questions, stay=stay)
         except KeyboardInterrupt:
             say(console, "Stopped.")
 
@@ -89,14 +91,17 @@ def _run(
     *,
     stay: bool,
 ) -> None:
-    say(console, f"Loading {_shown(settings.model_files().path)} ...")
+    say(console, f"Loading {_model_name(settings.model_files().path)} ...")
     stack = open_stack(settings)
     secrets = make_secrets(stack)
-    with serving(stack, listener) as url, Client(url, secrets.api_key) as client:
-        document = read(client, console, handbook)
+    with (
+        serve_in_background(stack, listener) as url,
+        Client(url, secrets.api_key) as client,
+    ):
+        document = upload_and_wait(client, console, handbook)
         asked = ask_all(client, console, document["id"], questions)
         report(console, document, asked)
-        judge(asked)
+        check_answers(asked)
         show_limits(console, settings)
         show_next_steps(console, url, str(secrets.api_key), document["id"], asked[0].question)
         if secrets.admin_password:
@@ -106,10 +111,10 @@ def _run(
             threading.Event().wait()
 
 
-def find(folder: Path) -> tuple[Path, Path]:
-    """The one Markdown file of a folder, and its questions.
+def find_handbook(folder: Path) -> tuple[Path, Path]:
+    """Return the paths of the one Markdown file in a folder and of its questions.
 
-    Raises: InvalidInput if they are not there.
+    Raises: InvalidInput if the files are not there.
     """
     handbooks, questions = list(folder.glob("*.md")), folder / "questions.json"
     if len(handbooks) != 1 or not questions.is_file():
@@ -117,8 +122,11 @@ def find(folder: Path) -> tuple[Path, Path]:
     return handbooks[0], questions
 
 
-def read(client: Client, console: Console, path: Path) -> dict[str, Any]:
-    """Upload a document, show how it is being read, return it when it is ready."""
+def upload_and_wait(client: Client, console: Console, path: Path) -> dict[str, Any]:
+    """Upload a document, show its progress, and return its body when it is ready.
+
+    Raises: DemoFailed if it cannot be read.
+    """
     say(console, f"Uploading {path.name} and reading it once:")
     document = client.upload_path(path)
     failures = follow(client, console, [document])
@@ -127,65 +135,70 @@ def read(client: Client, console: Console, path: Path) -> dict[str, Any]:
     document = client.document(document["id"])
     say(
         console,
-        f"Read {number(document['num_tokens'])} tokens in {ms(document['reading_ms'])}; the cache "
-        f"has {size(document['cache_bytes'])}.",
+        f"Read {format_count(document['num_tokens'])} tokens in "
+        f"{format_duration(document['reading_ms'])}; the cache has "
+        f"{format_bytes(document['cache_bytes'])}.",
     )
     return document
 
 
-def ask_all(client: Client, console: Console, document_id: str, path: Path) -> list[Asked]:
-    """Ask every question of the file, one after the other."""
+def ask_all(client: Client, console: Console, document_id: str, path: Path) -> list[AskedQuestion]:
+    """Ask all questions of the JSON file at `path`, one after the other."""
     questions = json.loads(path.read_text(encoding="utf-8"))
     asked = []
     with console.status("asking") as status:
         for index, item in enumerate(questions, 1):
             status.update(f"asking question {index} of {len(questions)}")
             body = client.ask(document_id, item["question"], budget="balanced")
-            asked.append(Asked(item["question"], item["answer"], body))
+            asked.append(AskedQuestion(item["question"], item["answer"], body))
     return asked
 
 
-def report(console: Console, document: dict[str, Any], asked: list[Asked]) -> None:
-    """Print the table of answers and the sums below it."""
+def report(console: Console, document: dict[str, Any], asked: list[AskedQuestion]) -> None:
+    """Print a table of the answers, and how many are right below it."""
     reading_ms = document["reading_ms"]
     table = Table(show_lines=True)
     table.add_column("Question, passage attended to", ratio=5, overflow="fold")
     table.add_column("Given and expected answer", ratio=3, overflow="fold")
     table.add_column("Budget", ratio=2)
     table.add_column("First token", ratio=2)
-    for one in asked:
-        table.add_row(*_row(one, reading_ms))
+    for question in asked:
+        table.add_row(*_row(question, reading_ms))
     console.print(table)
-    first_ms = median(one.body["timings_ms"]["first_token"] for one in asked)
-    right = sum(one.right for one in asked)
+    first_ms = median(question.body["timings_ms"]["first_token"] for question in asked)
+    num_right = sum(question.is_right for question in asked)
     say(
         console,
-        f"{right} of {len(asked)} right. First token after {ms(first_ms)} (median); reading the "
-        f"document again takes {ms(reading_ms)}, {number(round(reading_ms / first_ms))} times as "
-        "long.",
+        f"{num_right} of {len(asked)} right. First token after {format_duration(first_ms)} "
+        f"(median); reading the document again takes {format_duration(reading_ms)}, "
+        f"{format_count(round(reading_ms / first_ms))} times as long.",
     )
 
 
-def judge(asked: list[Asked]) -> None:
-    """Raises: DemoFailed if too many are wrong."""
-    right = sum(one.right for one in asked)
-    if right < MUST_BE_RIGHT:
+def check_answers(asked: list[AskedQuestion]) -> None:
+    """Return if enough answers are right. Raises: DemoFailed."""
+    num_right = sum(question.is_right for question in asked)
+    if num_right < MIN_RIGHT_ANSWERS:
         raise DemoFailed(
-            f"Only {right} of {len(asked)} answers are right; {MUST_BE_RIGHT} are needed."
+            f"Only {num_right} of {len(asked)} answers are right; {MIN_RIGHT_ANSWERS} are needed."
         )
 
 
 def show_limits(console: Console, settings: Settings) -> None:
     """Print what the bundled reader cannot do, from its model card."""
-    lines = [] if settings.model else limits(WEIGHTS / "README.md")
+    lines = [] if settings.model else read_limits(WEIGHTS / "README.md")
     if lines:
         say(console, "\nWhat the bundled reader cannot do:")
         for line in lines:
             console.print(Text(f"- {line}"))
 
 
-def limits(card: Path) -> list[str]:
-    """The list items under the heading "Limits" of a model card, unwrapped and without markup."""
+def read_limits(card: Path) -> list[str]:
+    """Return the list items below the heading "Limits" of a model card, without markup.
+
+    Args:
+        card: the card's path, where there may be no file.
+    """
     if not card.exists():
         return []
     section = re.search(
@@ -198,7 +211,7 @@ def limits(card: Path) -> list[str]:
 
 
 def show_next_steps(console: Console, url: str, key: str, document_id: str, question: str) -> None:
-    """Print the address and two lines to copy."""
+    """Print the address, and two commands that can be copied."""
     body = json.dumps({"question": question}, ensure_ascii=False).replace("'", "'\\''")
     python = (
         "import httpx, sys; "
@@ -206,32 +219,32 @@ def show_next_steps(console: Console, url: str, key: str, document_id: str, ques
         f"headers={{'Authorization': 'Bearer {key}'}}, json={{'question': sys.argv[1]}}, "
         "timeout=60).json()['answer'])"
     )
-    asked = question.replace("'", "'\\''")
+    quoted = question.replace("'", "'\\''")
     say(console, f"\nURL: {url}")
     say(
         console,
         f"curl: curl -s {url}/documents/{document_id}/ask -H 'Authorization: Bearer {key}' "
         f"-H 'Content-Type: application/json' -d '{body}'",
     )
-    say(console, f"Python: {sys.executable} -c \"{python}\" '{asked}'")
+    say(console, f"Python: {sys.executable} -c \"{python}\" '{quoted}'")
 
 
-def _row(one: Asked, reading_ms: float) -> tuple[Text, Text, str, str]:
-    passages = one.body["evidence"]
-    quote = one_line(passages[0]["quote"], PASSAGE_CHARS) if passages else "(none)"
-    question = Text.assemble(one.question, "\n", (quote, "dim italic"))
-    verdict = ("right", "green") if one.right else ("wrong", "bold red")
+def _row(asked: AskedQuestion, reading_ms: float) -> tuple[Text, Text, str, str]:
+    passages = asked.body["evidence"]
+    quote = one_line(passages[0]["quote"], MAX_PASSAGE_CHARS) if passages else "(none)"
+    question = Text.assemble(asked.question, "\n", (quote, "dim italic"))
+    verdict = ("right", "green") if asked.is_right else ("wrong", "bold red")
     answer = Text.assemble(
-        one.body["answer"], "\n", (f"expected: {one.expected}", "dim"), "\n", verdict
+        asked.body["answer"], "\n", (f"expected: {asked.expected}", "dim"), "\n", verdict
     )
-    first_ms = one.body["timings_ms"]["first_token"]
-    budget = budget_line(one.body["budget"]).replace(", ", "\n")
-    return question, answer, budget, f"{ms(first_ms)}\nre-reading: {ms(reading_ms)}"
+    first_token = format_duration(asked.body["timings_ms"]["first_token"])
+    budget = budget_line(asked.body["budget"]).replace(", ", "\n")
+    return question, answer, budget, f"{first_token}\nre-reading: {format_duration(reading_ms)}"
 
 
-def _plain(answer: str) -> str:
+def _normalize(answer: str) -> str:
     return " ".join(answer.lower().split()).rstrip(".")
 
 
-def _shown(path: str) -> str:
+def _model_name(path: str) -> str:
     return "the bundled reader" if path == str(WEIGHTS) else path

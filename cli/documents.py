@@ -1,4 +1,4 @@
-"""The client's commands: upload, ask, documents."""
+"""The commands of the client: upload, ask, documents."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,18 +17,22 @@ from cli.show import (
     reading_bars,
     say,
 )
+from common.status import DocumentStatus
 
 
-class NotRead(Refused):
-    """An uploaded document could not be read."""
+class DocumentsNotRead(Refused):
+    """At least one uploaded document could not be read."""
 
     code = "not_read"
 
 
 def upload(client: Client, console: Console, paths: Sequence[Path], *, wait: bool) -> None:
-    """Send files, print their ids, and with `wait` follow them until all are read.
+    """Send files and print their ids.
 
-    Raises: NotRead once all have had their turn, if any was refused or failed.
+    Args:
+        paths: the files.
+        wait: whether to show the progress until all documents are read.
+    Raises: DocumentsNotRead at the end, if any file was refused or its document failed.
     """
     documents, failures = [], []
     for path in paths:
@@ -42,18 +46,18 @@ def upload(client: Client, console: Console, paths: Sequence[Path], *, wait: boo
     if wait:
         failures += follow(client, console, documents)
     if failures:
-        raise NotRead("\n".join(failures))
+        raise DocumentsNotRead("\n".join(failures))
 
 
 def follow(client: Client, console: Console, documents: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Show a bar for each document until it is read; returns a line for each failure."""
+    """Show progress bars until all documents are read; return a line for each failure."""
     failures = []
     with reading_bars(console) as progress:
         for document in documents:
             bar = ReadingBar(progress, document["filename"])
             for event in client.events(document["id"]):
                 bar.update(event)
-                if event["status"] == "failed":
+                if event["status"] == DocumentStatus.FAILED:
                     failures.append(f"{document['filename']}: {event['error']['message']}")
     return failures
 
@@ -61,7 +65,7 @@ def follow(client: Client, console: Console, documents: Sequence[Mapping[str, An
 def ask(
     client: Client, console: Console, name: str, question: str, options: Mapping[str, Any]
 ) -> None:
-    """Print an answer as it comes, then the evidence for it."""
+    """Print an answer as it comes, then its evidence, budget and times."""
     document_id = resolve(client, name)
     for event, data in client.ask_streaming(document_id, question, **options):
         if event == "piece":
@@ -93,27 +97,29 @@ def show_documents_json(client: Client, console: Console) -> None:
 
 
 def resolve(client: Client, name: str) -> str:
-    """A document's id from its id, the beginning of it, or its file name.
+    """Return the id of the document that a name stands for.
 
-    Raises: Refused if none or several fit.
+    Args:
+        name: the id, the beginning of it, or the document's file name.
+    Raises: Refused if the name fits no document, or several.
     """
     try:
         return str(UUID(name))
     except ValueError:
-        found = list(_fitting(client, name))
-    if not found:
+        document_ids = list(_fitting_ids(client, name))
+    if not document_ids:
         raise Refused(f"No document is called '{name}', and no id begins with it.")
-    if len(found) > 1:
-        raise Refused(f"{len(found)} documents fit '{name}'; give the id of one.")
-    return found[0]
+    if len(document_ids) > 1:
+        raise Refused(f"{len(document_ids)} documents fit '{name}'; give the id of one.")
+    return document_ids[0]
 
 
 def print_json(console: Console, value: Any) -> None:
-    """Print JSON as programs read it."""
+    """Print a value as JSON, for other programs."""
     say(console, json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def _fitting(client: Client, name: str) -> Iterator[str]:
+def _fitting_ids(client: Client, name: str) -> Iterator[str]:
     for document in client.documents():
         if document["filename"] == name or document["id"].startswith(name.lower()):
             yield document["id"]

@@ -1,4 +1,4 @@
-"""`lectern heads`: find head plans, carry them in and out, and look at them."""
+"""`lectern heads`: find head plans, import and export them, and show them."""
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -9,12 +9,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from cli.options import given, read_settings
+from cli.options import not_none, read_settings
 from cli.show import make_console, say
 from common import plugins
 from common.errors import InvalidInput
 
-if TYPE_CHECKING:  # torch takes seconds that `--help` need not wait
+if TYPE_CHECKING:  # importing torch takes seconds, which `--help` should not need
     from engine.model.head_plan import HeadPlan
     from engine.model.loader import LoadedModel
     from precompute.heads.base import HeadMethod, Streaming
@@ -241,11 +241,11 @@ def _load(model: str | None) -> "LoadedModel":
     from cli.compose import open_engine
     from engine.model.head_plan import ALL
 
-    return open_engine(read_settings(**given(model=model), heads=ALL)).model
+    return open_engine(read_settings(**not_none(model=model), heads=ALL)).model
 
 
 def _parse_options(method: str, options: Sequence[str]) -> Any:
-    """Make a method's settings of "name=value" options.
+    """Parse "name=value" options into the settings of a method.
 
     Raises: InvalidInput for an unknown method, name or value.
     """
@@ -274,7 +274,10 @@ def _find(
     """Measure heads with a progress bar, write the plan and show it.
 
     Args:
-        name: of a method in `precompute/heads`; config: its settings.
+        name: the name of a method in `precompute/heads`.
+        config: the method's settings.
+        ratio: share of the KV heads that become retrieval heads.
+        out: path of the plan that is written.
     """
     from engine.model.head_plan import write_plan
     from precompute import heads

@@ -1,4 +1,4 @@
-"""A head plan as a heat map, layer by head: in a terminal, and as a picture."""
+"""Show a head plan as a heat map of layers and heads, in a terminal or as a picture."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,12 +9,15 @@ from common.errors import InvalidInput
 from engine.model.head_plan import HeadPlan
 
 LEVELS = 10
-COLD, HOT = (28, 36, 56), (255, 176, 64)  # backgrounds of the lowest and the highest score
+COLD, HOT = (28, 36, 56), (255, 176, 64)  # colours of the lowest and the highest score
 
 
 def heat_rows(plan: HeadPlan) -> Iterator[Text]:
-    """A line a layer, two characters a head: a digit from 0 to 9, the score's share of the highest,
-    and a star behind retrieval heads. Readable without colours."""
+    """Yield a line for each layer, with two characters for each head.
+
+    The digit from 0 to 9 is the score relative to the highest one; a star follows the digit of a
+    retrieval head, so that the lines can be read without colours.
+    """
     scores = shown_scores(plan)
     highest = max(max(layer) for layer in scores) or 1.0
     for layer, (row, heads) in enumerate(zip(scores, plan.retrieval, strict=True)):
@@ -27,7 +30,7 @@ def heat_rows(plan: HeadPlan) -> Iterator[Text]:
 
 
 def draw_png(plan: HeadPlan, file: Path) -> None:
-    """Draw the scores; retrieval heads are framed.
+    """Draw the scores as a PNG file at the path `file`, with frames around retrieval heads.
 
     Raises: InvalidInput if matplotlib is not installed.
     """
@@ -56,7 +59,7 @@ def draw_png(plan: HeadPlan, file: Path) -> None:
 
 
 def title(plan: HeadPlan) -> str:
-    """The plan in a line."""
+    """Return a line that sums the plan up."""
     total = sum(map(len, plan.retrieval))
     chosen = sum(map(sum, plan.retrieval))
     return (
@@ -66,7 +69,7 @@ def title(plan: HeadPlan) -> str:
 
 
 def shown_scores(plan: HeadPlan) -> tuple[tuple[float, ...], ...]:
-    """The scores, or what was chosen where nothing was measured."""
+    """Return the scores, or 1 and 0 for the chosen heads if the plan has no scores."""
     return plan.scores or tuple(tuple(map(float, layer)) for layer in plan.retrieval)
 
 

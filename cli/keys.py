@@ -10,16 +10,16 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from cli.options import DataDir, given, read_settings
-from cli.show import make_console, say, when
+from cli.options import DataDir, not_none, read_settings
+from cli.show import format_moment, make_console, say
 from common.errors import InvalidInput
 
-if TYPE_CHECKING:  # SQLAlchemy takes time that the client's commands need not wait
+if TYPE_CHECKING:  # importing SQLAlchemy takes time, which other commands should not need
     from storage.db.records import ApiKeyRecord
     from storage.keys import ApiKeys
 
 MARK = "lk_"
-MAKE = "Make one with `lectern key create NAME`."
+HOW_TO_MAKE = "Make one with `lectern key create NAME`."
 MAX_DAYS = 36_500
 
 app = typer.Typer(
@@ -52,11 +52,11 @@ def show(data_dir: DataDir = None) -> None:
     """List the keys, oldest first: how each begins, what it is for and whether it is valid."""
     console = make_console()
     with _keys(data_dir) as (keys, tenant_id):
-        found = keys.list(tenant_id)
-    if found:
-        console.print(keys_table(found))
+        records = keys.list(tenant_id)
+    if records:
+        console.print(keys_table(records))
     else:
-        say(console, f"No API keys here. {MAKE}")
+        say(console, f"No API keys here. {HOW_TO_MAKE}")
 
 
 @app.command()
@@ -71,44 +71,46 @@ def revoke(
     with _keys(data_dir) as (keys, tenant_id):
         chosen = resolve(keys.list(tenant_id), key)
         keys.revoke(chosen.id)
-        left = keys.list(tenant_id)
-    label = f"{_shown(chosen)} ({chosen.name})"
+        remaining = keys.list(tenant_id)
+    label = f"{_public_part(chosen)} ({chosen.name})"
     if chosen.revoked_at is not None:
         say(console, f"{label} is revoked already, since {_when(chosen.revoked_at)}.")
     else:
         say(console, f"Revoked {label}.")
-    if not any(map(is_valid, left)):
-        say(console, f"No valid key is left. {MAKE}")
+    if not any(map(is_valid, remaining)):
+        say(console, f"No valid key is left. {HOW_TO_MAKE}")
 
 
 def resolve(keys: Sequence["ApiKeyRecord"], text: str) -> "ApiKeyRecord":
-    """The one key that begins with `text`, which may be the whole key or lack its `lk_`.
+    """Return the one key that a text stands for.
 
-    Raises: InvalidInput if none or several do; it never repeats a secret.
+    Args:
+        text: the whole key or the beginning of it, with or without `lk_`.
+    Raises: InvalidInput if no key or several begin like this; the message contains no secret.
     """
     beginning = text.strip().lower().removeprefix(MARK).partition("_")[0]
-    found = [key for key in keys if beginning and key.prefix.startswith(beginning)]
-    if not found:
+    fitting = [key for key in keys if beginning and key.prefix.startswith(beginning)]
+    if not fitting:
         raise InvalidInput(f"No key begins with '{MARK}{beginning}'; `lectern key list` shows all.")
-    if len(found) > 1:
-        raise InvalidInput(f"{len(found)} keys begin with '{MARK}{beginning}'; give more of one.")
-    return found[0]
+    if len(fitting) > 1:
+        raise InvalidInput(f"{len(fitting)} keys begin with '{MARK}{beginning}'; give more of one.")
+    return fitting[0]
 
 
 def keys_table(keys: Iterable["ApiKeyRecord"]) -> Table:
-    """One row a key; nothing in it opens anything."""
+    """Make a table of keys, which contains no secrets."""
     table = Table(box=None, pad_edge=False)
     table.add_column("Key", no_wrap=True)
     table.add_column("Name", overflow="fold")
     for name in ("Made", "Status"):
         table.add_column(name, no_wrap=True)
     for key in keys:
-        table.add_row(_shown(key), Text(key.name), _when(key.created_at), status_text(key))
+        table.add_row(_public_part(key), Text(key.name), _when(key.created_at), status_text(key))
     return table
 
 
 def status_text(key: "ApiKeyRecord") -> Text:
-    """Whether the key opens anything, and since or until when."""
+    """Return whether the key is valid, and since or until when."""
     if key.revoked_at is not None:
         return Text(f"revoked {_when(key.revoked_at)}", style="red")
     if key.expires_at is None:
@@ -119,24 +121,24 @@ def status_text(key: "ApiKeyRecord") -> Text:
 
 
 def is_valid(key: "ApiKeyRecord") -> bool:
-    """Whether the key is neither revoked nor expired."""
+    """Return whether the key is neither revoked nor expired."""
     expired = key.expires_at is not None and key.expires_at <= datetime.now(UTC)
     return key.revoked_at is None and not expired
 
 
 @contextmanager
 def _keys(data_dir: DataDir) -> Iterator[tuple["ApiKeys", UUID]]:
-    """The keys and the default tenant, to which those of this command belong."""
+    """Open storage while the block runs; the block gets the keys and the default tenant."""
     from storage.storage import open_storage
 
-    with closing(open_storage(read_settings(**given(data_dir=data_dir)).storage())) as storage:
+    with closing(open_storage(read_settings(**not_none(data_dir=data_dir)).storage())) as storage:
         yield storage.keys, storage.tenants.default()
 
 
-def _shown(key: "ApiKeyRecord") -> str:
-    """How the key's text begins: enough to tell it, of no use to open anything."""
+def _public_part(key: "ApiKeyRecord") -> str:
+    """Return how the key's text begins, which identifies the key but is no secret."""
     return MARK + key.prefix
 
 
 def _when(moment: datetime) -> str:
-    return when(int(moment.timestamp()))
+    return format_moment(int(moment.timestamp()))

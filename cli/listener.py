@@ -1,4 +1,4 @@
-"""The address that a server listens on; bound before anything slow, so that faults show at once."""
+"""The socket that a server listens on, bound before anything slow so that errors show at once."""
 
 import socket
 
@@ -14,17 +14,18 @@ class CannotServe(Permanent):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take the address before the model is loaded; who connects meanwhile waits for it.
+    """Return a listening socket; clients that connect before the server runs have to wait.
 
     Args:
-        port: 0 takes a free one.
+        port: the port; 0 chooses a free one.
+    Raises: CannotServe if the address cannot be used.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        listener.listen(BACKLOG)  # two bound sockets may share a port until one listens
+        listener.listen(BACKLOG)  # until one of them listens, two sockets can be bound to a port
     except OSError as error:
         listener.close()
         raise CannotServe(
@@ -34,7 +35,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def url_of(listener: socket.socket) -> str:
-    """The address as a browser takes it."""
+    """Return the URL at which a browser on this machine reaches the socket."""
     host, port = listener.getsockname()[:2]
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     return f"http://{shown}:{port}"

@@ -1,4 +1,4 @@
-"""`lectern`: a server, a worker, a demo, and a client for them."""
+"""The `lectern` command: server, worker, demo, and client."""
 
 import sys
 from pathlib import Path
@@ -11,7 +11,7 @@ from cli import documents as commands
 from cli import heads, keys
 from cli.client import Client
 from cli.listener import listen
-from cli.options import DEFAULT_URL, AsJson, DataDir, Key, Url, given, read_settings
+from cli.options import DEFAULT_URL, AsJson, DataDir, Key, Url, not_none, read_settings
 from cli.show import make_console, say
 from common.errors import LecternError
 
@@ -29,7 +29,7 @@ app.add_typer(heads.app)
 
 
 def main() -> None:
-    """The command's entry: errors become one plain sentence and exit code 1."""
+    """Run the command; an error becomes one sentence on standard error and exit code 1."""
     try:
         app()
     except LecternError as error:
@@ -90,12 +90,12 @@ def serve(
 
     The first start prints an API key and the dashboard's password, once.
     """
-    server = given(host=host, port=port, embedded_worker=worker)
-    settings = read_settings(**given(data_dir=data_dir), server=server)
+    server = not_none(host=host, port=port, embedded_worker=worker)
+    settings = read_settings(**not_none(data_dir=data_dir), server=server)
     listener = listen(settings.server.host, settings.server.port)
-    from cli.serve import run  # seconds of importing torch, not to be spent on a taken port
+    from cli.serve import run_server  # importing torch takes seconds, so the port comes first
 
-    run(make_console(), settings, listener)
+    run_server(make_console(), settings, listener)
 
 
 @app.command()
@@ -106,7 +106,7 @@ def worker(data_dir: DataDir = None) -> None:
     """
     from cli.serve import run_worker
 
-    run_worker(make_console(), read_settings(**given(data_dir=data_dir)))
+    run_worker(make_console(), read_settings(**not_none(data_dir=data_dir)))
 
 
 @app.command()
@@ -184,7 +184,7 @@ def version() -> None:
 
 
 def _budget(text: str) -> str | float:
-    """A number if it is one; the server knows the names."""
+    """Return the budget as a number if it is one, or else the name, which the server checks."""
     try:
         return float(text)
     except ValueError:

@@ -41,20 +41,22 @@ DataDir = Annotated[
 ]
 
 
-def given(**options: Any) -> dict[str, Any]:
-    """The options that were given on the command line."""
+def not_none(**options: Any) -> dict[str, Any]:
+    """Return the options that are not None, which are those given on the command line."""
     return {name: value for name, value in options.items() if value is not None}
 
 
 class InvalidSetting(InvalidInput):
-    """A LECTERN_ variable or an option has a value that it cannot have."""
+    """A LECTERN_ variable or an option has a value that is not allowed."""
 
     code = "invalid_setting"
 
 
 def read_settings(**values: Any) -> Settings:
-    """Settings from the environment, with `values` on top; unknown variables are warned of.
+    """Read the settings from the environment, and warn of unknown variables.
 
+    Args:
+        values: settings that take precedence over the environment.
     Raises: InvalidSetting with the variable's name.
     """
     try:
@@ -74,15 +76,15 @@ def read_settings(**values: Any) -> Settings:
 
 
 def unknown_variables(environment: Iterable[str]) -> tuple[str, ...]:
-    """Variables that look like settings and are none.
+    """Return the names of variables that look like settings but are not.
 
-    They are no error: clusters set variables of their own for a service called `lectern`.
+    They are no error, because clusters set variables of their own for a service called `lectern`.
     """
     known = {*variables(), *RENAMED, URL_VARIABLE, KEY_VARIABLE}
-    groups = {name.rpartition("__")[0] for name in known}  # may be given whole, as JSON
-    ours = (name for name in environment if name.upper().startswith(PREFIX))
-    others = (name for name in ours if not name.upper().startswith(f"{PREFIX}TEST_"))
-    return tuple(sorted(name for name in others if name.upper() not in known | groups))
+    groups = {name.rpartition("__")[0] for name in known}  # a whole group can be given as JSON
+    prefixed = (name for name in environment if name.upper().startswith(PREFIX))
+    candidates = (name for name in prefixed if not name.upper().startswith(f"{PREFIX}TEST_"))
+    return tuple(sorted(name for name in candidates if name.upper() not in known | groups))
 
 
 def _unknown(name: str) -> str:

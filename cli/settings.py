@@ -1,7 +1,7 @@
 """All settings, read from the environment (`LECTERN_...`, nested with `__`) or given in code.
 
-Each package states its own settings and their defaults in its `config.py`; this module only
-composes them and names the environment variables.
+Each package defines its own settings and their defaults in its `config.py`. This module combines
+them into one object and names the environment variables.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ from storage.config import StorageConfig
 from workers.config import WorkerConfig
 
 PREFIX = "LECTERN_"
-# Variables under their earlier names; they still count, and are warned of.
+# Earlier names of variables, which still count; there is a warning if they are used.
 RENAMED = MappingProxyType(
     {
         "LECTERN_PRECOMPUTE__HEADS": "LECTERN_HEADS",
@@ -38,7 +38,7 @@ RENAMED = MappingProxyType(
 
 
 class Settings(BaseSettings):
-    """One object for the whole process; made at the edge, handed down as each package's config."""
+    """The settings of the whole process; each package gets only its own config object."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True
@@ -67,26 +67,26 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Read the environment under earlier names, too."""
+        """Read the environment, where variables may have their earlier names."""
         if isinstance(env_settings, EnvSettingsSource):
             env_settings.env_vars = _with_present_names(env_settings.env_vars)
         return init_settings, env_settings
 
     def model_files(self) -> ModelConfig:
-        """The model that is to be loaded; the bundled reader if none is named."""
+        """Return what model to load; it is the bundled reader if the settings name none."""
         return ModelConfig(self.model or str(WEIGHTS), self.device, self.dtype, self.heads)
 
     def storage(self) -> StorageConfig:
-        """Where storage keeps what it keeps."""
+        """Return the settings of storage."""
         return StorageConfig(self.data_dir, _text(self.database_url), _text(self.redis_url))
 
 
 def _with_present_names(variables: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Variables under their present names; where both names are given, the present one counts."""
+    """Rename variables to their present names; if both are given, the present one counts."""
     present = {old.lower(): new.lower() for old, new in RENAMED.items()}
     renamed = {present[name]: value for name, value in variables.items() if name in present}
-    kept = {name: value for name, value in variables.items() if name not in present}
-    return renamed | kept
+    unchanged = {name: value for name, value in variables.items() if name not in present}
+    return renamed | unchanged
 
 
 def _text(secret: SecretStr | None) -> str:
@@ -94,7 +94,7 @@ def _text(secret: SecretStr | None) -> str:
 
 
 def variables() -> dict[str, Any]:
-    """The names of all environment variables that are settings, with their defaults."""
+    """Return the names of all environment variables that are settings, with their defaults."""
     return dict(_variables(PREFIX, {n: f.default for n, f in Settings.model_fields.items()}))
 
 

@@ -1,4 +1,4 @@
-"""How documents, progress and answers look in a terminal."""
+"""Show documents, progress and answers in a terminal."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,33 +19,36 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-PHASES = {
-    "extract": "extracting text",
-    "prefill": "reading",
-    "cluster": "clustering",
-    "calibrate": "calibrating",
-    "pack": "packing",
+from common.format import NO_VALUE, format_bytes, format_count, format_duration, format_share
+from common.status import DocumentStatus, Phase
+
+# The keys are compared with what a server sends, which may be of another version.
+PHASE_LABELS: Mapping[str, str] = {
+    Phase.PREFILL: "reading",
+    Phase.CLUSTER: "clustering",
+    Phase.CALIBRATE: "calibrating",
+    Phase.PACK: "packing",
 }
-ENDS = frozenset({"ready", "failed"})
-UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
-STYLES = {"ready": "green", "failed": "red"}
+STATUS_STYLES: Mapping[str, str] = {DocumentStatus.READY: "green", DocumentStatus.FAILED: "red"}
+FINAL_STATUSES = tuple(status for status in DocumentStatus if status.is_final)
 ID_CHARS = 8
-PLAIN_WIDTH = 110  # where no terminal says how wide it is
+PLAIN_WIDTH = 110  # columns, where there is no terminal that has a width
+MAX_PASSAGE_CHARS = 300
 
 
 def make_console() -> Console:
-    """A console on standard output; into files and pipes it writes plain text of a fixed width."""
+    """Make a console on standard output, which writes plain text to files and pipes."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
 
 
 def say(console: Console, text: str = "") -> None:
-    """Print text as it is: no markup, no wrapping, so that it can be copied."""
+    """Print text without markup and wrapping, so that it can be copied."""
     console.print(text, markup=False, soft_wrap=True)
 
 
 class _Elapsed(ProgressColumn):
-    """Seconds since the task began; rich's own column stops when the first phase is through."""
+    """Seconds since the task began. The column of rich stops at the end of the first phase."""
 
     def render(self, task: Task) -> Text:
         return Text(f"{task.elapsed or 0:.0f} s", style="progress.elapsed")
@@ -62,11 +65,12 @@ class ReadingBar:
     def update(self, event: Mapping[str, Any]) -> None:
         """Show one event: {"status", "phase", "tokens_done", "tokens_total"}."""
         status, total = event["status"], event.get("tokens_total") or None
-        done = total if status == "ready" else event.get("tokens_done")
-        shown = status if status in ENDS else PHASES.get(event.get("phase") or "", status)
+        done = total if status == DocumentStatus.READY else event.get("tokens_done")
+        is_final = status in FINAL_STATUSES
+        label = status if is_final else PHASE_LABELS.get(event.get("phase") or "", status)
         self._progress.update(
             self._task,
-            description=f"{self._filename}: {escape(str(shown))}",
+            description=f"{self._filename}: {escape(str(label))}",
             total=total,
             completed=done or 0,
         )
@@ -74,7 +78,7 @@ class ReadingBar:
 
 @contextmanager
 def reading_bars(console: Console) -> Iterator[Progress]:
-    """Bars of tokens, one a document; without a terminal only their last state is printed."""
+    """Show progress bars while the block runs; without a terminal, only their last state."""
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -87,7 +91,7 @@ def reading_bars(console: Console) -> Iterator[Progress]:
 
 
 def documents_table(documents: Iterable[Mapping[str, Any]]) -> Table:
-    """One row a document; ids are cut to the beginning that commands take for them."""
+    """Make a table of documents; ids are shortened, and commands accept the shortened ids."""
     table = Table(box=None, pad_edge=False)
     table.add_column("Id", no_wrap=True)
     for name in ("Name", "Status"):
@@ -100,19 +104,19 @@ def documents_table(documents: Iterable[Mapping[str, Any]]) -> Table:
             document["id"][:ID_CHARS],
             Text(document["filename"]),
             status_text(document),
-            number(document["num_tokens"]),
-            number(document["num_pages"]),
-            size(document["num_bytes"]),
-            size(document["cache_bytes"]),
-            when(document["created_at"]),
+            format_count(document["num_tokens"]),
+            format_count(document["num_pages"]),
+            format_bytes(document["num_bytes"]),
+            format_bytes(document["cache_bytes"]),
+            format_moment(document["created_at"]),
         )
     return table
 
 
 def status_text(document: Mapping[str, Any]) -> Text:
-    """The status, with what came of it."""
+    """Return the status in its colour, with the error code or the progress."""
     status = document["status"]
-    text = Text(status, style=STYLES.get(status, "yellow"))
+    text = Text(status, style=STATUS_STYLES.get(status, "yellow"))
     progress = document.get("progress")
     if document.get("error"):
         text.append(f" ({document['error']['code']})")
@@ -122,7 +126,7 @@ def status_text(document: Mapping[str, Any]) -> Text:
 
 
 def answer_details(answer: Mapping[str, Any]) -> Table:
-    """Where the model looked, how much it read and how long it took."""
+    """Make a table of an answer's evidence, budget and times."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -130,52 +134,31 @@ def answer_details(answer: Mapping[str, Any]) -> Table:
         table.add_row(f"page {passage['page']}", Text(one_line(passage["quote"])))
     table.add_row("budget", budget_line(answer["budget"]))
     timings = answer["timings_ms"]
-    source = "cache in memory" if answer["cache_hit"] else f"loaded in {ms(timings['load'])}"
-    table.add_row("time", f"first token {ms(timings['first_token'])}, {source}")
+    load_time = format_duration(timings["load"])
+    source = "cache in memory" if answer["cache_hit"] else f"loaded in {load_time}"
+    table.add_row("time", f"first token {format_duration(timings['first_token'])}, {source}")
     return table
 
 
 def budget_line(budget: Mapping[str, Any]) -> str:
-    """Requested and loaded shares of the document's cache."""
-    raised = f", raised to {percent(budget['applied'])}" if budget["raised"] else ""
-    return f"{percent(budget['requested'])} requested{raised}, {percent(budget['loaded'])} loaded"
+    """Return the requested and the loaded share of the document's cache as one line."""
+    requested, loaded = format_share(budget["requested"]), format_share(budget["loaded"])
+    raised = f", raised to {format_share(budget['applied'])}" if budget["raised"] else ""
+    return f"{requested} requested{raised}, {loaded} loaded"
 
 
-def one_line(text: str, most: int = 300) -> str:
-    """Text without line breaks, cut with an ellipsis."""
+def one_line(text: str, max_chars: int = MAX_PASSAGE_CHARS) -> str:
+    """Return a text without line breaks; a long one is cut and ends in an ellipsis."""
     text = " ".join(text.split())
-    return text if len(text) <= most else text[: most - 1].rstrip() + "\u2026"
+    return text if len(text) <= max_chars else text[: max_chars - 1].rstrip() + "\u2026"
 
 
-def percent(share: float) -> str:
-    """A share as a percentage."""
-    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.1f} %"
+def format_moment(unix_s: int | None) -> str:
+    """Write a moment in the terminal's time zone.
 
-
-def ms(milliseconds: float) -> str:
-    """A duration, in the unit that reads best."""
-    if milliseconds < 1000:
-        return f"{milliseconds:.0f} ms"
-    return f"{milliseconds / 1000:.1f} s"
-
-
-def number(value: int | None) -> str:
-    """A count, or a dash for none yet."""
-    return "-" if value is None else f"{value:,}"
-
-
-def size(num_bytes: int | None) -> str:
-    """Bytes in binary units."""
-    if num_bytes is None:
-        return "-"
-    value, unit = float(num_bytes), 0
-    while value >= 1024 and unit < len(UNITS) - 1:
-        value, unit = value / 1024, unit + 1
-    return f"{value:.0f} {UNITS[unit]}" if unit == 0 else f"{value:.1f} {UNITS[unit]}"
-
-
-def when(moment_s: int | None) -> str:
-    """A moment in the terminal's time zone."""
-    if moment_s is None:
-        return "-"
-    return datetime.fromtimestamp(moment_s).astimezone().strftime("%Y-%m-%d %H:%M")
+    Args:
+        unix_s: Unix seconds; None if there is no moment.
+    """
+    if unix_s is None:
+        return NO_VALUE
+    return datetime.fromtimestamp(unix_s).astimezone().strftime("%Y-%m-%d %H:%M")

@@ -1,1 +1,1 @@
-"""Errors, settings, logging and plug-in discovery; imports nothing else of ours."""
+"""Errors, states, formats, logging and plug-in discovery; imports no other package of ours."""

@@ -1,17 +1,18 @@
-"""The whole error tree of the project.
+"""The tree of all errors that this project raises on purpose.
 
-Five families say what to do about an error; `code` says what happened. Nothing here knows HTTP: the
-app owns statuses, workers own retries. A message is one or two sentences for the person who asked.
+The five families say what can be done about an error; its `code` says what happened. Nothing here
+knows about HTTP: `app` maps codes to statuses, and `workers` decides what is tried again. A message
+is one or two sentences for the person who made the request.
 """
 
 
 class LecternError(Exception):
-    """Base of every error that this project raises on purpose.
+    """Base class of all errors that this project raises on purpose.
 
     Args:
-        message: what happened and what to do about it, fit for the caller's eyes.
-        param: name of the offending input field, if one is to blame.
-        retry_after_s: seconds after which a second try makes sense, if known.
+        message: what happened and what can be done about it; callers get to see it.
+        param: the name of the request's field that caused the error, if there is one.
+        retry_after_s: seconds after which a second try makes sense, if that is known.
     """
 
     code = "internal_error"
@@ -35,25 +36,25 @@ class InvalidInput(LecternError):
 
 
 class NotReady(LecternError):
-    """The state does not allow it yet; waiting helps."""
+    """The present state does not allow the request yet; it helps to wait."""
 
     code = "not_ready"
 
 
 class Transient(LecternError):
-    """A passing fault: the same call may succeed later."""
+    """A temporary fault: the same call may succeed later."""
 
     code = "transient"
 
 
 class Permanent(LecternError):
-    """Trying again cannot help."""
+    """A fault that trying again cannot remove."""
 
     code = "permanent"
 
 
 class CorruptArtifact(LecternError):
-    """Stored bytes are not what was published: quarantine and rebuild."""
+    """Stored bytes differ from what was published: quarantine the artifact and build it again."""
 
     code = "corrupt_artifact"
 
@@ -62,55 +63,68 @@ class CorruptArtifact(LecternError):
 
 
 class ShapeError(InvalidInput):
-    """Tensors disagree in shape, dtype, device or layout."""
+    """Tensors do not fit together in shape, dtype, device or layout."""
 
     code = "shape_error"
 
 
 class UnknownPlugin(InvalidInput):
-    """A setting names a method that no plug-in file provides."""
+    """A setting names a method for which there is no plug-in file."""
 
     code = "unknown_plugin"
 
 
 class HeadPlanRejected(InvalidInput):
-    """A head plan cannot be read, or is for another model."""
+    """A head plan cannot be read, or belongs to another model."""
 
     code = "head_plan_rejected"
 
 
 class Unauthorized(InvalidInput):
-    """No API key, or one that is unknown, expired or revoked."""
+    """The request has no API key, or one that is unknown, expired or revoked."""
 
     code = "invalid_api_key"
 
 
 class DocumentNotFound(InvalidInput):
-    """No such document for this tenant."""
+    """This tenant has no such document.
+
+    The message is the same for a document that does not exist and for another tenant's document,
+    so that callers cannot find out which documents others have.
+    """
 
     code = "document_not_found"
 
+    def __init__(
+        self,
+        message: str = "There is no such document.",
+        *,
+        param: str | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message, param=param, retry_after_s=retry_after_s)
+
 
 class DocumentDeleted(DocumentNotFound):
-    """The document was deleted while it was being asked about."""
+    """The document was deleted while it was being read or asked about."""
 
     code = "document_deleted"
 
 
 class QuestionTooLong(InvalidInput):
-    """The question does not fit beside the document."""
+    """The question does not fit into the model's context beside the document."""
 
     code = "question_too_long"
 
 
 class EmptyQuestion(InvalidInput):
-    """The question holds no text."""
+    """The question contains no text."""
 
     code = "empty_question"
 
 
 class UploadTooLarge(InvalidInput):
-    """The upload is over the byte limit."""
+    """The upload has more bytes than the server accepts."""
 
     code = "upload_too_large"
 
@@ -125,19 +139,19 @@ class DocumentRejected(InvalidInput):
 
 
 class EmptyDocument(DocumentRejected):
-    """The file holds no text."""
+    """The file contains no text."""
 
     code = "empty_document"
 
 
 class UnsupportedType(DocumentRejected):
-    """The file is of no kind that can be read."""
+    """The file is of a kind that Lectern does not read."""
 
     code = "unsupported_type"
 
 
 class EncryptedPdf(DocumentRejected):
-    """The PDF asks for a password."""
+    """The PDF can only be opened with a password."""
 
     code = "encrypted_pdf"
 
@@ -149,7 +163,7 @@ class ArchiveBomb(DocumentRejected):
 
 
 class UnknownEncoding(DocumentRejected):
-    """The text's character encoding cannot be told."""
+    """The text's character encoding cannot be determined."""
 
     code = "unknown_encoding"
 
@@ -167,13 +181,13 @@ class DocumentTooLargeForGpu(InvalidInput):
 
 
 class OriginalMissing(Permanent):
-    """The stored original of a document is gone; only a new upload helps."""
+    """The uploaded file of a document is no longer stored; only a new upload helps."""
 
     code = "original_missing"
 
 
 class DocumentFailed(InvalidInput):
-    """The document could not be read; its own code and sentence are in the message."""
+    """The document could not be read; the message contains the code and message of the reason."""
 
     code = "document_failed"
 
@@ -188,7 +202,7 @@ class DocumentNotReady(NotReady):
 
 
 class CacheStale(NotReady):
-    """The stored cache belongs to another model or other settings; it is being rebuilt."""
+    """The stored cache was made by another model or with other settings; it is being rebuilt."""
 
     code = "cache_stale"
 
@@ -199,7 +213,7 @@ class CacheRebuilding(NotReady):
     code = "cache_rebuilding"
 
 
-# -- passing faults ----------------------------------------------------------------------------
+# -- temporary faults --------------------------------------------------------------------------
 
 
 class TooManyQuestions(Transient):
@@ -209,13 +223,13 @@ class TooManyQuestions(Transient):
 
 
 class QuestionTimeout(Transient):
-    """The answer took longer than the server waits for one."""
+    """The answer took longer than the server allows."""
 
     code = "question_timeout"
 
 
 class GpuBusy(Transient):
-    """The GPU has no memory left at the moment."""
+    """The GPU has no free memory at the moment."""
 
     code = "gpu_busy"
 
@@ -233,13 +247,13 @@ class DatabaseUnavailable(Transient):
 
 
 class Busy(Transient):
-    """Another writer holds the database."""
+    """The database is locked by another writer, or all places for following documents are taken."""
 
     code = "busy"
 
 
 class LeaseLost(Transient):
-    """Another worker owns this job now; stop at once."""
+    """Another worker owns this job now, so this one must stop at once."""
 
     code = "lease_lost"
 
@@ -248,6 +262,21 @@ class ShuttingDown(Transient):
     """The server is stopping."""
 
     code = "shutting_down"
+
+
+# -- work that nobody wants any more -----------------------------------------------------------
+
+
+class CallerGone(Permanent):
+    """Nobody waits for the answer any more, so the work on it was stopped."""
+
+    code = "caller_gone"
+
+
+class JobCancelled(Permanent):
+    """The job of reading a document was cancelled while a worker ran it."""
+
+    code = "cancelled"
 
 
 # -- models ------------------------------------------------------------------------------------
@@ -259,7 +288,4 @@ class UnsupportedModel(Permanent):
     code = "unsupported_model"
 
 
-class Cancelled(Permanent):
-    """The caller went away."""
-
-    code = "cancelled"
+Cancelled = CallerGone  # the name under which `engine.engine` still raises it

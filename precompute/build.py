@@ -1,12 +1,13 @@
 """Reading a document: from text to everything that a question needs."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 
 from common import plugins
 from common.errors import DocumentTooLong, EmptyDocument
+from common.status import Phase, Progress
 from engine.document.budget import NO_CURVES
 from engine.document.cache import DocumentCache, LayerCache, Page
 from engine.model.loader import LoadedModel
@@ -17,9 +18,6 @@ from precompute.clustering.base import KMeans, KMeansConfig, back_end
 from precompute.config import PrecomputeConfig
 from precompute.layout import lay_out_clusters, lay_out_window
 from precompute.prefill import PrefilledLayer, prefill
-
-# Told a phase, and how many of the document's tokens it is through; may raise to stop the work.
-Progress = Callable[[str, int, int], None]
 
 
 def precompute_document(
@@ -34,7 +32,7 @@ def precompute_document(
     Args:
         text: the document's text.
         pages: (number from 1, start, end) in characters.
-        progress: told each phase's progress in tokens: "prefill", "cluster", "calibrate".
+        progress: told the progress of prefill, clustering and calibration, in tokens.
     Raises: EmptyDocument, DocumentTooLong with both counts, or UnknownPlugin for a clustering that
         is not there, all before any work is done.
     """
@@ -43,13 +41,13 @@ def precompute_document(
     kmeans: KMeans = plugins.build(clustering, name, config)
     encoded = encode(model, text, settings)
     num_tokens = len(encoded.ids)
-    progress("prefill", 0, num_tokens)
+    progress(Phase.PREFILL, 0, num_tokens)
     layers = deque(
         prefill(
             model,
             encoded.ids,
             settings.chunk_tokens,
-            lambda done: progress("prefill", done, num_tokens),
+            lambda done: progress(Phase.PREFILL, done, num_tokens),
             settings.scope_epsilon,
         )
     )
@@ -67,7 +65,9 @@ def precompute_document(
         model,
         document,
         settings,
-        lambda done: progress("calibrate", num_tokens * done // settings.num_probes, num_tokens),
+        lambda done: progress(
+            Phase.CALIBRATE, num_tokens * done // settings.num_probes, num_tokens
+        ),
     )
 
 
@@ -107,5 +107,5 @@ def _lay_out(
                 if window is None
                 else lay_out_window(layer, window, num_tokens)
             )
-            progress("cluster", num_tokens * len(laid_out) // num_layers, num_tokens)
+            progress(Phase.CLUSTER, num_tokens * len(laid_out) // num_layers, num_tokens)
     return tuple(laid_out)

@@ -1,1 +1,1 @@
-"""Everything stored: rows in SQL, originals and artifacts in folders."""
+"""Everything that is stored: rows in SQL, originals and artifacts in folders."""

@@ -1,4 +1,4 @@
-"""Answered questions in figures: hits, budgets, time; never a word of question or answer."""
+"""Statistics of answered questions: cache hits, budgets and times, but never their text."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,12 +16,13 @@ OK = "ok"
 
 @dataclass(frozen=True)
 class AnswerSummary:
-    """Totals and means over answered questions; means are None before the first.
+    """Totals and means over answered questions; the means are None if there are none.
 
     Attributes:
         hits, misses: answers whose document was in memory already, or had to be loaded.
-        budget_requested, budget_loaded: mean shares of the cache.
-        saved_ms: against reading the document again for every question.
+        budget_requested, budget_loaded: mean shares of the document's cache.
+        first_token_ms: mean milliseconds from a question's arrival to its first token.
+        saved_ms: milliseconds saved in all against reading the document again for every question.
     """
 
     num_answers: int
@@ -53,10 +54,16 @@ class Answers:
         saved_ms: float,
         status: str = OK,
     ) -> None:
-        """Count one question.
+        """Record one question.
 
         Args:
-            num_tokens: of the answer; status: "ok", or the code of the error that ended it.
+            cache_hit: whether the document was in memory already.
+            budget_requested, budget_loaded: shares of the document's cache.
+            first_token_ms, total_ms: milliseconds from the question's arrival to the first token
+                and to the end of the answer.
+            num_tokens: number of the answer's tokens.
+            saved_ms: milliseconds saved against reading the document again.
+            status: "ok", or the code of the error that ended the answer.
         """
         row = {
             "tenant_id": tenant_id,
@@ -71,29 +78,29 @@ class Answers:
         }
         try:
             self._insert(document_id=document_id, **row)
-        except IntegrityError:  # the document was deleted since; the question was answered
+        except IntegrityError:  # the document was deleted meanwhile; the question was answered
             self._insert(document_id=None, **row)
 
     def summary(self, tenant_id: UUID | None = None) -> AnswerSummary:
-        """Sum up a tenant's answers, or everybody's."""
-        wanted: Select[Any] = select(*figures()).where(Answer.status == OK)
+        """Return the summary of a tenant's answers, or of all answers."""
+        summary: Select[Any] = select(*summary_columns()).where(Answer.status == OK)
         if tenant_id is not None:
-            wanted = wanted.where(Answer.tenant_id == tenant_id)
+            summary = summary.where(Answer.tenant_id == tenant_id)
         with self._db.reading() as session:
-            return AnswerSummary(**session.execute(wanted).one()._mapping)
+            return AnswerSummary(**session.execute(summary).one()._mapping)
 
     def _insert(self, **row: Any) -> None:
         with self._db.session() as session:
             session.add(Answer(created_at=self._db.now(session), **row))
 
 
-def figures() -> tuple[Label[Any], ...]:
-    """The columns of an AnswerSummary over any selection of answers."""
-    hit = func.coalesce(func.sum(case((Answer.cache_hit, 1), else_=0)), 0)
+def summary_columns() -> tuple[Label[Any], ...]:
+    """Return the SQL columns of an AnswerSummary, for a query over any selection of answers."""
+    hits = func.coalesce(func.sum(case((Answer.cache_hit, 1), else_=0)), 0)
     return (
         func.count(Answer.id).label("num_answers"),
-        cast(hit, BigInteger).label("hits"),
-        cast(func.count(Answer.id) - hit, BigInteger).label("misses"),
+        cast(hits, BigInteger).label("hits"),
+        cast(func.count(Answer.id) - hits, BigInteger).label("misses"),
         func.avg(Answer.budget_requested).label("budget_requested"),
         func.avg(Answer.budget_loaded).label("budget_loaded"),
         func.avg(Answer.first_token_ms).label("first_token_ms"),

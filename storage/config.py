@@ -1,4 +1,4 @@
-"""Settings of storage: where bytes and rows are kept."""
+"""Settings of storage: where files and rows are stored."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -6,12 +6,12 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class StorageConfig:
-    """Where storage keeps what it keeps.
+    """Where files and rows are stored.
 
     Attributes:
-        data_dir: originals, artifacts, and the SQLite database where no other is named.
+        data_dir: folder of originals, artifacts and, unless another database is named, SQLite.
         database_url: SQLAlchemy URL of a PostgreSQL database; empty for SQLite in the data folder.
-        redis_url: of the server that announces jobs and progress; empty for polling.
+        redis_url: URL of the server that announces jobs and progress; empty for polling.
     """
 
     data_dir: Path
@@ -19,5 +19,5 @@ class StorageConfig:
     redis_url: str = field(default="", repr=False)
 
     def sql_url(self) -> str:
-        """The SQLAlchemy URL: the one that is named, else SQLite in the data folder."""
+        """Return the SQLAlchemy URL of the named database, or else of SQLite in the data folder."""
         return self.database_url or f"sqlite:///{self.data_dir.resolve() / 'lectern.sqlite3'}"

@@ -1,4 +1,4 @@
-"""What the dashboard asks: the queue, the documents and what their questions cost and saved."""
+"""Queries of the dashboard: the queue, the documents, and what their questions cost and saved."""
 
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -7,18 +7,25 @@ from uuid import UUID
 
 from sqlalchemy import Select, and_, func, select
 
-from storage.answers import OK, Answers, AnswerSummary, figures
+from common.status import DocumentStatus
+from storage.answers import OK, Answers, AnswerSummary, summary_columns
 from storage.db.database import Database
-from storage.db.tables import DOCUMENT_STATUSES, Answer, Artifact, Document, Job
-from storage.jobs.queueing import ACTIVE
+from storage.db.tables import Answer, Artifact, Document, Job
+from storage.jobs.transitions import ACTIVE_STATUSES
 
 Row = TypeVar("Row")
-IN_WORK = ("queued", "reading", "rebuilding")
+IN_WORK_STATUSES = tuple(status for status in DocumentStatus if status.is_in_work)
 
 
 @dataclass(frozen=True)
 class Totals:
-    """Documents by status, bytes of all artifacts, and all answers."""
+    """Figures of the whole installation.
+
+    Attributes:
+        queued, reading, ready, failed, rebuilding: numbers of documents with each status.
+        stored_bytes: bytes of all artifacts on disk.
+        kv_bytes: bytes of their keys and values that full attention reads for each token.
+    """
 
     queued: int
     reading: int
@@ -32,11 +39,11 @@ class Totals:
 
 @dataclass(frozen=True)
 class QueueRow:
-    """A document that is not ready yet, and its job."""
+    """A document that waits or is being read, and its job."""
 
     document_id: UUID
     filename: str
-    status: str
+    status: DocumentStatus
     phase: str | None
     tokens_done: int
     tokens_total: int
@@ -48,11 +55,11 @@ class QueueRow:
 
 @dataclass(frozen=True)
 class DocumentRow:
-    """A document, its cache, and its questions; means are None before the first one."""
+    """A document, its cache and its questions; the means are None if there were no questions."""
 
     document_id: UUID
     filename: str
-    status: str
+    status: DocumentStatus
     error_code: str | None
     error_message: str | None
     num_tokens: int | None
@@ -70,7 +77,7 @@ class DocumentRow:
 
 
 class Dashboard:
-    """Read-only views over all tenants."""
+    """Read-only queries over the documents of all tenants."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -83,8 +90,8 @@ class Dashboard:
             func.coalesce(func.sum(Artifact.kv_bytes), 0),
         )
         with self._db.reading() as session:
-            counts = dict.fromkeys(DOCUMENT_STATUSES, 0)
-            counts.update((status, count) for status, count in session.execute(by_status))
+            counts = {status.value: 0 for status in DocumentStatus}
+            counts.update((status.value, count) for status, count in session.execute(by_status))
             stored_bytes, kv_bytes = session.execute(sizes).one()
         return Totals(
             **counts,
@@ -94,9 +101,9 @@ class Dashboard:
         )
 
     def queue(self, limit: int) -> tuple[QueueRow, ...]:
-        """Return the documents that are not ready yet, those that wait longest first."""
-        job = and_(Job.document_id == Document.id, Job.status.in_(ACTIVE))
-        wanted = (
+        """Return at most `limit` documents that wait or are being read, the oldest jobs first."""
+        active_job = and_(Job.document_id == Document.id, Job.status.in_(ACTIVE_STATUSES))
+        query = (
             select(
                 Document.id.label("document_id"),
                 Document.filename,
@@ -109,22 +116,22 @@ class Dashboard:
                 Job.created_at,
                 Job.started_at,
             )
-            .join(Job, job)
-            .where(Document.status.in_(IN_WORK))
+            .join(Job, active_job)
+            .where(Document.status.in_(IN_WORK_STATUSES))
             .order_by(Job.created_at, Job.id)
             .limit(limit)
         )
-        return self._rows(QueueRow, wanted)
+        return self._rows(QueueRow, query)
 
     def documents(self, limit: int) -> tuple[DocumentRow, ...]:
-        """Return the newest documents with the figures of their questions."""
+        """Return the `limit` newest documents with the figures of their questions."""
         answers = (
-            select(Answer.document_id, *figures())
+            select(Answer.document_id, *summary_columns())
             .where(Answer.status == OK)
             .group_by(Answer.document_id)
             .subquery()
         )
-        wanted = (
+        query = (
             select(
                 Document.id.label("document_id"),
                 Document.filename,
@@ -149,10 +156,10 @@ class Dashboard:
             .order_by(Document.created_at.desc(), Document.id.desc())
             .limit(limit)
         )
-        return self._rows(DocumentRow, wanted)
+        return self._rows(DocumentRow, query)
 
-    def _rows(self, kind: type[Row], wanted: Select[*tuple[Any, ...]]) -> tuple[Row, ...]:
+    def _rows(self, kind: type[Row], query: Select[*tuple[Any, ...]]) -> tuple[Row, ...]:
         names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
         with self._db.reading() as session:
-            found = session.execute(wanted).all()
-        return tuple(kind(**{name: row._mapping[name] for name in names}) for row in found)
+            rows = session.execute(query).all()
+        return tuple(kind(**{name: row._mapping[name] for name in names}) for row in rows)

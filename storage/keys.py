@@ -1,4 +1,4 @@
-"""API keys: 256 random bits, shown once, kept as a SHA-256, compared in constant time."""
+"""API keys: 256 random bits, shown once, stored as a SHA-256 hash, compared in constant time."""
 
 import hashlib
 import hmac
@@ -23,7 +23,7 @@ MAX_NAME_CHARS = 200
 
 
 class ApiKeys:
-    """The keys of all tenants. A slow hash would add nothing to 256 bits of chance."""
+    """The keys of all tenants. A slow hash would not make 256 random bits any safer."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -31,9 +31,13 @@ class ApiKeys:
     def create(
         self, tenant_id: UUID, name: str, expires_at: datetime | None = None
     ) -> tuple[str, ApiKeyRecord]:
-        """Make a key: its text `lk_<prefix>_<secret>`, which nobody can recover, and its record.
+        """Make a key.
 
-        Raises: InvalidInput if the name is empty, too long, or no single line.
+        Args:
+            name: what the key is for, on one line.
+            expires_at: an aware datetime from which on the key is refused; None for never.
+        Returns: the key's text `lk_<prefix>_<secret>`, which is stored nowhere, and its record.
+        Raises: InvalidInput if the name is empty, too long, or not a single line.
         """
         if not name.strip() or not name.isprintable() or len(name) > MAX_NAME_CHARS:
             raise InvalidInput(f"A key's name is a line of 1 to {MAX_NAME_CHARS} characters.")
@@ -57,12 +61,12 @@ class ApiKeys:
         return self.create(Tenants(self._db).default(), name)[0]
 
     def verify(self, key: str) -> UUID:
-        """Return the tenant of a key. Raises: Unauthorized, which never says why."""
+        """Return the tenant of a key. Raises: Unauthorized, which never says for which reason."""
         prefix = _prefix(key)
         with self._db.reading() as session:
             row = session.scalar(select(ApiKey).where(ApiKey.prefix == prefix))
             now = datetime.now(UTC)
-        # An unknown prefix costs the same comparison as a wrong secret.
+        # An unknown prefix must take as long as a wrong secret.
         expected = _digest("") if row is None else row.key_sha256
         matches = hmac.compare_digest(expected, _digest(key))
         if row is None or not matches or row.revoked_at is not None:
@@ -72,21 +76,21 @@ class ApiKeys:
         return row.tenant_id
 
     def any(self) -> bool:
-        """Whether any key was ever made."""
+        """Return whether any key was ever made."""
         with self._db.reading() as session:
             return bool(session.scalar(select(func.count()).select_from(ApiKey)))
 
     def list(self, tenant_id: UUID) -> Sequence[ApiKeyRecord]:
         """Return a tenant's keys, oldest first."""
-        wanted = select(ApiKey).where(ApiKey.tenant_id == tenant_id).order_by(ApiKey.created_at)
+        keys = select(ApiKey).where(ApiKey.tenant_id == tenant_id).order_by(ApiKey.created_at)
         with self._db.reading() as session:
-            return tuple(record(ApiKeyRecord, row) for row in session.scalars(wanted))
+            return tuple(record(ApiKeyRecord, row) for row in session.scalars(keys))
 
     def revoke(self, key_id: UUID) -> None:
-        """Let a key open nothing any more, from the next request on."""
+        """Revoke a key, which is refused from the next request on."""
         with self._db.session() as session:
-            chosen = update(ApiKey).where(ApiKey.id == key_id, ApiKey.revoked_at.is_(None))
-            session.execute(chosen.values(revoked_at=self._db.now(session)))
+            valid = update(ApiKey).where(ApiKey.id == key_id, ApiKey.revoked_at.is_(None))
+            session.execute(valid.values(revoked_at=self._db.now(session)))
 
 
 def _prefix(key: str) -> str:

@@ -1,11 +1,15 @@
-"""Everything stored, opened once by the composition root."""
+"""The composition of storage: all of its parts, opened once by the process that uses them."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
+from uuid import UUID
 
 from common import plugins
+from common.errors import DocumentNotFound
+from common.status import DocumentStatus
 from storage import blobs as blob_stores
+from storage import notify as notifiers
 from storage.answers import Answers
 from storage.artifacts.store import Artifacts
 from storage.blobs.base import Blobs
@@ -14,16 +18,15 @@ from storage.dashboard import Dashboard
 from storage.db.database import Database
 from storage.documents import Documents
 from storage.jobs.jobs import Jobs
-from storage.jobs.liveness import Presence
+from storage.jobs.liveness import WorkerLiveness
 from storage.keys import ApiKeys
-from storage.notifier import make_bell
-from storage.notify.base import Bell
+from storage.notify.base import DocumentState, Notifier, NotifierConfig
 from storage.tenants import Tenants
 
 
 @dataclass(frozen=True)
 class Storage:
-    """The parts of storage; they share one database."""
+    """The parts of storage, which share one database."""
 
     db: Database
     tenants: Tenants
@@ -33,20 +36,20 @@ class Storage:
     artifacts: Artifacts
     answers: Answers
     dashboard: Dashboard
-    bell: Bell
+    notifier: Notifier
     blobs: Blobs
-    presence: Presence
+    liveness: WorkerLiveness
 
     def close(self) -> None:
-        """Give up all connections."""
-        self.bell.close()
+        """Close all connections."""
+        self.notifier.close()
         self.db.close()
 
 
 def open_storage(config: StorageConfig) -> Storage:
-    """Make the folders, bring the schema up to date, and put the parts together.
+    """Make the folders, migrate the database, and put the parts together.
 
-    Raises: DatabaseUnavailable, StorageFull, Permanent if the schema is newer than the program.
+    Raises: DatabaseUnavailable, StorageFull; Permanent if the schema is newer than the program.
     """
     folder = config.data_dir.resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -56,7 +59,13 @@ def open_storage(config: StorageConfig) -> Storage:
 
 
 def assemble(db: Database, folder: Path, redis_url: str = "") -> Storage:
-    """Put the parts together over a migrated database and a folder for bytes."""
+    """Put the parts of storage together.
+
+    Args:
+        db: a migrated database.
+        folder: where originals, artifacts and the workers' lock files are.
+        redis_url: URL of a Redis server for notifications; empty for polling.
+    """
     blobs = cast(Blobs, plugins.build(blob_stores, "local", folder / "blobs"))
     artifacts = Artifacts(db, folder / "artifacts")
     documents = Documents(db, blobs, artifacts)
@@ -70,7 +79,32 @@ def assemble(db: Database, folder: Path, redis_url: str = "") -> Storage:
         artifacts=artifacts,
         answers=Answers(db),
         dashboard=Dashboard(db),
-        bell=make_bell(documents, jobs, redis_url),
+        notifier=_make_notifier(documents, jobs, redis_url),
         blobs=blobs,
-        presence=Presence(folder / "workers"),
+        liveness=WorkerLiveness(folder / "workers"),
+    )
+
+
+def _make_notifier(documents: Documents, jobs: Jobs, redis_url: str) -> Notifier:
+    config = NotifierConfig(
+        read_state=lambda document_id: _read_state(documents, jobs, document_id), url=redis_url
+    )
+    return cast(Notifier, plugins.build(notifiers, "redis" if redis_url else "poll", config))
+
+
+def _read_state(documents: Documents, jobs: Jobs, document_id: UUID) -> DocumentState | None:
+    """Return a document's state; None if there is no such document."""
+    try:
+        document = documents.find(document_id)
+    except DocumentNotFound:
+        return None
+    job = jobs.latest(document_id)
+    has_failed = document.status is DocumentStatus.FAILED
+    return DocumentState(
+        status=document.status,
+        phase=None if job is None else job.phase,
+        tokens_done=0 if job is None else job.tokens_done,
+        tokens_total=0 if job is None else job.tokens_total,
+        error_code=document.error_code if has_failed else None,
+        error_message=document.error_message if has_failed else None,
     )

@@ -1,4 +1,4 @@
-"""Tenants: whoever owns documents and keys."""
+"""Tenants, which own documents and API keys."""
 
 from uuid import UUID
 
@@ -19,7 +19,7 @@ class Tenants:
         self._db = db
 
     def create(self, name: str) -> UUID:
-        """Add a tenant. Raises: InvalidInput if the name is taken."""
+        """Add a tenant and return its id. Raises: InvalidInput if the name is taken."""
         try:
             with self._db.session() as session:
                 tenant = Tenant(name=name, created_at=self._db.now(session))
@@ -30,16 +30,16 @@ class Tenants:
             raise InvalidInput(f"There is a tenant called '{name}' already.") from error
 
     def default(self) -> UUID:
-        """Return the tenant that a fresh installation has, made if it is missing."""
-        found = self.find(DEFAULT)
-        if found is not None:
-            return found
+        """Return the default tenant, which is made if it is missing."""
+        tenant_id = self.find(DEFAULT)
+        if tenant_id is not None:
+            return tenant_id
         try:
             return self.create(DEFAULT)
-        except InvalidInput:  # another process was quicker
+        except InvalidInput:  # another process has just made it
             return self.default()
 
     def find(self, name: str) -> UUID | None:
-        """Return the tenant of that name, if there is one."""
+        """Return the tenant of that name; None if there is none."""
         with self._db.reading() as session:
             return session.scalar(select(Tenant.id).where(Tenant.name == name))

@@ -1,1 +1,1 @@
-"""Claim a job, read its document, publish the artifact."""
+"""Workers claim jobs, read their documents and publish the artifacts."""

@@ -1,21 +1,22 @@
-"""What a worker needs from whoever turns a file into an artifact."""
+"""The interface between a worker and the code that makes an artifact of a file."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-Progress = Callable[[str, int, int], None]  # phase, tokens done, tokens in all; may raise to stop
+from common.status import Progress
 
 
 @dataclass(frozen=True)
 class BuiltArtifact:
-    """A document that was read.
+    """The artifact of a document, before it is stored.
 
     Attributes:
-        manifest: the engine's description of the files, JSON-like.
-        files: (name, bytes) one by one, so that not all of them need be held twice.
-        kv_bytes: bytes of keys and values that full attention reads.
+        manifest: the engine's description of the files, made of JSON values.
+        files: (name, bytes) one after the other, so that not all need to be in memory twice.
+        kv_bytes: bytes of keys and values that full attention reads for each token.
+        num_tokens, num_pages: of the document's text.
     """
 
     manifest: Mapping[str, Any]
@@ -26,17 +27,21 @@ class BuiltArtifact:
 
 
 class ArtifactBuilder(Protocol):
-    """Reads documents in one way, which its fingerprint names."""
+    """Builds artifacts with one model and one set of settings, which its fingerprint names."""
 
     @property
     def fingerprint(self) -> str:
-        """Identify the model and the settings; artifacts of another one are not used.
+        """Return the name of model and settings; artifacts with another one are not used.
 
-        Raises: whatever keeps the model from being loaded, before any job is claimed.
+        Raises: whatever keeps the model from being loaded. A worker asks before it claims a job.
         """
 
     def build(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
-        """Read a file of a known kind and build its artifact.
+        """Read a file and build its artifact.
 
-        Raises: DocumentRejected and its kin for the file's own faults.
+        Args:
+            path: the uploaded file.
+            kind: name of the extractor that reads it.
+            progress: called now and then; what it raises must not be caught.
+        Raises: DocumentRejected or one of its subclasses if the file itself is at fault.
         """

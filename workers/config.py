@@ -13,12 +13,12 @@ class WorkerConfig:
     """How a worker holds its jobs.
 
     Attributes:
-        lease_s: seconds after which a silent worker's job goes to another one.
+        lease_s: seconds after which the job of a worker that sends no heartbeat goes to another.
         heartbeat_s: seconds between renewals of the lease.
-        poll_s: seconds between looks into the queue when nothing announces new jobs.
-        max_attempts: crashes after which a document is given up.
-        extract_timeout_s: seconds that extraction of a file's text may take.
-        extract_memory_bytes: memory that the extracting process may take.
+        poll_s: seconds between looks into the queue when no new job is announced.
+        max_attempts: number of crashes after which a document is failed.
+        extract_timeout_s: seconds that the extraction of a file's text may take.
+        extract_memory_bytes: bytes of memory that the extracting process may take.
     """
 
     lease_s: Annotated[float, Gt(0)] = 30.0

@@ -1,4 +1,4 @@
-"""Keeping a lease while the work goes on, from a thread of its own."""
+"""Renew the lease of a job from a thread of its own while the job is being done."""
 
 import threading
 from collections.abc import Callable
@@ -6,48 +6,50 @@ from typing import Self
 
 import structlog
 
-from common.errors import Cancelled, DocumentDeleted, LeaseLost, LecternError
-
-NOT_MINE = (LeaseLost, Cancelled, DocumentDeleted)
+from common.errors import LecternError
+from storage.jobs.transitions import JOB_LOST_ERRORS
 
 
 class Heartbeat:
-    """Beats while its block runs; whoever works asks `check` now and then.
+    """Renews a lease while its block runs; the code in the block calls `check` now and then.
 
     Args:
-        beat: renews the lease, on a connection of the calling thread.
-        every_s: well below the lease's length.
+        renew: renews the lease; called on the heartbeat's own thread.
+        every_s: seconds between renewals, well below the length of the lease.
     """
 
-    def __init__(self, beat: Callable[[], None], every_s: float) -> None:
-        self._beat = beat
+    def __init__(self, renew: Callable[[], None], every_s: float) -> None:
+        self._renew = renew
         self._every_s = every_s
         self._stop = threading.Event()
-        self._lost: LecternError | None = None
+        self._loss: LecternError | None = None
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def __enter__(self) -> Self:
-        """Start beating."""
+        """Start the thread."""
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop beating."""
+        """Stop the thread."""
         self._stop.set()
         self._thread.join()
 
     def check(self) -> None:
-        """Return if the job is still ours. Raises: LeaseLost, Cancelled, DocumentDeleted."""
-        if self._lost is not None:
-            raise self._lost
+        """Return if the job still belongs to this worker.
+
+        Raises: LeaseLost, JobCancelled or DocumentDeleted, as the last renewal did.
+        """
+        if self._loss is not None:
+            raise self._loss
 
     def _run(self) -> None:
         while not self._stop.wait(self._every_s):
             try:
-                self._beat()
-            except NOT_MINE as error:
-                self._lost = error
+                self._renew()
+            except JOB_LOST_ERRORS as error:
+                self._loss = error
                 return
-            except LecternError as error:  # the database is away: the lease may outlast that
+            except LecternError as error:  # the lease may last until the database answers again
                 log = structlog.get_logger("lectern.worker")
                 log.warning("heartbeat missed", reason=error.code)

@@ -1,10 +1,11 @@
-"""Building artifacts for real: extraction in a limited process, then the model."""
+"""An artifact builder that extracts text in a limited process and prefills it with the model."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
+from common.status import Progress
 from engine.document.artifact import pack
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
@@ -14,17 +15,17 @@ from ingest.sandbox import extract_limited
 from precompute.build import precompute_document
 from precompute.config import PrecomputeConfig
 from precompute.fingerprint import artifact_fingerprint
-from workers.artifact_builder import BuiltArtifact, Progress
+from workers.artifact_builder import BuiltArtifact
 from workers.config import WorkerConfig
 
 
 class ModelArtifactBuilder:
-    """Builds artifacts with a model, which is asked for when it is first needed.
+    """Builds artifacts with a model, which is loaded when it is first needed.
 
     Args:
-        model: returns the loaded model, the same one every time.
+        model: returns the loaded model, the same one at every call.
         config: how documents are precomputed.
-        limits: of text extraction.
+        limits: limits of text extraction.
     """
 
     def __init__(
@@ -40,7 +41,10 @@ class ModelArtifactBuilder:
         return artifact_fingerprint(self._model(), self._config)
 
     def build(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
-        """See `ArtifactBuilder.build`."""
+        """Build the artifact of the file at `path`; see `ArtifactBuilder.build`.
+
+        Raises: also GpuBusy if the GPU runs out of memory.
+        """
         document = extract_limited(path, kind, self._limits)
         pages = [(page.number, page.start, page.end) for page in document.pages]
         with out_of_memory_as_busy():
@@ -56,12 +60,12 @@ class ModelArtifactBuilder:
 
 
 def extraction_limits(config: WorkerConfig) -> Limits:
-    """The limits of text extraction that a worker's settings name."""
+    """Return the limits of text extraction that a worker's settings name."""
     return Limits(timeout_s=config.extract_timeout_s, memory_bytes=config.extract_memory_bytes)
 
 
 def _stored_kv_bytes(cache: DocumentCache, dtype: str) -> int:
-    """Bytes of keys and values in the dtype that they are stored in."""
-    numbers = sum(layer.kv_numbers for layer in cache.layers)
-    stored: torch.dtype = getattr(torch, dtype)
-    return numbers * stored.itemsize
+    """Return the bytes of keys and values in the dtype that they are stored in."""
+    num_values = sum(layer.kv_numbers for layer in cache.layers)
+    stored_dtype: torch.dtype = getattr(torch, dtype)
+    return num_values * stored_dtype.itemsize

@@ -1,1 +1,1 @@
-"""The operator's dashboard: server-rendered pages behind a login of their own."""
+"""The operator's dashboard: pages rendered on the server, with a login of their own."""

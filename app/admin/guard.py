@@ -1,4 +1,4 @@
-"""Who may see the dashboard: a session cookie, and forms from our own pages only."""
+"""Access to the dashboard: session cookies, and forms that come from our own pages."""
 
 import hmac
 import threading
@@ -14,31 +14,37 @@ LOGIN = "/admin/login"
 
 
 class LoginRequired(Exception):
-    """The page is for people who have logged in."""
+    """The page can only be seen after a login."""
 
 
 @dataclass(frozen=True)
-class Desk:
-    """The dashboard's own state; `hashing` keeps password checks to one at a time."""
+class AdminState:
+    """The dashboard's own state.
+
+    Attributes:
+        sessions: the logins.
+        limiter: counts login attempts.
+        hashing: lets only one password be checked at a time, because that takes much memory.
+    """
 
     sessions: Sessions = field(default_factory=Sessions)
     limiter: LoginLimiter = field(default_factory=LoginLimiter)
     hashing: threading.Lock = field(default_factory=threading.Lock)
 
 
-def desk_of(request: Request) -> Desk:
-    """Return the dashboard's state of the app that answers `request`."""
-    desk: Desk = request.app.state.admin
-    return desk
+def admin_state_of(request: Request) -> AdminState:
+    """Return the dashboard's state of the app that answers this request."""
+    state: AdminState = request.app.state.admin
+    return state
 
 
-DeskDep = Annotated[Desk, Depends(desk_of)]
+AdminStateDep = Annotated[AdminState, Depends(admin_state_of)]
 
 
-async def require_session(request: Request, desk: DeskDep) -> Session:
+async def require_session(request: Request, state: AdminStateDep) -> Session:
     """Return the caller's session. Raises: LoginRequired."""
     token = request.cookies.get(cookie_name(request), "")
-    session = desk.sessions.find(token, touch="hx-request" not in request.headers)
+    session = state.sessions.find(token, touch="hx-request" not in request.headers)
     if session is None:
         raise LoginRequired
     return session
@@ -48,12 +54,12 @@ SessionDep = Annotated[Session, Depends(require_session)]
 
 
 def cookie_name(request: Request) -> str:
-    """Over TLS the name carries the `__Host-` prefix, which browsers hold to its promises."""
+    """Return the session cookie's name; over TLS browsers enforce the rules of its prefix."""
     return "__Host-lectern" if request.url.scheme == "https" else "lectern"
 
 
 def set_cookie(request: Request, response: Response, token: str) -> None:
-    """Hand the session to the browser, out of reach of scripts and of other sites."""
+    """Set the session cookie so that neither scripts nor other sites can use it."""
     response.set_cookie(
         cookie_name(request),
         token,
@@ -65,23 +71,23 @@ def set_cookie(request: Request, response: Response, token: str) -> None:
 
 
 def same_origin(request: Request) -> bool:
-    """Whether a form came from our own pages; SameSite alone does not tell ports apart."""
+    """Return whether a form came from our own pages; SameSite alone ignores the port."""
     host = request.headers.get("host", "")
     return request.headers.get("origin") in (f"http://{host}", f"https://{host}")
 
 
-def same_token(session: Session, given: str) -> bool:
-    """Whether a form carries its session's token."""
-    return hmac.compare_digest(session.csrf.encode(), given.encode(errors="surrogatepass"))
+def same_token(session: Session, token: str) -> bool:
+    """Return whether a form's token is the one of its session."""
+    return hmac.compare_digest(session.csrf.encode(), token.encode(errors="surrogatepass"))
 
 
 def install(app: FastAPI) -> None:
-    """Give `app` the dashboard's state, and send strangers to the login page."""
-    app.state.admin = Desk()
-    app.add_exception_handler(LoginRequired, _to_login)
+    """Add the dashboard's state to `app`, and redirect to the login page where it is needed."""
+    app.state.admin = AdminState()
+    app.add_exception_handler(LoginRequired, _redirect_to_login)
 
 
-async def _to_login(request: Request, _: Exception) -> Response:
-    if "hx-request" in request.headers:  # the page that polls must leave, not show the form inside
+async def _redirect_to_login(request: Request, _: Exception) -> Response:
+    if "hx-request" in request.headers:  # the whole page must change, not the part that polls
         return Response(status_code=401, headers={"hx-redirect": LOGIN})
     return RedirectResponse(LOGIN, status_code=303)

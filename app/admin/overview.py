@@ -1,43 +1,48 @@
-"""What the dashboard shows, gathered at one moment."""
+"""Collect what the dashboard shows."""
 
 from dataclasses import dataclass
 
 from app.services.document_cache import Occupancy
-from app.services.question_queue import DeskLoad
+from app.services.question_queue import QueueLoad
 from app.services.services import Services
 from storage.dashboard import DocumentRow, QueueRow, Totals
 
-MOST_ROWS = 100
+MAX_ROWS = 100
 
 
 @dataclass(frozen=True)
 class Overview:
-    """Figures of the installation (`totals`), and of this process (`occupancy`, `load`)."""
+    """Everything that the dashboard shows.
+
+    Attributes:
+        totals, queue, documents: of the whole installation, from the database.
+        occupancy, load: of this process.
+    """
 
     totals: Totals
     occupancy: Occupancy
-    load: DeskLoad
+    load: QueueLoad
     queue: tuple[QueueRow, ...]
     documents: tuple[DocumentRow, ...]
 
     @property
     def in_work(self) -> int:
-        """Documents that are not ready yet."""
+        """Number of documents that wait or are being read."""
         return self.totals.queued + self.totals.reading + self.totals.rebuilding
 
     @property
     def num_documents(self) -> int:
-        """All documents."""
+        """Number of all documents."""
         return self.in_work + self.totals.ready + self.totals.failed
 
 
-def take_overview(services: Services) -> Overview:
-    """Gather everything; the tables show the first and the newest `MOST_ROWS`."""
+def collect_overview(services: Services) -> Overview:
+    """Collect everything; a table has at most `MAX_ROWS` rows."""
     dashboard = services.storage.dashboard
     return Overview(
         totals=dashboard.totals(),
-        occupancy=services.resident.occupancy(),
-        load=services.questions.load(),
-        queue=dashboard.queue(MOST_ROWS),
-        documents=dashboard.documents(MOST_ROWS),
+        occupancy=services.loaded_documents.occupancy(),
+        load=services.question_queue.load(),
+        queue=dashboard.queue(MAX_ROWS),
+        documents=dashboard.documents(MAX_ROWS),
     )

@@ -1,4 +1,4 @@
-"""Rendering: templates, their words, and the headers that fence every page in."""
+"""Render the dashboard's pages from templates, with security headers."""
 
 from functools import cache
 from hashlib import sha256
@@ -8,7 +8,14 @@ from typing import Any
 from fastapi.responses import FileResponse, HTMLResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from app.admin import format as words
+from common.format import (
+    NO_VALUE,
+    format_age,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_share,
+)
 
 HERE = Path(__file__).parent
 STATIC = {
@@ -24,20 +31,20 @@ POLICY = (
 HEADERS = {
     "content-security-policy": POLICY,
     "x-frame-options": "DENY",
-    # Not no-referrer: with that, browsers send forms with `Origin: null`.
+    # With no-referrer, browsers would send forms with `Origin: null`.
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
 }
 
 
 def render(template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """Return a page or a part of one; every value is escaped."""
+    """Render a template as a page, or as a part of one; all values are escaped."""
     page = _environment().get_template(template).render(**values)
     return HTMLResponse(page, status, HEADERS)
 
 
 def static_file(name: str) -> Response | None:
-    """Return one of our own files; None for any other name."""
+    """Return the style sheet, script or icon of this name; None for any other name."""
     if name not in STATIC:
         return None
     headers = {**HEADERS, "cache-control": "max-age=86400"}
@@ -54,12 +61,13 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        bytes=words.as_bytes,
-        duration=words.as_duration,
-        share=words.as_share,
-        count=words.as_count,
-        age=words.as_age,
+        bytes=format_bytes,
+        duration=format_duration,
+        share=format_share,
+        count=format_count,
+        age=format_age,
     )
+    environment.globals["no_value"] = NO_VALUE
     environment.globals["static"] = _static_url
     return environment
 

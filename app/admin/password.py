@@ -1,4 +1,4 @@
-"""The dashboard's password: made at the first start, shown once, kept as an argon2id hash."""
+"""The dashboard's password: made at the first start, shown once, stored as an argon2id hash."""
 
 import secrets
 from pathlib import Path
@@ -13,8 +13,10 @@ NUM_BYTES = 15
 def ensure_password(data_dir: Path) -> str | None:
     """Make a password if there is none yet.
 
-    Returns: the new password, to be shown once; None if one was made before. Delete the file
-        `admin-password.hash` in `data_dir` and start again to get another.
+    Args:
+        data_dir: the data folder, in which the hash is stored as `admin-password.hash`. If that
+            file is deleted, the next start makes a new password.
+    Returns: the new password, which must be shown now; None if one was made before.
     """
     path = data_dir / FILE
     data_dir.mkdir(parents=True, exist_ok=True)
@@ -29,7 +31,11 @@ def ensure_password(data_dir: Path) -> str | None:
 
 
 def check_password(data_dir: Path, password: str) -> bool:
-    """Tell whether `password` is the dashboard's; takes tens of milliseconds on purpose."""
+    """Return whether a password is right; by design this takes tens of milliseconds.
+
+    Args:
+        data_dir: the data folder, in which the hash is stored.
+    """
     try:
         stored = (data_dir / FILE).read_text(encoding="ascii")
         return PasswordHasher().verify(stored, password)

@@ -1,4 +1,4 @@
-"""Logins to the dashboard, in this process's memory: a restart logs everybody out."""
+"""Sessions of the dashboard, kept in memory, so that a restart of the server ends them all."""
 
 import hashlib
 import secrets
@@ -8,82 +8,93 @@ from collections import deque
 from dataclasses import dataclass, field
 
 IDLE_S = 30 * 60.0
-LONGEST_S = 12 * 3600.0
+MAX_AGE_S = 12 * 3600.0
 MAX_SESSIONS = 100
 WINDOW_S = 60.0
 LOGINS_PER_ADDRESS = 5
-LOGINS_IN_ALL = 30
+TOTAL_LOGINS = 30
 
 
 @dataclass
 class Session:
-    """One login; `csrf` must come back with every form."""
+    """One login.
 
+    Attributes:
+        opened_s, seen_s: monotonic seconds of the login, and of the last request of a person.
+        csrf: a token that every form must send back.
+    """
+
+    opened_s: float
+    seen_s: float
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(32))
-    opened_s: float = field(default_factory=time.monotonic)
-    seen_s: float = field(default_factory=time.monotonic)
 
-    def expired(self, now_s: float) -> bool:
-        """Whether it was left alone, or is simply old."""
-        return now_s - self.seen_s > IDLE_S or now_s - self.opened_s > LONGEST_S
+    def has_expired(self, now_s: float) -> bool:
+        """Return whether nobody has used the session for a while, or it is too old.
+
+        Args:
+            now_s: the present monotonic second.
+        """
+        return now_s - self.seen_s > IDLE_S or now_s - self.opened_s > MAX_AGE_S
 
 
 class Sessions:
-    """All logins, found by the hash of their cookie."""
+    """All sessions, found by the hash of their cookie's token."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[bytes, Session] = {}
 
     def open(self) -> str:
-        """Begin a session and return the token for its cookie, new at every login."""
+        """Open a session, and return the new token for its cookie."""
         token = secrets.token_urlsafe(32)
         with self._lock:
-            self._forget_expired()
+            self._remove_expired()
             while len(self._open) >= MAX_SESSIONS:
                 self._open.pop(next(iter(self._open)))
-            self._open[_hash(token)] = Session()
+            now_s = time.monotonic()
+            self._open[_hash(token)] = Session(opened_s=now_s, seen_s=now_s)
         return token
 
     def find(self, token: str, *, touch: bool) -> Session | None:
-        """Return the session of a cookie.
+        """Return the session of a cookie; None if there is none.
 
         Args:
-            touch: whether a person did this; a page that refreshes itself does not keep a session.
+            touch: whether a person made the request. A page that refreshes itself must not keep a
+                session from expiring.
         """
         with self._lock:
-            self._forget_expired()
+            self._remove_expired()
             session = self._open.get(_hash(token))
             if session is not None and touch:
                 session.seen_s = time.monotonic()
             return session
 
     def close(self, token: str) -> None:
-        """End a session."""
+        """End the session of a cookie, if there is one."""
         with self._lock:
             self._open.pop(_hash(token), None)
 
-    def _forget_expired(self) -> None:
+    def _remove_expired(self) -> None:
         now_s = time.monotonic()
-        for key in [key for key, session in self._open.items() if session.expired(now_s)]:
+        for key in [key for key, session in self._open.items() if session.has_expired(now_s)]:
             del self._open[key]
 
 
 class LoginLimiter:
-    """Counts login attempts per minute: few from one address, somewhat more in all."""
+    """Limits the login attempts per minute, from one address and in all."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._attempts: deque[tuple[float, str]] = deque()
 
     def allow(self, address: str) -> bool:
-        """Count an attempt from `address`, unless it is one too many."""
+        """Return whether one more attempt from this address is allowed, and count it if so."""
         with self._lock:
             now_s = time.monotonic()
             while self._attempts and now_s - self._attempts[0][0] > WINDOW_S:
                 self._attempts.popleft()
-            mine = sum(1 for _, other in self._attempts if other == address)
-            if mine >= LOGINS_PER_ADDRESS or len(self._attempts) >= LOGINS_IN_ALL:
+            same_address = sum(1 for _, other in self._attempts if other == address)
+            if same_address >= LOGINS_PER_ADDRESS or len(self._attempts) >= TOTAL_LOGINS:
                 return False
             self._attempts.append((now_s, address))
             return True

@@ -1,1 +1,1 @@
-"""Routes of documents: upload, list, progress, and loading their caches."""
+"""Routes of documents: upload, list, progress events, deletion; and loading a document's cache."""

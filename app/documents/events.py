@@ -1,16 +1,16 @@
-"""Following a document while it is read: a frame for every change until it is ready or failed."""
+"""Progress events of a document, from now until it is ready or has failed."""
 
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any
 from uuid import UUID
 
 from fastapi.concurrency import run_in_threadpool
 
+from app.documents.schemas import progress_event
 from app.http.errors import explain
-from app.http.sse import encode
+from app.http.sse import encode_event
 from app.services.services import Services
 from common.errors import (
     DocumentDeleted,
@@ -19,54 +19,64 @@ from common.errors import (
     ShuttingDown,
     Transient,
 )
+from storage.notify.base import DocumentState
 
-AGAIN_S = 1.0
-FINAL = frozenset({"ready", "failed"})
-Event = dict[str, Any]
+RETRY_S = 1.0
 
 
-async def follow(
-    services: Services, tenant: UUID, document_id: UUID
+async def follow_document(
+    services: Services, tenant_id: UUID, document_id: UUID
 ) -> AsyncGenerator[bytes, None]:
-    """Yield `event: progress` frames; `event: error` if the document goes or the server stops."""
-    left = threading.Event()
+    """Yield the encoded events of a document.
 
-    def stopped() -> bool:
-        return left.is_set() or services.questions.draining
+    Returns: `event: progress` whenever the state has changed, and at last `event: error` if the
+        document is deleted or the server stops.
+    """
+    caller_left = threading.Event()
+
+    def is_stopped() -> bool:
+        return caller_left.is_set() or services.question_queue.is_draining
 
     try:
-        async with aclosing(_changes(services, tenant, document_id, stopped)) as changes:
-            async for event in changes:
-                yield encode("progress", event)
+        async with aclosing(_states(services, tenant_id, document_id, is_stopped)) as states:
+            async for state in states:
+                yield encode_event("progress", progress_event(state))
     except LecternError as error:
-        yield encode("error", explain(error).body())
+        yield encode_event("error", explain(error).body())
     finally:
-        left.set()
+        caller_left.set()
 
 
-async def _changes(
-    services: Services, tenant: UUID, document_id: UUID, stopped: Callable[[], bool]
-) -> AsyncGenerator[Event, None]:
-    last: Event | None = None
-    while last is None or last["status"] not in FINAL:
+async def _states(
+    services: Services, tenant_id: UUID, document_id: UUID, is_stopped: Callable[[], bool]
+) -> AsyncGenerator[DocumentState, None]:
+    """Yield the states of a document, and go on when the database was unavailable for a while.
+
+    Raises: DocumentDeleted, ShuttingDown.
+    """
+    previous: DocumentState | None = None
+    while previous is None or not previous.status.is_final:
         try:
-            events = services.storage.bell.subscribe(document_id, stopped)
-            while (event := await services.watchers.next(events)) is not None:
-                if event != last:
-                    last = event
-                    yield event
-            await _look_why(services, tenant, document_id)
+            states = services.storage.notifier.watch(document_id, is_stopped)
+            while (state := await services.watchers.next_state(states)) is not None:
+                if state != previous:
+                    previous = state
+                    yield state
+            await _raise_reason(services, tenant_id, document_id)
         except Transient as error:
             if isinstance(error, ShuttingDown):
                 raise
-            await asyncio.sleep(AGAIN_S)  # the database is away: subscribe again
+            await asyncio.sleep(RETRY_S)
 
 
-async def _look_why(services: Services, tenant: UUID, document_id: UUID) -> None:
-    """Raise what ended the events early: the server stops, or the document is gone."""
+async def _raise_reason(services: Services, tenant_id: UUID, document_id: UUID) -> None:
+    """Raise the reason for which the states ended; return if the document is ready or failed.
+
+    Raises: DocumentDeleted, ShuttingDown.
+    """
     try:
-        await run_in_threadpool(services.storage.documents.get, tenant, document_id)
+        await run_in_threadpool(services.storage.documents.get, tenant_id, document_id)
     except DocumentNotFound as error:
         raise DocumentDeleted("The document was deleted.") from error
-    if services.questions.draining:
+    if services.question_queue.is_draining:
         raise ShuttingDown("The server is stopping; follow the document again in a moment.")

@@ -1,22 +1,24 @@
-"""Documents: upload, list, look at, follow, delete."""
+"""Routes of documents: upload, list, get, follow and delete."""
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import JSONResponse
 
-from app.documents.events import follow
-from app.documents.serialize import present, present_many
+from app.documents.events import follow_document
+from app.documents.loader import DELETED
+from app.documents.schemas import DocumentBody, DocumentPage, document_body, parse_document_id
 from app.documents.upload import Upload, receive_file
 from app.http.auth import TenantDep
-from app.http.sse import EventStream
-from app.schema import DocumentBody, DocumentPage
+from app.http.sse import STREAM_RESPONSE, EventStream
 from app.services.services import Services, ServicesDep
-from common.errors import DocumentDeleted, DocumentNotFound, ShuttingDown
+from common.errors import DocumentDeleted, ShuttingDown
+from common.status import DocumentStatus
 from ingest.inspect import inspect
 from ingest.limits import Limits
+from storage.db.records import DocumentRecord
 
 router = APIRouter(prefix="/documents", tags=["documents"])
 UPLOAD_BODY = {
@@ -33,74 +35,69 @@ UPLOAD_BODY = {
         },
     }
 }
-STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
 
 
-def parse_id(document_id: str) -> UUID:
-    """Read an id from a path; what is no id names no document.
-
-    Raises: DocumentNotFound.
-    """
-    try:
-        return UUID(document_id)
-    except ValueError:
-        raise DocumentNotFound("There is no such document.") from None
-
-
-@router.post("", status_code=202, response_model=DocumentBody, openapi_extra=UPLOAD_BODY)
-async def upload(request: Request, tenant: TenantDep, services: ServicesDep) -> JSONResponse:
-    """Take a document in and queue it to be read; the same file again returns the same document."""
-    if services.questions.draining:
+@router.post("", status_code=202, openapi_extra=UPLOAD_BODY)
+async def upload(
+    request: Request, response: Response, tenant_id: TenantDep, services: ServicesDep
+) -> DocumentBody:
+    """Store a file and queue it to be read; the same file again returns the same document."""
+    if services.question_queue.is_draining:
         raise ShuttingDown("The server is stopping; upload again in a moment.")
     folder = services.data_dir / "incoming"
     async with receive_file(request, folder, services.config.max_upload_bytes) as file:
-        body = await run_in_threadpool(_keep, services, tenant, file)
-    return JSONResponse(body, 202, {"location": f"/documents/{body['id']}"})
+        body = await run_in_threadpool(_add_document, services, tenant_id, file)
+    response.headers["location"] = f"/documents/{body.id}"
+    return body
 
 
-@router.get("", response_model=DocumentPage)
+@router.get("")
 async def list_documents(
-    tenant: TenantDep,
+    tenant_id: TenantDep,
     services: ServicesDep,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     after: Annotated[str | None, Query(max_length=64)] = None,
-) -> dict[str, Any]:
-    """List the caller's documents, newest first, a page at a time."""
-    start = None if after is None else parse_id(after)
-    return await run_in_threadpool(_page, services, tenant, limit, start)
+) -> DocumentPage:
+    """List the caller's documents in pages, newest first."""
+    after_id = None if after is None else parse_document_id(after)
+    return await run_in_threadpool(_get_page, services, tenant_id, limit, after_id)
 
 
-@router.get("/{document_id}", response_model=DocumentBody)
+@router.get("/{document_id}")
 async def get_document(
-    document_id: str, tenant: TenantDep, services: ServicesDep
-) -> dict[str, Any]:
-    """Return one document and how far reading it has come."""
-    return await run_in_threadpool(_one, services, tenant, parse_id(document_id))
+    document_id: str, tenant_id: TenantDep, services: ServicesDep
+) -> DocumentBody:
+    """Return one document, with its progress while it is being read."""
+    key = parse_document_id(document_id)
+    return await run_in_threadpool(_get_document, services, tenant_id, key)
 
 
 @router.delete("/{document_id}", status_code=204)
-async def delete_document(document_id: str, tenant: TenantDep, services: ServicesDep) -> Response:
-    """Delete a document and all that was made of it; questions about it end."""
-    await run_in_threadpool(_delete, services, tenant, parse_id(document_id))
+async def delete_document(
+    document_id: str, tenant_id: TenantDep, services: ServicesDep
+) -> Response:  # fmt: skip
+    """Delete a document and everything that was made of it; questions about it are stopped."""
+    key = parse_document_id(document_id)
+    await run_in_threadpool(_delete_document, services, tenant_id, key)
     return Response(status_code=204)
 
 
-@router.get("/{document_id}/events", status_code=200, response_class=Response, responses=STREAMED)
+@router.get("/{document_id}/events", response_class=Response, responses=dict(STREAM_RESPONSE))
 async def document_events(
-    document_id: str, tenant: TenantDep, services: ServicesDep
+    document_id: str, tenant_id: TenantDep, services: ServicesDep
 ) -> EventStream:
-    """Follow the reading as server-sent events until the document is ready or has failed."""
-    key = parse_id(document_id)
-    await run_in_threadpool(services.storage.documents.get, tenant, key)
-    services.watchers.check()
-    return EventStream(follow(services, tenant, key))
+    """Send the progress as server-sent events until the document is ready or has failed."""
+    key = parse_document_id(document_id)
+    await run_in_threadpool(services.storage.documents.get, tenant_id, key)
+    services.watchers.check_free()
+    return EventStream(follow_document(services, tenant_id, key))
 
 
-def _keep(services: Services, tenant: UUID, file: Upload) -> dict[str, Any]:
-    """Refuse at once what cannot be read, store the rest."""
+def _add_document(services: Services, tenant_id: UUID, file: Upload) -> DocumentBody:
+    """Store a file, unless its first bytes show already that it cannot be read."""
     kind = inspect(file.path, file.filename, Limits())
-    document, created = services.storage.documents.add(
-        tenant,
+    document, was_queued = services.storage.documents.add(
+        tenant_id,
         file.path,
         sha256=file.sha256,
         filename=file.filename,
@@ -108,31 +105,47 @@ def _keep(services: Services, tenant: UUID, file: Upload) -> dict[str, Any]:
         media_type=kind.media_type,
         num_bytes=file.num_bytes,
     )
-    if created:
-        services.storage.bell.ring()
-    return present(services.storage, document)
+    if was_queued:
+        services.storage.notifier.notify_workers()
+    return _document_bodies(services, [document])[0]
 
 
-def _page(services: Services, tenant: UUID, limit: int, after: UUID | None) -> dict[str, Any]:
-    found = services.storage.documents.list(tenant, limit + 1, after)
-    page = present_many(services.storage, found[:limit])
-    return {
-        "object": "list",
-        "data": page,
-        "has_more": len(found) > limit,
-        "first_id": page[0]["id"] if page else None,
-        "last_id": page[-1]["id"] if page else None,
-    }
+def _get_page(
+    services: Services, tenant_id: UUID, limit: int, after_id: UUID | None
+) -> DocumentPage:
+    documents = services.storage.documents.list(tenant_id, limit + 1, after_id)
+    bodies = _document_bodies(services, documents[:limit])
+    return DocumentPage(
+        object="list",
+        data=bodies,
+        has_more=len(documents) > limit,
+        first_id=bodies[0].id if bodies else None,
+        last_id=bodies[-1].id if bodies else None,
+    )
 
 
-def _one(services: Services, tenant: UUID, document_id: UUID) -> dict[str, Any]:
-    return present(services.storage, services.storage.documents.get(tenant, document_id))
+def _get_document(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
+    document = services.storage.documents.get(tenant_id, document_id)
+    return _document_bodies(services, [document])[0]
 
 
-def _delete(services: Services, tenant: UUID, document_id: UUID) -> None:
+def _document_bodies(
+    services: Services, documents: Sequence[DocumentRecord]
+) -> list[DocumentBody]:  # fmt: skip
+    """Make the bodies of documents, with at most one query for jobs and one for artifacts."""
+    in_work = [document.id for document in documents if document.status.is_in_work]
+    ready = [document.id for document in documents if document.status is DocumentStatus.READY]
+    jobs = services.storage.jobs.latest_of(in_work) if in_work else {}
+    artifacts = services.storage.artifacts.current_of(ready) if ready else {}
+    return [
+        document_body(document, jobs.get(document.id), artifacts.get(document.id))
+        for document in documents
+    ]
+
+
+def _delete_document(services: Services, tenant_id: UUID, document_id: UUID) -> None:
     artifact = services.storage.artifacts.current(document_id)
-    services.storage.documents.delete(tenant, document_id)
-    gone = DocumentDeleted("The document was deleted while it was being asked about.")
-    services.questions.cancel_topic(document_id, gone)
+    services.storage.documents.delete(tenant_id, document_id)
+    services.question_queue.cancel_document(document_id, DocumentDeleted(DELETED))
     if artifact is not None:
-        services.resident.drop(artifact.id)
+        services.loaded_documents.drop(artifact.id)

@@ -1,6 +1,5 @@
-"""Receiving a file: streamed to disk, hashed and counted on the way, never held in memory."""
+"""Receive a file: it is streamed to the disk, and hashed and counted on the way."""
 
-import errno
 import fcntl
 import hashlib
 import os
@@ -17,18 +16,26 @@ from fastapi.concurrency import run_in_threadpool
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from common.errors import InvalidInput, StorageFull, UploadTooLarge
+from common.errors import InvalidInput, UploadTooLarge
+from storage.files import disk_errors
 
 FIELD = b"file"
 HELP = "Send the document as the field `file` of a multipart/form-data body."
+NO_SPACE = "No space is left for uploads; try again later."
 MAX_NAME_CHARS = 200
 WRITE_BYTES = 1024 * 1024
-NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A received file; `path` vanishes with the request, `filename` is a label for people."""
+    """A received file.
+
+    Attributes:
+        path: where the file is until the request ends.
+        filename: the caller's name for it, made fit to be shown.
+        sha256: hash of its bytes, in hexadecimal digits.
+        num_bytes: its size.
+    """
 
     path: Path
     filename: str
@@ -38,27 +45,30 @@ class Upload:
 
 @asynccontextmanager
 async def receive_file(request: Request, folder: Path, max_bytes: int) -> AsyncIterator[Upload]:
-    """Stream the request's file into a temporary file in `folder`; it is removed in any case.
+    """Receive the file of a multipart request into a temporary file while the block runs.
 
-    Raises: UploadTooLarge as soon as `max_bytes` are passed, StorageFull, and InvalidInput if the
-        body is no multipart form with one field `file`.
+    Args:
+        folder: where the temporary file is made.
+        max_bytes: largest file in bytes.
+    Raises: UploadTooLarge as soon as more bytes have arrived, StorageFull, and InvalidInput if the
+        body is not a multipart form with one field `file`.
     """
     spool = await run_in_threadpool(_Spool, folder, max_bytes)
     try:
-        parts = _Parts(_boundary(request))
+        multipart = _MultipartFile(_boundary(request))
         async for chunk in request.stream():
-            spool.buffer += parts.feed(chunk)
+            spool.buffer += multipart.feed(chunk)
             if len(spool.buffer) >= WRITE_BYTES:
                 await run_in_threadpool(spool.flush)
             spool.check()
         await run_in_threadpool(spool.flush)
-        yield Upload(spool.path, parts.filename(), spool.sha256.hexdigest(), spool.num_bytes)
+        yield Upload(spool.path, multipart.filename(), spool.sha256.hexdigest(), spool.num_bytes)
     finally:
         spool.discard()
 
 
-def label(filename: str) -> str:
-    """Make a caller's file name fit to be shown: no folders, controls, or marks that reorder it."""
+def display_name(filename: str) -> str:
+    """Make a file name fit to be shown, without folders, control and invisible characters."""
     name = filename.replace("\\", "/").rpartition("/")[2]
     shown = "".join(char for char in name if _is_shown(char)).strip()
     if len(shown) > MAX_NAME_CHARS:
@@ -67,8 +77,12 @@ def label(filename: str) -> str:
     return shown or "document"
 
 
-def sweep(folder: Path) -> None:
-    """Remove what a killed process left behind: nobody holds its lock any more."""
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files of processes that were killed, whose locks nobody holds any more.
+
+    Args:
+        folder: where temporary files are made.
+    """
     for path in folder.glob("upload-*"):
         with suppress(FileNotFoundError, BlockingIOError), path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -81,7 +95,7 @@ def _is_shown(char: str) -> bool:
 
 
 class _Spool:
-    """The temporary file, locked while it is in use, its hash and its size."""
+    """The temporary file, locked while it is in use, with its hash and its size."""
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
         self.buffer = bytearray()
@@ -100,12 +114,8 @@ class _Spool:
             )
 
     def flush(self) -> None:
-        try:
+        with disk_errors(NO_SPACE):
             _write(self._file, self.buffer)
-        except OSError as error:
-            if error.errno in NO_SPACE:
-                raise StorageFull("No space is left for uploads; try again later.") from error
-            raise
         self.sha256.update(self.buffer)
         self.num_bytes += len(self.buffer)
         self.buffer.clear()
@@ -113,18 +123,19 @@ class _Spool:
     def discard(self) -> None:
         try:
             self._file.close()
-        except OSError:  # the disk is full: unwritten bytes are of no use any more
+        except OSError:  # the disk is full, and the bytes that were not written are not needed
             self._file.close()
         self.path.unlink(missing_ok=True)
 
 
 def _open_locked(folder: Path) -> IO[bytes]:
     while True:
-        file = tempfile.NamedTemporaryFile(  # noqa: SIM115 the spool closes it
+        file = tempfile.NamedTemporaryFile(  # noqa: SIM115 closed by the spool
             dir=folder, prefix="upload-", delete=False
         )
         fcntl.flock(file, fcntl.LOCK_EX)
-        if os.fstat(file.fileno()).st_nlink:  # not swept between its making and its lock
+        # Another process may have removed the file between its creation and its lock.
+        if os.fstat(file.fileno()).st_nlink:
             return file
         file.close()
 
@@ -134,8 +145,8 @@ def _write(file: IO[bytes], data: bytearray) -> None:
     file.flush()
 
 
-class _Parts:
-    """Takes multipart bytes and gives back those of the one file."""
+class _MultipartFile:
+    """Parses a multipart body, and returns the bytes of its one file."""
 
     def __init__(self, boundary: bytes) -> None:
         self._parser = MultipartParser(
@@ -152,8 +163,8 @@ class _Parts:
         )
         self._field = self._value = self._disposition = b""
         self._names: list[bytes] = []
-        self._inside = self._complete = False
-        self._found = bytearray()
+        self._is_inside_file = self._is_complete = False
+        self._content = bytearray()
 
     def feed(self, chunk: bytes) -> bytes:
         try:
@@ -161,19 +172,19 @@ class _Parts:
                 self._parser.write(chunk)
         except FormParserError as error:
             raise InvalidInput("The multipart body is malformed.") from error
-        found, self._found = bytes(self._found), bytearray()
-        return found
+        content, self._content = bytes(self._content), bytearray()
+        return content
 
     def filename(self) -> str:
-        if not self._complete:
+        if not self._is_complete:
             raise InvalidInput("The multipart body ends too early.")
         if len(self._names) != 1:
             raise InvalidInput(HELP, param="file")
-        return label(self._names[0].decode("utf-8", errors="replace"))
+        return display_name(self._names[0].decode("utf-8", errors="replace"))
 
     def _begin(self) -> None:
         self._disposition = b""
-        self._inside = False
+        self._is_inside_file = False
 
     def _header_field(self, data: bytes, start: int, end: int) -> None:
         self._field += data[start:end]
@@ -188,21 +199,21 @@ class _Parts:
 
     def _headers_finished(self) -> None:
         _, options = parse_options_header(self._disposition)
-        self._inside = options.get(b"name") == FIELD and b"filename" in options
-        if self._inside:
+        self._is_inside_file = options.get(b"name") == FIELD and b"filename" in options
+        if self._is_inside_file:
             self._names.append(options[b"filename"])
 
     def _data(self, data: bytes, start: int, end: int) -> None:
-        if self._inside and len(self._names) == 1:
-            self._found += data[start:end]
+        if self._is_inside_file and len(self._names) == 1:
+            self._content += data[start:end]
 
     def _end(self) -> None:
-        self._complete = True
+        self._is_complete = True
 
 
 def _boundary(request: Request) -> bytes:
-    kind, options = parse_options_header(request.headers.get("content-type"))
+    media_type, options = parse_options_header(request.headers.get("content-type"))
     boundary = options.get(b"boundary")
-    if kind != b"multipart/form-data" or not boundary:
+    if media_type != b"multipart/form-data" or not boundary:
         raise InvalidInput(HELP, param="file")
     return boundary

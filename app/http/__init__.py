@@ -1,1 +1,1 @@
-"""The protocol: middleware, errors, keys, event streams, the server and its health."""
+"""What all routes share: authentication, errors, limits, event streams, and the server itself."""

@@ -1,4 +1,4 @@
-"""Who asks: every router depends on a Bearer key, so a new route is closed by default."""
+"""Authentication: all routers depend on an API key, so that a new route is closed by default."""
 
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
@@ -13,37 +13,41 @@ from app.services.services import ServicesDep, services_of
 from common.errors import Unauthorized
 
 HELP = "Send your API key as `Authorization: Bearer lk_...`."
-FOUND = "lectern.tenant"
+TENANT = "lectern.tenant"  # where the tenant is kept in a request's scope
 scheme = HTTPBearer(auto_error=False, scheme_name="API key", description=HELP)
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(scheme)]
 
 
-async def authenticate(request: Request, given: Credentials, services: ServicesDep) -> UUID:
-    """Return the tenant whose key came with the request; looked up once.
+async def authenticate(request: Request, credentials: Credentials, services: ServicesDep) -> UUID:
+    """Return the tenant whose API key came with the request; it is looked up once a request.
 
-    Raises: Unauthorized without a key, or with an unknown, expired or revoked one.
+    Raises: Unauthorized without a key, or if the key is unknown, expired or revoked.
     """
-    if given is None:
+    if credentials is None:
         raise Unauthorized(HELP)
-    if FOUND not in request.scope:
+    if TENANT not in request.scope:
         verify = services.storage.keys.verify
-        request.scope[FOUND] = await run_in_threadpool(verify, given.credentials)
-    tenant: UUID = request.scope[FOUND]
-    return tenant
+        request.scope[TENANT] = await run_in_threadpool(verify, credentials.credentials)
+    tenant_id: UUID = request.scope[TENANT]
+    return tenant_id
 
 
-class KeyFirst(APIRoute):
-    """A route with a JSON body, which FastAPI would read and parse before it asks for a key."""
+class AuthenticatedRoute(APIRoute):
+    """A route that checks the API key before the request's body is read and parsed.
+
+    FastAPI parses a JSON body before it calls dependencies, so that without this class a malformed
+    body would be reported to callers without a key.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Put the question for the key before everything else."""
-        answer = super().get_route_handler()
+        """Return FastAPI's handler with the check before it."""
+        handle = super().get_route_handler()
 
-        async def answer_known(request: Request) -> Response:
+        async def authenticate_and_handle(request: Request) -> Response:
             await authenticate(request, await scheme(request), services_of(request))
-            return await answer(request)
+            return await handle(request)
 
-        return answer_known
+        return authenticate_and_handle
 
 
 TenantDep = Annotated[UUID, Depends(authenticate)]

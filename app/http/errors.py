@@ -1,10 +1,9 @@
-"""The one table from error codes to HTTP statuses, and the one error body."""
+"""The table from error codes to HTTP statuses, and the error body that all errors share."""
 
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 import structlog
 from fastapi import FastAPI, Request
@@ -12,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from app.http.schemas import ErrorBody, ErrorDetail
 from common.errors import InvalidInput, LecternError, NotReady, Transient
 
 STATUS: Mapping[str, int] = MappingProxyType(
@@ -61,7 +61,7 @@ FAMILIES: tuple[tuple[type[LecternError], int], ...] = (
 )
 RETRY_AFTER_S: Mapping[int, int] = MappingProxyType({409: 2, 429: 2, 503: 5, 507: 60})
 UNEXPECTED = "Something went wrong on the server. Quote the x-request-id header to its operator."
-PLAIN: Mapping[int, tuple[str, str]] = MappingProxyType(
+STATUS_ERRORS: Mapping[int, tuple[str, str]] = MappingProxyType(
     {
         400: ("malformed_body", "The request body cannot be read."),
         403: ("forbidden", "This request is not allowed."),
@@ -75,7 +75,13 @@ PLAIN: Mapping[int, tuple[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Failure:
-    """What the caller learns about an error: a status, the error body and headers."""
+    """What the caller gets to know about an error.
+
+    Attributes:
+        status: the HTTP status.
+        code, message, param: the fields of the error body.
+        retry_after_s: seconds after which a second try makes sense, if that is known.
+    """
 
     status: int
     code: str
@@ -83,19 +89,16 @@ class Failure:
     param: str | None = None
     retry_after_s: float | None = None
 
-    def body(self) -> dict[str, Any]:
-        """Return the error body, the same for responses and for `event: error`."""
-        return {
-            "error": {
-                "message": self.message,
-                "type": _kind(self.status),
-                "param": self.param,
-                "code": self.code,
-            }
-        }
+    def body(self) -> ErrorBody:
+        """Return the error body, which is the same for responses and for `event: error`."""
+        return ErrorBody(
+            error=ErrorDetail(
+                message=self.message, type=_type(self.status), param=self.param, code=self.code
+            )
+        )
 
     def headers(self) -> dict[str, str]:
-        """Return Retry-After where a second try makes sense, and the challenge of a 401."""
+        """Return Retry-After where a second try makes sense, and WWW-Authenticate for a 401."""
         headers = {"www-authenticate": "Bearer"} if self.status == 401 else {}
         wait_s = self.retry_after_s or RETRY_AFTER_S.get(self.status)
         if wait_s is not None:
@@ -104,14 +107,14 @@ class Failure:
 
     def response(self) -> JSONResponse:
         """Return the whole response."""
-        return JSONResponse(self.body(), self.status, self.headers())
+        return JSONResponse(self.body().model_dump(), self.status, self.headers())
 
 
 def explain(error: Exception) -> Failure:
-    """Turn any exception into what its caller may see; what is internal goes to the log."""
+    """Return what the caller may know about an exception; an internal error is logged."""
     status = _status(error) if isinstance(error, LecternError) else 500
     if status == 500 or not isinstance(error, LecternError):
-        # Messages may quote a document or a question: the log gets types and places only.
+        # The message may quote a document or a question, so the log only gets type and places.
         log = structlog.get_logger("lectern.http")
         log.error("unexpected error", error=type(error).__name__, at=_places(error))
         return Failure(500, "internal_error", UNEXPECTED)
@@ -119,14 +122,14 @@ def explain(error: Exception) -> Failure:
 
 
 def explain_status(status: int) -> Failure:
-    """Describe a bare HTTP status, as raised by routing and body limits."""
-    if status in PLAIN:
-        return Failure(status, *PLAIN[status])
+    """Return what the caller gets for an HTTP status that routing or a body limit has raised."""
+    if status in STATUS_ERRORS:
+        return Failure(status, *STATUS_ERRORS[status])
     return Failure(500, "internal_error", UNEXPECTED)
 
 
 def explain_validation(error: RequestValidationError) -> Failure:
-    """Name the first offending field; the caller's own values are never echoed."""
+    """Return which field is wrong; the message never repeats the caller's values."""
     first = error.errors()[0]
     if first["type"] == "json_invalid":
         return Failure(400, "malformed_json", "The request body is not valid JSON.")
@@ -139,7 +142,7 @@ def explain_validation(error: RequestValidationError) -> Failure:
 
 
 def install(app: FastAPI) -> None:
-    """Answer every exception of `app` with the one error body."""
+    """Make `app` answer every exception with the error body."""
     app.add_exception_handler(LecternError, _answer_error)
     app.add_exception_handler(RequestValidationError, _answer_validation)
     app.add_exception_handler(HTTPException, _answer_status)
@@ -174,7 +177,7 @@ def _places(error: Exception) -> list[str]:
     return [f"{frame.name}:{frame.lineno}" for frame in frames]
 
 
-def _kind(status: int) -> str:
+def _type(status: int) -> str:
     if status == 401:
         return "authentication_error"
     if status == 429:

@@ -1,43 +1,48 @@
-"""HTTP/1.1 with a deadline for request heads; uvicorn waits for them as long as it takes."""
+"""A timeout for request heads, which uvicorn does not have."""
 
 import asyncio
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-HEAD_S = 10.0
+HEAD_TIMEOUT_S = 10.0
 
 
-class DeadlineProtocol(H11Protocol):
-    """A connection that is closed when a request's head has not arrived `HEAD_S` after it began.
+class HeadTimeoutProtocol(H11Protocol):
+    """A connection that is closed if a request's head is not complete in `HEAD_TIMEOUT_S` seconds.
 
-    Bodies have a deadline of their own, see `app.http.middleware`.
+    The time counts from the head's first byte, or from the connection's start for the first head.
+    Bodies have a timeout of their own in `app.http.middleware`.
     """
 
-    _deadline: asyncio.TimerHandle | None = None
+    _timeout: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first head."""
+        """Wait for the first head."""
         super().connection_made(transport)
-        self._expect_head()
+        self._start_timeout()
 
     def data_received(self, data: bytes) -> None:
-        """Stop waiting once a head is whole, and wait for the next from its first byte on."""
+        """Stop the timeout when a head is complete, and start it at the next head's first byte.
+
+        Args:
+            data: the bytes that have arrived.
+        """
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
-            self._stop_waiting()
-        elif self._deadline is None:
-            self._expect_head()
+            self._stop_timeout()
+        elif self._timeout is None:
+            self._start_timeout()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop waiting."""
-        self._stop_waiting()
+        """Stop the timeout."""
+        self._stop_timeout()
         super().connection_lost(exc)
 
-    def _expect_head(self) -> None:
-        self._deadline = self.loop.call_later(HEAD_S, self.transport.close)
+    def _start_timeout(self) -> None:
+        self._timeout = self.loop.call_later(HEAD_TIMEOUT_S, self.transport.close)
 
-    def _stop_waiting(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+    def _stop_timeout(self) -> None:
+        if self._timeout is not None:
+            self._timeout.cancel()
+            self._timeout = None

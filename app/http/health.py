@@ -1,37 +1,36 @@
-"""Probes for supervisors; the only routes that ask for no key."""
+"""Health checks for supervisors and load balancers; the only routes without an API key."""
 
-from typing import Any
-
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import JSONResponse
 
+from app.http.schemas import HealthBody, ReadinessBody, ReadinessChecks
 from app.services.services import Services, ServicesDep
 from common.errors import LecternError
 
 router = APIRouter(tags=["health"])
-UNAVAILABLE: dict[int | str, dict[str, Any]] = {
-    503: {"description": "Not at the moment.", "content": {"application/json": {}}}
-}
 
 
 @router.get("/healthz")
-async def healthz() -> dict[str, str]:
+async def healthz() -> HealthBody:
     """Tell that the process answers."""
-    return {"status": "ok"}
+    return HealthBody()
 
 
-@router.get("/readyz", responses=UNAVAILABLE)
-async def readyz(services: ServicesDep) -> JSONResponse:
-    """Tell whether questions can be answered: database, question threads, not stopping."""
-    checks = {
-        "database": await run_in_threadpool(_database_answers, services),
-        "questions": services.questions.healthy(),
-        "accepting": not services.questions.draining,
-    }
-    ready = all(checks.values())
-    body = {"status": "ready" if ready else "unavailable", "checks": checks}
-    return JSONResponse(body, 200 if ready else 503)
+@router.get(
+    "/readyz",
+    responses={503: {"model": ReadinessBody, "description": "Questions cannot be answered now."}},
+)
+async def readyz(services: ServicesDep, response: Response) -> ReadinessBody:
+    """Tell whether questions can be answered: database, threads, and whether the server stops."""
+    checks = ReadinessChecks(
+        database=await run_in_threadpool(_database_answers, services),
+        questions=services.question_queue.is_healthy(),
+        accepting=not services.question_queue.is_draining,
+    )
+    if all(checks.model_dump().values()):
+        return ReadinessBody(status="ready", checks=checks)
+    response.status_code = 503
+    return ReadinessBody(status="unavailable", checks=checks)
 
 
 def _database_answers(services: Services) -> bool:

@@ -1,1 +1,1 @@
-"""Routes of questions, and answering them."""
+"""Questions: the route, the service that watches over a question, and the job that answers it."""

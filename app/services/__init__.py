@@ -1,1 +1,1 @@
-"""What lives as long as the process: queue of questions, cache of documents, watchers."""
+"""What the routes work with: storage, engine, loaded documents and the queue of questions."""

@@ -1,4 +1,4 @@
-"""Documents kept in memory, ready to be asked: least recently used go first, counted in bytes."""
+"""An LRU cache of the documents that are loaded into memory, bounded by their bytes."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Sized(Protocol):
-    """Anything that knows how many bytes it holds."""
+    """Anything that knows how many bytes of memory it holds."""
 
     @property
     def num_bytes(self) -> int:
@@ -22,8 +22,14 @@ Cache = TypeVar("Cache", bound=Sized)
 
 
 @dataclass(frozen=True)
-class Resident(Generic[Cache]):
-    """A loaded document; `hit` if it was in memory already, else `load_ms` tells what it took."""
+class LoadedDocument(Generic[Cache]):
+    """A document that is in memory.
+
+    Attributes:
+        cache: the document's keys and values with all that questions need.
+        hit: whether it was in memory before it was asked for.
+        load_ms: milliseconds that the caller waited until it was loaded; 0 for a hit.
+    """
 
     cache: Cache
     hit: bool
@@ -32,7 +38,14 @@ class Resident(Generic[Cache]):
 
 @dataclass(frozen=True)
 class Occupancy:
-    """What is in memory now, and the hits and misses since the start."""
+    """What is in memory now.
+
+    Attributes:
+        documents: number of documents.
+        num_bytes: bytes of all documents.
+        limit_bytes: bytes that all documents may have.
+        hits, misses: requests since the start that found their document in memory, or did not.
+    """
 
     documents: int
     num_bytes: int
@@ -41,88 +54,93 @@ class Occupancy:
     misses: int
 
 
-class ResidentDocuments(Generic[Cache]):
-    """A thread-safe LRU over loaded documents.
+class LoadedDocuments(Generic[Cache]):
+    """A thread-safe LRU cache of documents.
 
-    A document that several threads ask for at once is loaded once. One larger than the whole limit
-    is served and not kept.
+    If several threads ask for the same document at once, it is loaded once. A document that is
+    larger than the whole limit is returned but not kept.
+
+    Args:
+        limit_bytes: bytes that all documents together may have.
     """
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Hashable, Cache] = OrderedDict()
+        self._documents: OrderedDict[Hashable, Cache] = OrderedDict()  # least recently used first
         self._loading: dict[Hashable, Future[Cache]] = {}
         self._num_bytes = self._hits = self._misses = 0
 
-    def get(self, key: Hashable, load: Callable[[], Cache]) -> Resident[Cache]:
-        """Return the document under `key`, loading it if it is not in memory.
+    def get(self, key: Hashable, load: Callable[[], Cache]) -> LoadedDocument[Cache]:
+        """Return a document, and load it if it is not in memory.
 
         Args:
-            key: an artifact's id; a rebuilt document has another one.
-            load: reads the document; what it raises reaches every waiting caller and is not kept.
+            key: an artifact's id; a document that is read again gets an artifact with another id.
+            load: loads the document; its error is raised for every thread that waits for it.
         """
         started_s = time.monotonic()
         with self._lock:
-            if (cache := self._kept.get(key)) is not None:
-                self._kept.move_to_end(key)
+            if (cache := self._documents.get(key)) is not None:
+                self._documents.move_to_end(key)
                 self._hits += 1
-                return Resident(cache, True, 0.0)
+                return LoadedDocument(cache, hit=True, load_ms=0.0)
             self._misses += 1
-            pending, mine = self._pending(key)
-        cache = self._load(key, load, pending) if mine else pending.result()
-        return Resident(cache, False, 1000 * (time.monotonic() - started_s))
+            is_first = key not in self._loading
+            future = self._loading.setdefault(key, Future())
+        cache = self._load(key, load, future) if is_first else future.result()
+        return LoadedDocument(cache, hit=False, load_ms=1000 * (time.monotonic() - started_s))
 
     def drop(self, key: Hashable) -> None:
-        """Forget a document; threads that still answer from it keep it alive until they end."""
+        """Remove a document; threads that are using it keep it in memory until they end."""
         with self._lock:
-            self._loading.pop(key, None)  # what is being loaded will not be kept
-            if (cache := self._kept.pop(key, None)) is not None:
+            self._loading.pop(key, None)  # a document that is being loaded will not be kept
+            if (cache := self._documents.pop(key, None)) is not None:
                 self._num_bytes -= cache.num_bytes
 
     def clear(self) -> None:
-        """Forget every document that is loaded."""
+        """Remove all documents; threads that are using one keep it in memory until they end."""
         with self._lock:
-            self._kept.clear()
+            self._documents.clear()
             self._num_bytes = 0
 
     def occupancy(self) -> Occupancy:
-        """Count what is in memory."""
+        """Return what is in memory, in bytes and numbers of documents."""
         with self._lock:
             return Occupancy(
-                len(self._kept), self._num_bytes, self._limit_bytes, self._hits, self._misses
+                documents=len(self._documents),
+                num_bytes=self._num_bytes,
+                limit_bytes=self._limit_bytes,
+                hits=self._hits,
+                misses=self._misses,
             )
 
-    def _pending(self, key: Hashable) -> tuple[Future[Cache], bool]:
-        mine = key not in self._loading
-        return self._loading.setdefault(key, Future()), mine
-
-    def _load(self, key: Hashable, load: Callable[[], Cache], pending: Future[Cache]) -> Cache:
+    def _load(self, key: Hashable, load: Callable[[], Cache], future: Future[Cache]) -> Cache:
         try:
             cache = load()
         except BaseException as error:
             with self._lock:
-                self._forget(key, pending)
-            pending.set_exception(error)
+                self._end_loading(key, future)
+            future.set_exception(error)
             raise
         with self._lock:
-            if self._forget(key, pending):
-                self._keep(key, cache)
-        pending.set_result(cache)
+            if self._end_loading(key, future):
+                self._insert(key, cache)
+        future.set_result(cache)
         return cache
 
-    def _forget(self, key: Hashable, pending: Future[Cache]) -> bool:
-        """End a load; False if the document was dropped meanwhile."""
-        if self._loading.get(key) is not pending:
+    def _end_loading(self, key: Hashable, future: Future[Cache]) -> bool:
+        """Forget that a document is being loaded; False if it was dropped meanwhile."""
+        if self._loading.get(key) is not future:
             return False
         del self._loading[key]
         return True
 
-    def _keep(self, key: Hashable, cache: Cache) -> None:
+    def _insert(self, key: Hashable, cache: Cache) -> None:
+        """Keep a document, and remove the least recently used ones to make room for it."""
         if cache.num_bytes > self._limit_bytes:
             return
-        while self._kept and self._num_bytes + cache.num_bytes > self._limit_bytes:
-            _, oldest = self._kept.popitem(last=False)
+        while self._documents and self._num_bytes + cache.num_bytes > self._limit_bytes:
+            _, oldest = self._documents.popitem(last=False)
             self._num_bytes -= oldest.num_bytes
-        self._kept[key] = cache
+        self._documents[key] = cache
         self._num_bytes += cache.num_bytes

@@ -1,4 +1,4 @@
-"""What the routes work with, put together once by the composition root."""
+"""The services behind the routes, put together once for each process."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -8,9 +8,9 @@ from typing import Annotated, Any, Protocol
 from fastapi import Depends, Request
 
 from app.config import ServerConfig
-from app.services.document_cache import ResidentDocuments
-from app.services.question_queue import QuestionDesk
-from app.services.watchers import Watchers
+from app.services.document_cache import LoadedDocuments
+from app.services.question_queue import QuestionQueue
+from app.services.watchers import WatcherThreads
 from engine.document.artifact import unpack
 from engine.document.cache import DocumentCache
 from engine.engine import Engine
@@ -18,7 +18,7 @@ from storage.storage import Storage
 
 
 class Unpack(Protocol):
-    """How an artifact's files become a document; see `engine.document.artifact.unpack`."""
+    """Makes a document's cache of an artifact's files; see `engine.document.artifact.unpack`."""
 
     def __call__(
         self,
@@ -32,12 +32,19 @@ class Unpack(Protocol):
 
 @dataclass(frozen=True)
 class Services:
-    """Everything behind the routes; one per process.
+    """What the routes work with; there is one object for each process.
 
     Attributes:
-        data_dir: the folder that storage keeps its bytes in.
-        fingerprint: that of artifacts which this model and these settings may answer from.
-        unpack: the engine's; tests put others in its place.
+        config: the server's settings.
+        data_dir: the folder in which storage keeps its files.
+        storage: documents, jobs, artifacts and all else that is stored.
+        engine: answers questions.
+        fingerprint: names the model and the settings; only artifacts with this fingerprint are
+            used for answers.
+        loaded_documents: the documents that are in memory.
+        question_queue: the questions that are being answered or wait.
+        unpack: makes a document's cache of an artifact's files; tests replace it.
+        watchers: the threads that wait for changes of documents.
     """
 
     config: ServerConfig
@@ -45,10 +52,10 @@ class Services:
     storage: Storage
     engine: Engine
     fingerprint: str
-    resident: ResidentDocuments[DocumentCache]
-    questions: QuestionDesk
+    loaded_documents: LoadedDocuments[DocumentCache]
+    question_queue: QuestionQueue
     unpack: Unpack = field(default=unpack)
-    watchers: Watchers = field(default_factory=Watchers)
+    watchers: WatcherThreads = field(default_factory=WatcherThreads)
 
 
 def make_services(
@@ -57,7 +64,8 @@ def make_services(
     """Put the services together; `create_app` starts and stops their threads.
 
     Args:
-        fingerprint: `precompute.fingerprint.artifact_fingerprint` of model and settings.
+        data_dir: the folder in which storage keeps its files.
+        fingerprint: of model and settings, from `precompute.fingerprint.artifact_fingerprint`.
     """
     return Services(
         config=config,
@@ -65,8 +73,8 @@ def make_services(
         storage=storage,
         engine=engine,
         fingerprint=fingerprint,
-        resident=ResidentDocuments(config.resident_cache_bytes),
-        questions=QuestionDesk(
+        loaded_documents=LoadedDocuments(config.resident_cache_bytes),
+        question_queue=QuestionQueue(
             threads=config.concurrent_questions,
             queued=config.queued_questions,
             timeout_s=config.question_timeout_s,
@@ -75,7 +83,7 @@ def make_services(
 
 
 def services_of(request: Request) -> Services:
-    """Return the services of the app that answers `request`."""
+    """Return the services of the app that answers this request."""
     services: Services = request.app.state.services
     return services
 

@@ -1,4 +1,4 @@
-"""Threads that wait at the bell for callers who follow documents."""
+"""Threads that wait for changes of documents, for the callers that follow them."""
 
 from collections.abc import Iterator
 from typing import TypeVar
@@ -8,22 +8,31 @@ from anyio import CapacityLimiter, to_thread
 from common.errors import Busy
 
 MAX_WATCHERS = 200
-Event = TypeVar("Event")
+State = TypeVar("State")
 
 
-class Watchers:
-    """A bounded number of threads, kept apart from those that answer requests."""
+class WatcherThreads:
+    """A bounded number of threads, separate from those that answer requests.
 
-    def __init__(self, most: int = MAX_WATCHERS) -> None:
-        self._threads = CapacityLimiter(most)
+    Args:
+        max_threads: how many callers can wait at the same time.
+    """
 
-    def check(self) -> None:
-        """Refuse one caller too many. Raises: Busy."""
+    def __init__(self, max_threads: int = MAX_WATCHERS) -> None:
+        self._threads = CapacityLimiter(max_threads)
+
+    def check_free(self) -> None:
+        """Return if a thread is free. Raises: Busy."""
         if self._threads.available_tokens < 1:
             raise Busy("Too many callers follow documents; look at the document itself instead.")
 
-    async def next(self, events: Iterator[Event]) -> Event | None:
-        """Wait for the next event, None at the end; a caller who leaves is not held up."""
+    async def next_state(self, states: Iterator[State]) -> State | None:
+        """Wait on a thread for the next item of a blocking iterator.
+
+        If the caller's task is cancelled, this returns at once and the thread ends by itself.
+
+        Returns: the item, or None at the end of the iterator.
+        """
         return await to_thread.run_sync(
-            next, events, None, limiter=self._threads, abandon_on_cancel=True
+            next, states, None, limiter=self._threads, abandon_on_cancel=True
         )

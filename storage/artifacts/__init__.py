@@ -1,1 +1,1 @@
-"""Artifacts on disk: published whole or not at all, verified when loaded."""
+"""Artifacts on disk: published as a whole or not at all, and verified when they are loaded."""

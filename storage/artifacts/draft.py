@@ -1,4 +1,4 @@
-"""Publishing an artifact, in the one order that survives a kill or a power cut at any point.
+"""Publish an artifact, in the one order of steps that survives a power cut at any point.
 
 write -> fsync files -> fsync folder -> rename -> fsync parent -> one fenced SQL transaction.
 """
@@ -19,29 +19,25 @@ from sqlalchemy import delete
 
 from common.errors import (
     Busy,
-    Cancelled,
     DatabaseUnavailable,
-    DocumentDeleted,
     InvalidInput,
-    LeaseLost,
     Transient,
 )
+from common.status import JobStatus
 from common.versions import MANIFEST_FORMAT
 from storage.db.database import Database
-from storage.db.errors import disk_errors
 from storage.db.records import ArtifactRecord, JobRecord, record
 from storage.db.tables import Artifact
-from storage.files import own_folder, sync_folder
-from storage.jobs.fencing import IDLE, fenced, mark_ready
+from storage.files import disk_errors, lock_folder, sync_folder
+from storage.jobs.transitions import JOB_LOST_ERRORS, NO_LEASE, mark_ready, update_claimed_job
 
 MANIFEST = "manifest.json"
-DRAFT = ".draft"
+DRAFT_SUFFIX = ".draft"
 FOLDER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.[0-9a-f]{32}")
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
-OURS = frozenset({"format", "binding", "files"})
-RETRIES_S = (0.2, 1.0, 3.0, 6.0)
-NOT_MINE = (LeaseLost, Cancelled, DocumentDeleted)
-STEPS = (
+RESERVED_FIELDS = frozenset({"format", "binding", "files"})
+COMMIT_RETRIES_S = (0.2, 1.0, 3.0, 6.0)
+STEPS = (  # names of the steps, which failpoints are told
     "folder_made",
     "file_written",
     "file_synced",
@@ -60,12 +56,12 @@ STEPS = (
 
 
 def no_failpoint(step: str) -> None:
-    """Go on; what runs outside tests."""
+    """Do nothing; the failpoint outside tests."""
     del step
 
 
 class ArtifactDraft:
-    """An artifact that nobody can see yet; made by `Artifacts.draft`."""
+    """An artifact that is not visible yet: a context manager, made by `Artifacts.draft`."""
 
     def __init__(
         self,
@@ -78,22 +74,22 @@ class ArtifactDraft:
         self._db = db
         self._root = root
         self._binding = dict(binding)
-        self._reached = failpoint
+        self._failpoint = failpoint
         self._files: dict[str, dict[str, Any]] = {}
         self._num_bytes = 0
         self._name = f"{binding['document_id']}.{self.id.hex}"
-        self._path = root / (self._name + DRAFT)
+        self._path = root / (self._name + DRAFT_SUFFIX)
         self._lock: int | None = None
         self._is_published = False
 
     def __enter__(self) -> Self:
-        """Make the folder. Raises: StorageFull."""
+        """Make the folder. Raises: StorageFull, Transient."""
         with disk_errors():
             self._path.mkdir()
-        self._lock = own_folder(self._path)
+        self._lock = lock_folder(self._path)
         if self._lock is None:
-            raise Transient("The folder of a new artifact was taken away.")
-        self._reached("folder_made")
+            raise Transient("The folder of a new artifact was removed by another process.")
+        self._failpoint("folder_made")
         return self
 
     def __exit__(
@@ -102,18 +98,25 @@ class ArtifactDraft:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # After the rename, an error other than a lost job may hide a commit that went through:
-        # then the folder is left to the collector, which looks for its row.
-        is_draft = self._path.name.endswith(DRAFT)
-        if is_draft or (not self._is_published and isinstance(error, NOT_MINE)):
+        # After the rename, the commit may have succeeded even though an error was raised, unless
+        # the error says that the job was lost. Then garbage collection decides about the folder,
+        # because it looks for the artifact's row.
+        is_draft = self._path.name.endswith(DRAFT_SUFFIX)
+        if is_draft or (not self._is_published and isinstance(error, JOB_LOST_ERRORS)):
             shutil.rmtree(self._path, ignore_errors=True)
         if self._lock is not None:
             os.close(self._lock)
 
     def write(self, name: str, data: bytes | memoryview) -> None:
-        """Write one file, hashed as it is written, and sync it. Raises: StorageFull."""
+        """Write one file, sync it to the disk and remember its hash.
+
+        Args:
+            name: lower-case letters, digits, dots, dashes and underscores; no path.
+            data: the file's bytes.
+        Raises: StorageFull; InvalidInput if the name is not allowed or was used before.
+        """
         if NAME.fullmatch(name) is None or name == MANIFEST or name in self._files:
-            raise InvalidInput(f"'{name}' cannot name a file of an artifact.")
+            raise InvalidInput(f"'{name}' cannot be the name of a file in an artifact.")
         digest = self._write(name, data, "file")
         self._files[name] = {"blake3": digest, "num_bytes": memoryview(data).nbytes}
 
@@ -127,18 +130,20 @@ class ArtifactDraft:
         num_pages: int,
         reading_ms: float,
     ) -> ArtifactRecord:
-        """Make the artifact visible, its job done and its document ready, all at once.
+        """Make the artifact visible, its job done and its document ready, in one transaction.
 
         Args:
-            job: as claimed; its attempt fences the commit.
-            manifest: the engine's description, JSON-like.
-            kv_bytes: bytes of keys and values that full attention reads.
-            reading_ms: what reading the document again would take.
-        Raises: LeaseLost, Cancelled, DocumentDeleted: nothing is visible then; StorageFull;
-            DatabaseUnavailable, Busy: the commit may have gone through, as the next claim finds.
+            job: the job as it was claimed; its attempt is the fencing token.
+            manifest: the engine's description of the files, made of JSON values.
+            kv_bytes: bytes of keys and values that full attention reads for each token.
+            num_tokens, num_pages: of the document's text.
+            reading_ms: milliseconds that reading the document again would take.
+        Raises: LeaseLost, JobCancelled, DocumentDeleted: then nothing is visible; StorageFull;
+            DatabaseUnavailable, Busy: then the commit may have succeeded, which the next worker
+            that claims the job finds out.
         """
         if str(job.document_id) != self._binding["document_id"]:
-            raise InvalidInput("A job can publish its own document alone.")
+            raise InvalidInput("A job can only publish an artifact of its own document.")
         manifest_hash = self._write_manifest(manifest)
         self._move()
         row = Artifact(
@@ -153,47 +158,47 @@ class ArtifactDraft:
         facts = {"num_tokens": num_tokens, "num_pages": num_pages, "reading_ms": reading_ms}
         replaced = self._commit(job, row, facts)
         self._is_published = True
-        self._reached("committed")
+        self._failpoint("committed")
         for folder in replaced:
             shutil.rmtree(self._root / folder, ignore_errors=True)
-        self._reached("old_folders_removed")
+        self._failpoint("old_folders_removed")
         return record(ArtifactRecord, row, tenant_id=UUID(self._binding["tenant_id"]))
 
     def _write_manifest(self, manifest: Mapping[str, Any]) -> str:
-        if OURS & manifest.keys():
-            raise InvalidInput(f"A manifest may not bring its own {', '.join(sorted(OURS))}.")
-        whole = {
+        if RESERVED_FIELDS & manifest.keys():
+            raise InvalidInput(f"A manifest may not contain {', '.join(sorted(RESERVED_FIELDS))}.")
+        fields = {
             "format": MANIFEST_FORMAT,
             "binding": self._binding,
             "files": self._files,
             **manifest,
         }
-        data = json.dumps(whole, indent=1, sort_keys=True, allow_nan=False).encode()
+        data = json.dumps(fields, indent=1, sort_keys=True, allow_nan=False).encode()
         return self._write(MANIFEST, data, "manifest")
 
     def _write(self, name: str, data: bytes | memoryview, step: str) -> str:
         with disk_errors(), (self._path / name).open("xb", buffering=0) as file:
-            rest = memoryview(data).cast("B")
-            while len(rest):
-                rest = rest[file.write(rest) :]
-            self._reached(f"{step}_written")
+            unwritten = memoryview(data).cast("B")
+            while len(unwritten):
+                unwritten = unwritten[file.write(unwritten) :]
+            self._failpoint(f"{step}_written")
             os.fsync(file.fileno())
-        self._reached(f"{step}_synced")
+        self._failpoint(f"{step}_synced")
         self._num_bytes += memoryview(data).nbytes
         return blake3(data, max_threads=blake3.AUTO).hexdigest()
 
     def _move(self) -> None:
         with disk_errors():
             sync_folder(self._path)
-            self._reached("folder_synced")
+            self._failpoint("folder_synced")
             self._path = self._path.rename(self._root / self._name)
-            self._reached("renamed")
+            self._failpoint("renamed")
             sync_folder(self._root)
-            self._reached("parent_synced")
+            self._failpoint("parent_synced")
 
     def _commit(self, job: JobRecord, row: Artifact, facts: Mapping[str, Any]) -> list[str]:
-        """Commit, patiently: what was read for minutes is not dropped for a database's hiccup."""
-        for wait_s in RETRIES_S:
+        """Commit, and try again after a fault: reading the document may have taken minutes."""
+        for wait_s in COMMIT_RETRIES_S:
             try:
                 return self._try_commit(job, row, facts)
             except (DatabaseUnavailable, Busy):
@@ -201,19 +206,21 @@ class ArtifactDraft:
         return self._try_commit(job, row, facts)
 
     def _try_commit(self, job: JobRecord, row: Artifact, facts: Mapping[str, Any]) -> list[str]:
-        """One transaction; returns the folders of the artifacts that this one replaces."""
+        """Run the transaction; return the folders of the artifacts that this one replaces."""
         with self._db.session() as session:
-            if session.get(Artifact, self.id) is not None:  # an earlier try got through after all
+            if session.get(Artifact, self.id) is not None:  # an earlier try succeeded after all
                 return []
             row.created_at = self._db.now(session)
-            fenced(session, job, status="done", finished_at=row.created_at, **IDLE)
-            self._reached("job_fenced")
+            update_claimed_job(
+                session, job, status=JobStatus.DONE, finished_at=row.created_at, **NO_LEASE
+            )
+            self._failpoint("job_fenced")
             mark_ready(session, row.document_id, row.created_at, **facts)
-            self._reached("document_ready")
-            old = delete(Artifact).where(Artifact.document_id == row.document_id)
-            replaced = list(session.scalars(old.returning(Artifact.folder)))
-            self._reached("old_rows_deleted")
+            self._failpoint("document_ready")
+            older = delete(Artifact).where(Artifact.document_id == row.document_id)
+            replaced = list(session.scalars(older.returning(Artifact.folder)))
+            self._failpoint("old_rows_deleted")
             session.add(row)
             session.flush()
-            self._reached("row_inserted")
+            self._failpoint("row_inserted")
             return replaced

@@ -1,11 +1,11 @@
-"""Artifacts: folders that appear whole or not at all, and are believed only if their hashes fit."""
+"""Artifacts: folders that become visible as a whole, and are used only if their hashes match."""
 
 import errno
 import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,23 +21,30 @@ from storage.artifacts.draft import FOLDER, MANIFEST, ArtifactDraft, no_failpoin
 from storage.db.database import Database
 from storage.db.records import ArtifactRecord, record
 from storage.db.tables import Artifact, Document
-from storage.files import own_folder
-from storage.jobs import queueing
+from storage.files import lock_folder
+from storage.jobs import transitions
+from storage.jobs.transitions import DELETED_MESSAGE
 
-QUARANTINE = ".quarantine"
+QUARANTINE_SUFFIX = ".quarantine"
 QUARANTINE_S = 24 * 3600.0
 MAX_MANIFEST_BYTES = 64 * 1024 * 1024
 DAMAGED = "The stored cache is damaged."
 REPLACED = "The stored cache was replaced while it was being loaded; ask again."
-AWAY = "The stored cache cannot be read at the moment."
-NOT_WHAT_IT_WAS = frozenset(
+UNREADABLE = "The stored cache cannot be read at the moment."
+# These errors say that a file is not what was published, rather than that reading failed this time.
+DAMAGE_ERRNOS = frozenset(
     {errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EIO, errno.ENXIO}
 )
 
 
 @dataclass(frozen=True)
 class StoredArtifact:
-    """A verified manifest, and its files, each read and verified when its turn comes."""
+    """An artifact that is being loaded.
+
+    Attributes:
+        manifest: the verified manifest.
+        files: (name, bytes) of each file, which is read and verified when the iterator reaches it.
+    """
 
     manifest: dict[str, Any]
     files: Iterator[tuple[str, bytes]]
@@ -47,7 +54,9 @@ class Artifacts:
     """The artifacts below one folder.
 
     Args:
-        failpoint: told the name of every publish step that is through; tests die there.
+        root: the folder, made if it is missing.
+        failpoint: called with the name of each step of publishing that is done; tests use it to
+            end a process there.
     """
 
     def __init__(
@@ -59,16 +68,18 @@ class Artifacts:
         root.mkdir(parents=True, exist_ok=True)
 
     def draft(self, document_id: UUID, fingerprint: str) -> ArtifactDraft:
-        """Begin an artifact: a context manager that leaves nothing behind unless published.
+        """Begin an artifact of a document.
 
+        Args:
+            fingerprint: names the model and the settings that the artifact is made with.
+        Returns: a context manager, which removes everything again unless it was published.
         Raises: DocumentDeleted.
         """
         with self._db.reading() as session:
-            tenant_id = session.scalar(
-                select(Document.tenant_id).where(Document.id == document_id)
-            )  # fmt: skip
+            owner = select(Document.tenant_id).where(Document.id == document_id)
+            tenant_id = session.scalar(owner)
         if tenant_id is None:
-            raise DocumentDeleted("The document was deleted while it was being read.")
+            raise DocumentDeleted(DELETED_MESSAGE)
         binding = {
             "tenant_id": str(tenant_id),
             "document_id": str(document_id),
@@ -78,28 +89,35 @@ class Artifacts:
 
     def current(self, document_id: UUID) -> ArtifactRecord | None:
         """Return the published artifact of a document, whatever its fingerprint."""
-        wanted = (
+        return self.current_of([document_id]).get(document_id)
+
+    def current_of(self, document_ids: Iterable[UUID]) -> Mapping[UUID, ArtifactRecord]:
+        """Return the published artifacts of several documents with one query.
+
+        Returns: the artifacts by document id; documents without an artifact are left out.
+        """
+        oldest_first = (
             select(Artifact, Document.tenant_id)
             .join(Document, Document.id == Artifact.document_id)
-            .where(Artifact.document_id == document_id)
-            .order_by(Artifact.created_at.desc())
-            .limit(1)
+            .where(Artifact.document_id.in_(tuple(document_ids)))
+            .order_by(Artifact.created_at)
         )
         with self._db.reading() as session:
-            found = session.execute(wanted).first()
-            if found is None:
-                return None
-            row, tenant_id = found
-            return record(ArtifactRecord, row, tenant_id=tenant_id)
+            return {
+                row.document_id: record(ArtifactRecord, row, tenant_id=tenant_id)
+                for row, tenant_id in session.execute(oldest_first)
+            }
 
     def load(self, artifact: ArtifactRecord) -> StoredArtifact:
-        """Read an artifact with bounded reads; nothing unverified leaves this function.
+        """Read an artifact with bounded reads, and hand out only what was verified.
 
-        Raises: CorruptArtifact if anything is not what was published, then and while iterating;
-            CacheRebuilding if the artifact was replaced meanwhile.
+        Returns: the manifest, and an iterator over the files' bytes.
+        Raises: CorruptArtifact if anything differs from what was published, CacheRebuilding if the
+            artifact was replaced meanwhile, Transient if it cannot be read at the moment; all of
+            them also while the files are iterated over.
         """
         folder = self._folder(artifact.folder)
-        with self._judged(artifact):
+        with self._classified_errors(artifact):
             data = _read(folder / MANIFEST, MAX_MANIFEST_BYTES)
             if blake3(data).hexdigest() != artifact.manifest_hash:
                 raise CorruptArtifact(DAMAGED)
@@ -108,89 +126,94 @@ class Artifacts:
         return StoredArtifact(manifest, self._files(folder, manifest, artifact))
 
     def quarantine(self, artifact: ArtifactRecord) -> None:
-        """Take a damaged artifact out of use and queue its document; bytes are kept for a day.
+        """Take a damaged artifact out of use, keep its files for a day and queue its document.
 
-        Does nothing if the artifact was replaced or deleted meanwhile.
+        Nothing happens if the artifact was replaced or deleted meanwhile.
         """
         with self._db.session() as session:
-            document = queueing.lock_document(session, artifact.document_id)
-            mine = delete(Artifact).where(Artifact.id == artifact.id).returning(Artifact.id)
-            if document is None or session.execute(mine).first() is None:
+            document = transitions.lock_document(session, artifact.document_id)
+            damaged = delete(Artifact).where(Artifact.id == artifact.id).returning(Artifact.id)
+            if document is None or session.execute(damaged).first() is None:
                 return
-            queueing.enqueue(session, document, self._db.now(session))
+            transitions.enqueue(session, document, self._db.now(session))
         path = self._folder(artifact.folder)
         try:
             os.utime(path)
-            path.rename(path.with_name(path.name + QUARANTINE))
-        except OSError as error:  # missing altogether, or left for the collector
-            self._log().warning("not quarantined", reason=type(error).__name__)
+            path.rename(path.with_name(path.name + QUARANTINE_SUFFIX))
+        except OSError as error:  # it is missing, or garbage collection will remove it
+            self._log().warning("artifact not quarantined", reason=type(error).__name__)
 
     def remove(self, folder: str) -> None:
-        """Remove the folder of an artifact that has no row any more."""
+        """Remove the folder of an artifact whose row was deleted; `folder` is its name."""
         shutil.rmtree(self._folder(folder), ignore_errors=True)
 
     def collect_garbage(self, quarantine_s: float = QUARANTINE_S) -> int:
-        """Remove folders without a row whose writer is dead, and say how many.
+        """Remove folders that have no row and that no process is writing.
 
-        A writer holds a lock on its folder until its row is committed, so no age is needed.
+        A writer holds a lock on its folder until the row is committed, so the age of a folder does
+        not matter.
 
         Args:
-            quarantine_s: how long damaged artifacts are kept while their document exists.
+            quarantine_s: seconds for which damaged artifacts are kept while their document exists.
+        Returns: how many folders were removed.
         """
         names = [entry.name for entry in os.scandir(self._root) if FOLDER.match(entry.name)]
         with self._db.reading() as session:
-            known = set(session.scalars(select(Artifact.folder)))
-        return sum(self._collect(name, quarantine_s) for name in names if name not in known)
+            published = set(session.scalars(select(Artifact.folder)))
+        return sum(self._collect(name, quarantine_s) for name in names if name not in published)
 
     def _collect(self, name: str, quarantine_s: float) -> bool:
         path = self._root / name
-        owned = own_folder(path)
-        if owned is None:
+        lock = lock_folder(path)
+        if lock is None:
             return False
         try:
-            if self._is_kept(name, path, quarantine_s):
+            if self._must_stay(name, path, quarantine_s):
                 return False
             shutil.rmtree(path, ignore_errors=True)
-            self._log().info("removed a folder without a row", folder=name)
+            self._log().info("removed artifact folder without a row", folder=name)
             return True
         finally:
-            os.close(owned)
+            os.close(lock)
 
-    def _is_kept(self, name: str, path: Path, quarantine_s: float) -> bool:
-        """Whether a row has come since the folder was listed, or it is in quarantine."""
-        if name.endswith(QUARANTINE):
+    def _must_stay(self, name: str, path: Path, quarantine_s: float) -> bool:
+        """Whether the folder got a row after it was listed, or is still in quarantine."""
+        if name.endswith(QUARANTINE_SUFFIX):
             document_id = UUID(name.split(".")[0])
-            wanted = select(Document.id).where(Document.id == document_id)
+            owner = select(Document.id).where(Document.id == document_id)
             if time.time() - path.stat().st_mtime > quarantine_s:
                 return False
         else:
-            wanted = select(Artifact.id).where(Artifact.folder == name)
+            owner = select(Artifact.id).where(Artifact.folder == name)
         with self._db.reading() as session:
-            return session.scalar(wanted) is not None
+            return session.scalar(owner) is not None
 
     def _files(
         self, folder: Path, manifest: Mapping[str, Any], artifact: ArtifactRecord
     ) -> Iterator[tuple[str, bytes]]:
-        for name, described in manifest["files"].items():
-            with self._judged(artifact):
-                data = _read(folder / name, described["num_bytes"])
-                if len(data) != described["num_bytes"] or _hash(data) != described["blake3"]:
+        for name, expected in manifest["files"].items():
+            with self._classified_errors(artifact):
+                data = _read(folder / name, expected["num_bytes"])
+                if len(data) != expected["num_bytes"] or _hash(data) != expected["blake3"]:
                     raise CorruptArtifact(DAMAGED)
             yield name, data
 
     @contextmanager
-    def _judged(self, artifact: ArtifactRecord) -> Iterator[None]:
-        """Tell damage from a passing fault, and from an artifact that was just replaced."""
+    def _classified_errors(self, artifact: ArtifactRecord) -> Iterator[None]:
+        """Tell damage from a temporary fault, and from an artifact that was just replaced.
+
+        Raises: CorruptArtifact, Transient or CacheRebuilding.
+        """
         try:
             yield
         except CorruptArtifact as error:
-            raise self._verdict(artifact) from error
+            raise self._damaged_or_replaced(artifact) from error
         except OSError as error:
-            if error.errno not in NOT_WHAT_IT_WAS:
-                raise Transient(AWAY) from error
-            raise self._verdict(artifact) from error
+            if error.errno not in DAMAGE_ERRNOS:
+                raise Transient(UNREADABLE) from error
+            raise self._damaged_or_replaced(artifact) from error
 
-    def _verdict(self, artifact: ArtifactRecord) -> LecternError:
+    def _damaged_or_replaced(self, artifact: ArtifactRecord) -> LecternError:
         with self._db.reading() as session:
             row = session.scalar(select(Artifact.id).where(Artifact.id == artifact.id))
         if row is None:
@@ -207,13 +230,13 @@ class Artifacts:
         return structlog.get_logger("lectern.storage")
 
 
-def _read(path: Path, most: int) -> bytes:
-    """Read a regular file of at most `most` bytes. Raises: CorruptArtifact, OSError."""
+def _read(path: Path, max_bytes: int) -> bytes:
+    """Read a regular file of at most `max_bytes` bytes. Raises: CorruptArtifact, OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
-        if os.fstat(descriptor).st_size > most:
+        if os.fstat(descriptor).st_size > max_bytes:
             raise CorruptArtifact(DAMAGED)
-        return file.read(most)
+        return file.read(max_bytes)
 
 
 def _hash(data: bytes) -> str:
@@ -221,7 +244,7 @@ def _hash(data: bytes) -> str:
 
 
 def _check_binding(manifest: Mapping[str, Any], artifact: ArtifactRecord) -> None:
-    """Swapped folders carry another's binding."""
+    """Refuse a manifest that was written for another document, tenant or fingerprint."""
     expected = {
         "tenant_id": str(artifact.tenant_id),
         "document_id": str(artifact.document_id),

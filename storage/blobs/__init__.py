@@ -1,1 +1,1 @@
-"""Where uploaded originals lie; one file per way of keeping them."""
+"""Where uploaded originals are stored; one file for each kind of blob store."""

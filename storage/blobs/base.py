@@ -1,4 +1,4 @@
-"""What a blob store does."""
+"""The interface of a blob store."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,19 +6,28 @@ from typing import BinaryIO, Protocol
 
 
 class Blobs(Protocol):
-    """Bytes under keys that the store makes up; a caller's words never become one."""
+    """Stores bytes under keys that it chooses itself; callers' input never becomes a key."""
 
     def put(self, path: Path) -> str:
-        """Keep a copy of a file, durably; return its key. Raises: StorageFull."""
+        """Store a copy of a file, and return when it is safely on the disk.
+
+        Args:
+            path: the file to copy.
+        Returns: the new key.
+        Raises: StorageFull.
+        """
 
     def open(self, key: str) -> BinaryIO:
-        """Open a blob for reading. Raises: OriginalMissing."""
+        """Return a blob's bytes as an open file. Raises: OriginalMissing."""
 
     def path(self, key: str) -> Path:
-        """Return a local file with the blob's bytes, to be read only. Raises: OriginalMissing."""
+        """Return the path of a local file with the blob's bytes, which must only be read.
+
+        Raises: OriginalMissing.
+        """
 
     def delete(self, key: str) -> None:
-        """Forget a blob; one that is gone already is no error."""
+        """Remove a blob; it is no error if there is none under this key."""
 
     def keys(self) -> Iterator[str]:
-        """Yield every key, those of unfinished copies among them."""
+        """Yield every key, including those of copies that were never finished."""

@@ -1,4 +1,4 @@
-"""Blobs as files in one folder."""
+"""A blob store in a local folder."""
 
 import os
 import re
@@ -9,8 +9,7 @@ from typing import BinaryIO
 from uuid import uuid4
 
 from common.errors import OriginalMissing
-from storage.db.errors import disk_errors
-from storage.files import sync_folder
+from storage.files import disk_errors, sync_folder
 
 KEY = re.compile(r"[0-9a-f]{32}(\.part)?")
 COPY_BYTES = 1024 * 1024
@@ -18,14 +17,18 @@ MISSING = "The stored original of this document is missing; delete it and upload
 
 
 class LocalBlobs:
-    """Files named by chance; a name with `.part` is a copy that was not finished."""
+    """Files with random names; a name that ends in `.part` is a copy that is not finished."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 
     def put(self, path: Path) -> str:
-        """Copy, sync, rename, sync: a key stands for whole bytes or does not exist."""
+        """Store a copy of the file `path`; see `Blobs.put`.
+
+        The copy is written, synced, renamed and synced, so that a key always stands for whole
+        bytes. Raises: StorageFull.
+        """
         key = uuid4().hex
         part = self._file(f"{key}.part")
         try:
@@ -47,10 +50,10 @@ class LocalBlobs:
 
     def path(self, key: str) -> Path:
         """See `Blobs.path`."""
-        found = self._file(key)
-        if not found.is_file():
+        path = self._file(key)
+        if not path.is_file():
             raise OriginalMissing(MISSING)
-        return found
+        return path
 
     def delete(self, key: str) -> None:
         """See `Blobs.delete`."""
@@ -69,7 +72,7 @@ class LocalBlobs:
 
 
 def build(config: Path) -> LocalBlobs:
-    """Keep blobs in the folder `config`, made if it is missing."""
+    """Store blobs in the folder `config`, which is made if it is missing."""
     return LocalBlobs(config)
 
 

@@ -1,1 +1,1 @@
-"""The SQL database: connections, tables, records and migrations."""
+"""The SQL database: connections, tables, records, migrations and typed errors."""

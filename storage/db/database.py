@@ -1,4 +1,4 @@
-"""The SQL database: connections, transactions, migrations, and errors with a type."""
+"""The SQL database: connections, transactions, migrations and typed errors."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,9 +14,9 @@ from sqlalchemy.sql import func
 from common.errors import DatabaseUnavailable
 from storage.db import migrate
 from storage.db.dialects import postgresql, sqlite
-from storage.db.errors import typed
+from storage.db.errors import typed_error
 
-BEGIN = "lectern_begin"
+BEGIN = "lectern_begin"  # name of our own execution option
 
 
 class Database:
@@ -24,7 +24,8 @@ class Database:
 
     Args:
         url: SQLAlchemy URL, `sqlite:///path` or `postgresql+psycopg://user@host/name`.
-        wait_s: how long a statement waits for a lock or for the server, if not the usual time.
+        wait_s: seconds that a statement waits for a lock or for the server; by default as many
+            as suit the kind of database.
     """
 
     def __init__(self, url: str, wait_s: float | None = None) -> None:
@@ -33,7 +34,8 @@ class Database:
         dialect = sqlite if self._is_sqlite else postgresql
         self._engine: Engine = dialect.make_engine(self._url, wait_s or dialect.WAIT_S)
         event.listen(self._engine, "begin", _begin)
-        # SQLite cannot turn a reader into a writer while another writes: say so at the start.
+        # SQLite cannot upgrade a transaction that reads to one that writes while another one
+        # writes, so a transaction says at its start whether it may write.
         self._writing = sessionmaker(
             self._engine.execution_options(**{BEGIN: "BEGIN IMMEDIATE"}), expire_on_commit=False
         )
@@ -43,7 +45,7 @@ class Database:
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """A transaction that may write: commits at the end, rolls back on any exception.
+        """Open a transaction that may write; it commits at the end, and rolls back on an exception.
 
         Raises: DatabaseUnavailable, Busy, StorageFull.
         """
@@ -52,7 +54,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        """A transaction that only reads, and so waits for no writer.
+        """Open a transaction that only reads, which need not wait for writers.
 
         Raises: DatabaseUnavailable, Busy.
         """
@@ -60,14 +62,18 @@ class Database:
             yield session
 
     def now(self, session: Session) -> datetime:
-        """The instant by the clock that all workers share: the database server's, if it has one."""
+        """Return the present moment by the clock that all workers share.
+
+        Returns: an aware datetime in UTC, by the clock of the database server; SQLite has no
+            server, so there it is the clock of this machine.
+        """
         if self._is_sqlite:
             return datetime.now(UTC)
         moment: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
         return moment.astimezone(UTC)
 
     def migrate(self) -> None:
-        """Bring the schema to the newest revision; several processes may call it at once.
+        """Migrate the schema to the newest revision; several processes may do so at once.
 
         Raises: Permanent if the schema is newer than this program.
         """
@@ -98,7 +104,7 @@ def _typed_errors() -> Iterator[None]:
     except PoolTimeout as error:
         raise DatabaseUnavailable("All connections to the database are in use.") from error
     except DBAPIError as error:
-        known = typed(error)
+        known = typed_error(error)
         if known is None:
             raise
         raise known from error

@@ -1,4 +1,4 @@
-"""Migrations, run by the program itself: no command line, no file to configure."""
+"""Migrations of the schema, run by the program itself with Alembic."""
 
 from pathlib import Path
 
@@ -11,16 +11,16 @@ from sqlalchemy import Connection, Engine, text
 from common.errors import Permanent
 
 FOLDER = Path(__file__).parent / "migrations"
-LOCK = 7_301_884_112  # any number, the same in every process
+LOCK_KEY = 7_301_884_112  # an arbitrary number, the same in every process
 
 
 def upgrade(engine: Engine, revision: str = "head") -> None:
-    """Bring the schema up to `revision` in one transaction; others wait for their turn.
+    """Migrate the schema up to `revision` in one transaction; other processes wait meanwhile.
 
     Raises: Permanent if the database was migrated by a newer program.
     """
     with engine.begin() as connection:
-        _take_turn(connection)
+        _lock_migrations(connection)
         try:
             command.upgrade(config(connection), revision)
         except CommandError as error:
@@ -32,29 +32,29 @@ def upgrade(engine: Engine, revision: str = "head") -> None:
 
 
 def downgrade(engine: Engine, revision: str = "base") -> None:
-    """Take the schema back to `revision` in one transaction."""
+    """Migrate the schema back to `revision` in one transaction."""
     with engine.begin() as connection:
-        _take_turn(connection)
+        _lock_migrations(connection)
         command.downgrade(config(connection), revision)
     engine.dispose()
 
 
 def revisions() -> tuple[str, ...]:
-    """All revisions, newest first."""
+    """Return all revisions, newest first."""
     scripts = ScriptDirectory(str(FOLDER))
     return tuple(script.revision for script in scripts.walk_revisions())
 
 
 def config(connection: Connection) -> Config:
-    """Alembic's configuration around an open connection."""
-    made = Config()
-    made.set_main_option("script_location", str(FOLDER))
-    made.set_main_option("path_separator", "os")
-    made.attributes["connection"] = connection
-    return made
+    """Return Alembic's configuration for an open connection."""
+    alembic_config = Config()
+    alembic_config.set_main_option("script_location", str(FOLDER))
+    alembic_config.set_main_option("path_separator", "os")
+    alembic_config.attributes["connection"] = connection
+    return alembic_config
 
 
-def _take_turn(connection: Connection) -> None:
-    """SQLite's BEGIN IMMEDIATE has locked the file already."""
+def _lock_migrations(connection: Connection) -> None:
+    """Wait for other migrations; on SQLite, BEGIN IMMEDIATE has locked the file already."""
     if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK_KEY})

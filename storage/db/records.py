@@ -1,9 +1,11 @@
-"""What storage returns: frozen copies of rows. ORM objects never leave the package."""
+"""Frozen copies of rows, which is what storage returns; ORM objects stay inside the package."""
 
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
+
+from common.status import DocumentStatus, JobStatus
 
 Record = TypeVar("Record")
 
@@ -26,8 +28,13 @@ class DocumentRecord:
     """An uploaded file.
 
     Attributes:
-        status: queued, reading, ready, failed or rebuilding.
-        reading_ms: how long prefill took, and so what every further question saves.
+        sha256: of the file's bytes, in hexadecimal digits.
+        blob_key: names the stored original in the blob store.
+        filename: a label for people, as the uploader named the file.
+        kind: name of the extractor that reads the file.
+        num_bytes: size of the file.
+        num_tokens, num_pages: of the extracted text; None before the document was read.
+        reading_ms: milliseconds that prefill took, which every further question saves.
     """
 
     id: UUID
@@ -38,7 +45,7 @@ class DocumentRecord:
     media_type: str
     kind: str
     num_bytes: int
-    status: str
+    status: DocumentStatus
     error_code: str | None
     error_message: str | None
     num_tokens: int | None
@@ -53,14 +60,17 @@ class JobRecord:
     """The work of reading a document.
 
     Attributes:
-        status: queued, running, done, failed or cancelled.
-        attempt: fencing token, one higher at every claim.
-        crashes: claims that ended without a word or with an unexpected error.
+        attempt: the fencing token, one higher at every claim.
+        crashes: claims that ended because the worker died or met an unexpected error.
+        lease_owner: the worker that runs the job; None while nobody does.
+        lease_expires_at: when another worker may take the job over.
+        phase: the value of a `Phase`; None before the first was reported.
+        tokens_done, tokens_total: progress within the phase.
     """
 
     id: UUID
     document_id: UUID
-    status: str
+    status: JobStatus
     attempt: int
     crashes: int
     lease_owner: str | None
@@ -77,7 +87,15 @@ class JobRecord:
 
 @dataclass(frozen=True)
 class ArtifactRecord:
-    """A published artifact; `manifest_hash` is BLAKE3 of its manifest, which hashes the rest."""
+    """A published artifact.
+
+    Attributes:
+        fingerprint: names the model and the settings that the artifact was made with.
+        folder: name of its folder below the artifacts' root.
+        num_bytes: size of all its files.
+        kv_bytes: bytes of keys and values that full attention reads for each token.
+        manifest_hash: BLAKE3 hash of the manifest, which contains the hashes of all other files.
+    """
 
     id: UUID
     tenant_id: UUID
@@ -91,6 +109,11 @@ class ArtifactRecord:
 
 
 def record(kind: type[Record], row: object, **extra: Any) -> Record:
-    """Copy a row into a record, field by field; `extra` fills what the row does not have."""
+    """Copy a row into a record, field by field.
+
+    Args:
+        kind: the record's class.
+        extra: values of fields that the row does not have.
+    """
     names = [field.name for field in fields(kind) if field.name not in extra]  # type: ignore[arg-type]
     return kind(**{name: getattr(row, name) for name in names}, **extra)

@@ -1,6 +1,8 @@
-"""The SQL tables. They are the truth; blobs, folders and queues follow them."""
+"""The SQL tables. They are the source of truth; files and queues follow them."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from enum import StrEnum
 from uuid import UUID, uuid4
 
 from sqlalchemy import (
@@ -8,6 +10,7 @@ from sqlalchemy import (
     CheckConstraint,
     DateTime,
     Dialect,
+    Enum,
     ForeignKey,
     Index,
     MetaData,
@@ -19,6 +22,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from common.status import DocumentStatus, JobStatus
+
 NAMES = {  # constraints need names, or later migrations cannot find them
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
     "uq": "uq_%(table_name)s_%(column_0_N_name)s",
@@ -26,13 +31,11 @@ NAMES = {  # constraints need names, or later migrations cannot find them
     "fk": "fk_%(table_name)s_%(column_0_name)s",
     "pk": "pk_%(table_name)s",
 }
-DOCUMENT_STATUSES = ("queued", "reading", "ready", "failed", "rebuilding")
-JOB_STATUSES = ("queued", "running", "done", "failed", "cancelled")
-ACTIVE = text("status IN ('queued', 'running')")
+STATUS_CHARS = 20
 
 
 class Moment(TypeDecorator[datetime]):
-    """An instant in UTC; SQLite keeps no time zone, so it is taken off and put on again."""
+    """A moment in UTC. SQLite stores no time zone, so it is removed and added again."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -45,17 +48,30 @@ class Moment(TypeDecorator[datetime]):
     def process_result_value(
         self,
         value: datetime | None,
-        dialect: Dialect,  # noqa: ARG002 the base class passes it
+        dialect: Dialect,  # noqa: ARG002 part of SQLAlchemy's signature
     ) -> datetime | None:
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
-def one_of(column: str, values: tuple[str, ...]) -> CheckConstraint:
-    """Hold a text column to a few words."""
-    words = ", ".join(f"'{value}'" for value in values)
-    return CheckConstraint(f"{column} IN ({words})", name=column)
+def status_type(statuses: type[StrEnum]) -> Enum:
+    """Return a column type that stores the values of an enum as text and reads them as members."""
+    return Enum(
+        statuses,
+        native_enum=False,
+        create_constraint=False,  # the tables state it with the name that migrations gave it
+        length=STATUS_CHARS,
+        values_callable=lambda members: [member.value for member in members],
+    )
+
+
+def is_one_of(column: str, values: Iterable[StrEnum]) -> str:
+    """Return the SQL condition that a text column has one of these values."""
+    return f"{column} IN ({', '.join(repr(value.value) for value in values)})"
+
+
+ACTIVE = text(is_one_of("status", (status for status in JobStatus if status.is_active)))
 
 
 class Base(DeclarativeBase):
@@ -66,7 +82,7 @@ class Base(DeclarativeBase):
 
 
 class Tenant(Base):
-    """Whoever owns documents; nothing is shared between two of them."""
+    """An owner of documents and API keys; two tenants share nothing."""
 
     __tablename__ = "tenants"
     __table_args__ = (UniqueConstraint("name"),)
@@ -76,7 +92,7 @@ class Tenant(Base):
 
 
 class ApiKey(Base):
-    """An API key, of which only a hash is kept; `prefix` finds the row."""
+    """An API key. Only its hash is stored; `prefix` finds the row."""
 
     __tablename__ = "api_keys"
     __table_args__ = (UniqueConstraint("prefix"), Index(None, "tenant_id"))
@@ -91,13 +107,13 @@ class ApiKey(Base):
 
 
 class Document(Base):
-    """An uploaded file, unique by tenant and content."""
+    """An uploaded file; a tenant has each content once."""
 
     __tablename__ = "documents"
     __table_args__ = (
         UniqueConstraint("tenant_id", "sha256"),
         CheckConstraint("num_bytes > 0", name="num_bytes"),
-        one_of("status", DOCUMENT_STATUSES),
+        CheckConstraint(is_one_of("status", DocumentStatus), name="status"),
         Index(None, "tenant_id", "created_at", "id"),
         Index(None, "status"),
     )
@@ -109,7 +125,7 @@ class Document(Base):
     media_type: Mapped[str] = mapped_column(String(200))
     kind: Mapped[str] = mapped_column(String(40))
     num_bytes: Mapped[int]
-    status: Mapped[str] = mapped_column(String(20))
+    status: Mapped[DocumentStatus] = mapped_column(status_type(DocumentStatus))
     error_code: Mapped[str | None] = mapped_column(String(60))
     error_message: Mapped[str | None] = mapped_column(Text)
     num_tokens: Mapped[int | None]
@@ -122,13 +138,17 @@ class Document(Base):
 class Job(Base):
     """The work of reading a document once.
 
-    `attempt` grows with every claim and fences every write of a claimer; `crashes` counts the
-    claims that ended without a word, and parks the job when there were too many.
+    Attributes:
+        attempt: the fencing token. It grows with every claim, and a worker can write to the job
+            only while the attempt is the one that it claimed.
+        crashes: how many claims ended because the worker died or met an unexpected error. The job
+            fails when there were too many.
+        available_at: when the job may be claimed.
     """
 
     __tablename__ = "jobs"
     __table_args__ = (
-        one_of("status", JOB_STATUSES),
+        CheckConstraint(is_one_of("status", JobStatus), name="status"),
         Index(None, "status", "available_at"),
         Index("uq_jobs_active", "document_id", unique=True, sqlite_where=ACTIVE,
               postgresql_where=ACTIVE),
@@ -136,7 +156,7 @@ class Job(Base):
     )  # fmt: skip
     id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
     document_id: Mapped[UUID] = mapped_column(ForeignKey("documents.id", ondelete="CASCADE"))
-    status: Mapped[str] = mapped_column(String(20))
+    status: Mapped[JobStatus] = mapped_column(status_type(JobStatus))
     attempt: Mapped[int] = mapped_column(default=0)
     crashes: Mapped[int] = mapped_column(default=0)
     available_at: Mapped[datetime]
@@ -154,7 +174,7 @@ class Job(Base):
 
 
 class Artifact(Base):
-    """A published folder; what has no row here does not exist."""
+    """A published artifact; a folder without a row here counts as not there."""
 
     __tablename__ = "artifacts"
     __table_args__ = (UniqueConstraint("document_id", "fingerprint"), UniqueConstraint("folder"))
@@ -169,7 +189,7 @@ class Artifact(Base):
 
 
 class Answer(Base):
-    """One answered question in figures; its words are never kept, and it outlives its document."""
+    """Figures about one answered question, without its text; it outlives its document."""
 
     __tablename__ = "answers"
     __table_args__ = (Index(None, "tenant_id", "created_at"), Index(None, "document_id"))

@@ -1,1 +1,1 @@
-"""The queue of documents to be read: leases, fencing and liveness of workers."""
+"""The queue of documents to be read: leases, fencing tokens, and which workers are alive."""

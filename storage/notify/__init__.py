@@ -1,1 +1,1 @@
-"""How workers learn of new jobs and watchers of progress; one file per way."""
+"""How workers learn of new jobs and watchers of progress; one file for each kind of notifier."""

@@ -1,72 +1,95 @@
-"""What a bell does. It only saves waiting: the truth is in SQL, and nothing depends on a ring."""
+"""The interface of a notifier. It only saves waiting: all state is in SQL, none in messages."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import UUID
 
-Event = dict[str, Any]
-FINAL = frozenset({"ready", "failed"})
-
-
-def never() -> bool:
-    """Go on watching."""
-    return False
+from common.status import DocumentStatus
 
 
 @dataclass(frozen=True)
-class BellConfig:
-    """What a bell is built from.
+class DocumentState:
+    """What watchers of a document get to see.
 
     Attributes:
-        look: the document's state as SQL has it; None once the document is gone.
-        url: of the server that carries rings, if one does.
-        poll_s: how often SQL is looked at when nothing carries progress.
-        channel: first word of the channels' names.
+        phase: what its worker does; None before a worker began.
+        tokens_done, tokens_total: progress within the phase.
+        error_code, error_message: why the document failed; None unless it did.
     """
 
-    look: Callable[[UUID], Event | None]
+    status: DocumentStatus
+    phase: str | None = None
+    tokens_done: int = 0
+    tokens_total: int = 0
+    error_code: str | None = None
+    error_message: str | None = None
+
+
+@dataclass(frozen=True)
+class NotifierConfig:
+    """What a notifier is built from.
+
+    Attributes:
+        read_state: returns a document's state from SQL; None once the document is deleted.
+        url: address of the server that carries the messages, if there is one.
+        poll_s: seconds between looks into SQL when no message arrives.
+        channel: first word of the names of the server's channels.
+    """
+
+    read_state: Callable[[UUID], DocumentState | None]
     url: str = ""
     poll_s: float = 0.5
     channel: str = "lectern"
 
 
-def changes(
-    look: Callable[[], Event | None], wait: Callable[[], None], stopped: Callable[[], bool]
-) -> Iterator[Event]:
-    """Yield what `look` sees whenever it has changed, until it is final, gone, or `stopped`.
+class Notifier(Protocol):
+    """Wakes workers and watchers. If its server fails, they poll; no call raises an error."""
 
-    Args:
-        wait: returns when it is time to look again.
-    """
-    seen: Event | None = None
-    while not stopped() and (now := look()) is not None:
-        if now != seen:
-            seen = now
-            yield now
-        if now["status"] in FINAL:
-            return
-        wait()
+    def notify_workers(self) -> None:
+        """Tell waiting workers that there is a new job."""
 
-
-class Bell(Protocol):
-    """Rings for new jobs and events of documents being read; never fails for want of a server."""
-
-    def ring(self) -> None:
-        """Wake whoever waits for jobs."""
-
-    def wait(self, timeout_s: float) -> bool:
-        """Wait for a ring, at most `timeout_s`; whether there was one."""
-
-    def publish(self, document_id: UUID, event: Mapping[str, Any]) -> None:
-        """Tell watchers of a document how far it is: small JSON-like values, never its text."""
-
-    def subscribe(self, document_id: UUID, stopped: Callable[[], bool] = never) -> Iterator[Event]:
-        """Yield a document's state whenever it changes, until it is ready, failed or gone.
+    def wait_for_job(self, timeout_s: float) -> bool:
+        """Wait until a job was announced.
 
         Args:
-            stopped: asked about every `poll_s`, so that a watcher who leaves frees its thread.
+            timeout_s: longest wait in seconds.
+        Returns: whether a job was announced.
+        """
+
+    def notify_watchers(self, document_id: UUID) -> None:
+        """Tell the watchers of a document that its state in SQL has changed."""
+
+    def watch(
+        self, document_id: UUID, is_stopped: Callable[[], bool] = lambda: False
+    ) -> Iterator[DocumentState]:
+        """Yield a document's state, and again whenever it has changed.
+
+        The iterator ends when the document is ready, failed or deleted.
+
+        Args:
+            is_stopped: asked about every `poll_s` seconds, and ends the iterator when it is true.
         """
 
     def close(self) -> None:
-        """Give up connections."""
+        """Close all connections and wake workers that wait."""
+
+
+def yield_changes(
+    read_state: Callable[[], DocumentState | None],
+    wait: Callable[[], None],
+    is_stopped: Callable[[], bool],
+) -> Iterator[DocumentState]:
+    """Yield a state whenever it has changed, until it is final or None, or `is_stopped` is true.
+
+    Args:
+        wait: returns when it is time to read the state again.
+    """
+    previous: DocumentState | None = None
+    while not is_stopped() and (state := read_state()) is not None:
+        if state != previous:
+            previous = state
+            yield state
+        if state.status.is_final:
+            return
+        wait()

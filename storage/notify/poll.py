@@ -1,44 +1,47 @@
-"""Without a server: rings reach this process, everybody else looks into SQL now and then."""
+"""A notifier without a server: it wakes workers of this process, and all others poll SQL."""
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 from uuid import UUID
 
-from storage.notify.base import BellConfig, Event, changes, never
+from storage.notify.base import DocumentState, NotifierConfig, yield_changes
 
 
-class PollBell:
-    """Rings by an event of this process, so that an embedded worker starts at once."""
+class PollNotifier:
+    """Wakes a worker that is embedded in the server's process, so that it starts at once."""
 
-    def __init__(self, config: BellConfig) -> None:
+    def __init__(self, config: NotifierConfig) -> None:
         self._config = config
-        self._rung = threading.Event()
+        self._job_announced = threading.Event()
 
-    def ring(self) -> None:
-        """See `Bell.ring`."""
-        self._rung.set()
+    def notify_workers(self) -> None:
+        """See `Notifier.notify_workers`."""
+        self._job_announced.set()
 
-    def wait(self, timeout_s: float) -> bool:
-        """See `Bell.wait`."""
-        rung = self._rung.wait(timeout_s)
-        self._rung.clear()
-        return rung
+    def wait_for_job(self, timeout_s: float) -> bool:
+        """Wait at most `timeout_s` seconds; see `Notifier.wait_for_job`."""
+        was_announced = self._job_announced.wait(timeout_s)
+        self._job_announced.clear()
+        return was_announced
 
-    def publish(self, document_id: UUID, event: Mapping[str, Any]) -> None:
-        """Nothing to do: the worker has written its progress to SQL."""
+    def notify_watchers(self, document_id: UUID) -> None:
+        """Do nothing: watchers poll SQL."""
 
-    def subscribe(self, document_id: UUID, stopped: Callable[[], bool] = never) -> Iterator[Event]:
-        """See `Bell.subscribe`."""
+    def watch(
+        self, document_id: UUID, is_stopped: Callable[[], bool] = lambda: False
+    ) -> Iterator[DocumentState]:
+        """See `Notifier.watch`."""
         config = self._config
-        return changes(lambda: config.look(document_id), lambda: time.sleep(config.poll_s), stopped)
+        return yield_changes(
+            lambda: config.read_state(document_id), lambda: time.sleep(config.poll_s), is_stopped
+        )
 
     def close(self) -> None:
-        """Wake whoever waits."""
-        self._rung.set()
+        """See `Notifier.close`."""
+        self._job_announced.set()
 
 
-def build(config: BellConfig) -> PollBell:
-    """Make a bell that needs nothing."""
-    return PollBell(config)
+def build(config: NotifierConfig) -> PollNotifier:
+    """Make a notifier that needs no server."""
+    return PollNotifier(config)

@@ -1,12 +1,12 @@
-"""Redis pub/sub as doorbell and progress channel; when Redis is away, polling goes on alone.
+"""A notifier over Redis publish/subscribe, which polls while Redis does not answer.
 
-A message that is lost costs a moment, never a job: waiting ends by itself and SQL is looked at.
+A lost message delays somebody by a moment, but loses no job: every wait ends by itself, and then
+SQL is looked at. Messages have no content; what matters is that they arrive.
 """
 
-import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, TypeVar
 from uuid import UUID
@@ -17,78 +17,85 @@ from redis.backoff import NoBackoff
 from redis.client import PubSub
 from redis.retry import Retry
 
-from storage.notify.base import BellConfig, Event, changes, never
-from storage.notify.poll import PollBell
+from storage.notify.base import DocumentState, NotifierConfig, yield_changes
+from storage.notify.poll import PollNotifier
 
-ANSWER_S = 1.0
-AWAY_S = 5.0
-AWAY = (RedisError, OSError)
+TIMEOUT_S = 1.0
+BACKOFF_S = 5.0
+MESSAGE = "changed"
+UNAVAILABLE_ERRORS = (RedisError, OSError)
 Result = TypeVar("Result")
 
 
-class RedisBell:
-    """A bell that rings across processes, and falls back to polling.
+class RedisNotifier:
+    """Notifies workers and watchers of all processes.
 
-    After a failure Redis is left alone for `away_s`, so that one that hangs slows nothing down.
+    Args:
+        backoff_s: seconds for which Redis is not asked again after a failure, so that a server
+            that hangs delays nobody for long.
     """
 
-    def __init__(self, config: BellConfig, away_s: float = AWAY_S) -> None:
+    def __init__(self, config: NotifierConfig, backoff_s: float = BACKOFF_S) -> None:
         self._config = config
-        self._away_s = away_s
-        self._alone = PollBell(config)
+        self._backoff_s = backoff_s
+        self._fallback = PollNotifier(config)
         self._redis: Any = Redis.from_url(
             config.url,
-            socket_timeout=ANSWER_S,
-            socket_connect_timeout=ANSWER_S,
+            socket_timeout=TIMEOUT_S,
+            socket_connect_timeout=TIMEOUT_S,
             retry=Retry(NoBackoff(), 0),
         )
         self._jobs: PubSub | None = None
         self._listening = threading.Lock()
-        self._ask_again_s = 0.0
-        self._is_away = False
+        self._retry_at_s = 0.0
+        self._is_unavailable = False
 
-    def ring(self) -> None:
-        """See `Bell.ring`."""
-        self._alone.ring()
-        self._ask(lambda: self._redis.publish(self._channel("jobs"), "ring"))
+    def notify_workers(self) -> None:
+        """See `Notifier.notify_workers`."""
+        self._fallback.notify_workers()
+        self._call(lambda: self._redis.publish(self._channel("jobs"), MESSAGE))
 
-    def wait(self, timeout_s: float) -> bool:
-        """See `Bell.wait`; one thread at a time listens to Redis, others hear this process only."""
+    def wait_for_job(self, timeout_s: float) -> bool:
+        """Wait at most `timeout_s` seconds; see `Notifier.wait_for_job`.
+
+        One thread at a time listens to Redis; others only hear of jobs of this process.
+        """
         if self._listening.acquire(blocking=False):
             try:
-                heard = self._ask(lambda: self._listen(timeout_s))
-                if heard is not None:
-                    return heard
+                was_announced = self._call(lambda: self._listen(timeout_s))
+                if was_announced is not None:
+                    return was_announced
                 self._stop_listening()
             finally:
                 self._listening.release()
-        return self._alone.wait(timeout_s)
+        return self._fallback.wait_for_job(timeout_s)
 
-    def publish(self, document_id: UUID, event: Mapping[str, Any]) -> None:
-        """See `Bell.publish`."""
-        data = json.dumps(dict(event))
-        self._ask(lambda: self._redis.publish(self._channel(document_id), data))
+    def notify_watchers(self, document_id: UUID) -> None:
+        """See `Notifier.notify_watchers`."""
+        self._call(lambda: self._redis.publish(self._channel(document_id), MESSAGE))
 
-    def subscribe(self, document_id: UUID, stopped: Callable[[], bool] = never) -> Iterator[Event]:
-        """See `Bell.subscribe`. Messages say when to look; what is yielded comes from SQL."""
-        channel, poll_s = self._redis.pubsub(ignore_subscribe_messages=True), self._config.poll_s
+    def watch(
+        self, document_id: UUID, is_stopped: Callable[[], bool] = lambda: False
+    ) -> Iterator[DocumentState]:
+        """See `Notifier.watch`. Messages only say when to look; the states come from SQL."""
+        pubsub, poll_s = self._redis.pubsub(ignore_subscribe_messages=True), self._config.poll_s
         try:
-            joined = self._ask(lambda: _join(channel, self._channel(document_id)))
+            is_subscribed = self._call(lambda: _subscribe(pubsub, self._channel(document_id)))
 
             def wait() -> None:
-                nonlocal joined
-                if joined:
-                    joined = self._ask(lambda: _next(channel, poll_s)) is not None
+                nonlocal is_subscribed
+                if is_subscribed:
+                    is_subscribed = self._call(lambda: _receive(pubsub, poll_s)) is not None
                 else:
                     time.sleep(poll_s)
 
-            yield from changes(lambda: self._config.look(document_id), wait, stopped)
+            yield from yield_changes(lambda: self._config.read_state(document_id), wait, is_stopped)
         finally:
-            _close(channel)
+            _close(pubsub)
 
     def close(self) -> None:
-        """See `Bell.close`."""
-        self._alone.close()
+        """See `Notifier.close`."""
+        self._fallback.close()
         with self._listening:
             self._stop_listening()
         self._redis.close()
@@ -99,57 +106,57 @@ class RedisBell:
     def _listen(self, timeout_s: float) -> bool:
         if self._jobs is None:
             self._jobs = self._redis.pubsub(ignore_subscribe_messages=True)
-            _join(self._jobs, self._channel("jobs"))
-            return True  # a ring may have come before we listened
-        rung = _next(self._jobs, timeout_s)
-        while rung and _next(self._jobs, 0.0):
-            pass  # many rings are one
-        return rung
+            _subscribe(self._jobs, self._channel("jobs"))
+            return True  # a message may have been sent before the subscription
+        was_announced = _receive(self._jobs, timeout_s)
+        while was_announced and _receive(self._jobs, 0.0):
+            pass  # several messages count as one
+        return was_announced
 
     def _stop_listening(self) -> None:
         if self._jobs is not None:
             _close(self._jobs)
             self._jobs = None
 
-    def _ask(self, call: Callable[[], Result]) -> Result | None:
-        """Do something with Redis; None if it is away."""
-        if time.monotonic() < self._ask_again_s:
+    def _call(self, command: Callable[[], Result]) -> Result | None:
+        """Run a command on Redis; None if Redis is unavailable."""
+        if time.monotonic() < self._retry_at_s:
             return None
         try:
-            result = call()
-        except AWAY as error:
-            self._lose(error)
+            result = command()
+        except UNAVAILABLE_ERRORS as error:
+            self._note_failure(error)
             return None
-        if self._is_away:
-            self._is_away = False
-            structlog.get_logger("lectern.bell").info("redis is back")
+        if self._is_unavailable:
+            self._is_unavailable = False
+            structlog.get_logger("lectern.notify").info("redis answers again")
         return result
 
-    def _lose(self, error: Exception) -> None:
-        self._ask_again_s = time.monotonic() + self._away_s
-        if not self._is_away:  # one line for an outage, however long it is
-            self._is_away = True
-            log = structlog.get_logger("lectern.bell")
+    def _note_failure(self, error: Exception) -> None:
+        self._retry_at_s = time.monotonic() + self._backoff_s
+        if not self._is_unavailable:  # an outage is logged once, however long it is
+            self._is_unavailable = True
+            log = structlog.get_logger("lectern.notify")
             log.warning("redis does not answer; polling instead", reason=type(error).__name__)
 
 
-def build(config: BellConfig) -> RedisBell:
-    """Make a bell at `config.url`; Redis need not be there yet."""
-    return RedisBell(config)
+def build(config: NotifierConfig) -> RedisNotifier:
+    """Make a notifier for the Redis at `config.url`, which need not be running yet."""
+    return RedisNotifier(config)
 
 
-def _join(channel: PubSub, name: str) -> bool:
-    """Subscribe, and wait until the server has confirmed."""
-    channel.subscribe(name)
-    channel.get_message(timeout=ANSWER_S)
+def _subscribe(pubsub: PubSub, channel: str) -> bool:
+    """Subscribe to a channel, and wait until the server has confirmed it."""
+    pubsub.subscribe(channel)
+    pubsub.get_message(timeout=TIMEOUT_S)
     return True
 
 
-def _next(channel: PubSub, timeout_s: float) -> bool:
-    """Wait for a message; whether there was one."""
-    return channel.get_message(timeout=timeout_s) is not None
+def _receive(pubsub: PubSub, timeout_s: float) -> bool:
+    """Wait for a message; return whether there was one."""
+    return pubsub.get_message(timeout=timeout_s) is not None
 
 
-def _close(channel: PubSub) -> None:
-    with suppress(*AWAY):
-        channel.close()
+def _close(pubsub: PubSub) -> None:
+    with suppress(*UNAVAILABLE_ERRORS):
+        pubsub.close()

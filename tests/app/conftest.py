@@ -20,8 +20,8 @@ from engine.model.loader import LoadedModel, load_model
 from precompute.build import precompute_document
 from precompute.config import PrecomputeConfig
 from storage.storage import Storage, open_storage
-from tests.app.library import FINGERPRINT, TEXT, Library
 from tests.app.live import serving
+from tests.app.seeding import FINGERPRINT, TEXT, StorageSeeder
 from tests.models import FAMILIES, byte_tokenizer, random_model
 
 
@@ -69,22 +69,22 @@ def services(settings: Settings, storage: Storage, model: LoadedModel) -> Servic
 
 
 @pytest.fixture
-def library(services: Services, cache: DocumentCache) -> Library:
+def seeder(services: Services, cache: DocumentCache) -> StorageSeeder:
     """Makes tenants, keys and ready documents."""
-    return Library(services.storage, cache)
+    return StorageSeeder(services.storage, cache)
 
 
 @pytest.fixture
-def client(services: Services, library: Library) -> Iterator[TestClient]:
+def client(services: Services, seeder: StorageSeeder) -> Iterator[TestClient]:
     """A client with a key of the first tenant, in process."""
-    with TestClient(create_app(services), headers=library.headers()) as client:
+    with TestClient(create_app(services), headers=seeder.headers()) as client:
         yield client
 
 
 @pytest.fixture
-def stranger(client: TestClient, library: Library) -> dict[str, str]:
+def stranger(client: TestClient, seeder: StorageSeeder) -> dict[str, str]:
     """The headers of another tenant."""
-    return library.headers("stranger")
+    return seeder.headers("stranger")
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from precompute.config import PrecomputeConfig
 from storage.artifacts.draft import MANIFEST
 from storage.db.records import ArtifactRecord
 from storage.storage import Storage
-from tests.app.library import TEXT, Library
+from tests.app.seeding import TEXT, StorageSeeder
 
 NUM_DAMAGES, NUM_ASKED = 1000, 60
 PAGE = 4096
@@ -90,9 +90,9 @@ def other_cache(model: LoadedModel) -> DocumentCache:
 
 
 @pytest.fixture
-def other_library(library: Library, other_cache: DocumentCache) -> Library:
+def other_seeder(seeder: StorageSeeder, other_cache: DocumentCache) -> StorageSeeder:
     """The same storage, filled with the other document."""
-    return Library(library.storage, other_cache, library.tenants, library.keys)
+    return StorageSeeder(seeder.storage, other_cache, seeder.tenants, seeder.keys)
 
 
 @pytest.fixture
@@ -123,11 +123,11 @@ def is_same(one: DocumentCache, other: DocumentCache) -> bool:
 
 
 def test_no_cache_is_loaded_from_a_rotten_file(
-    client: TestClient, library: Library, other_library: Library, root: Path
+    client: TestClient, seeder: StorageSeeder, other_seeder: StorageSeeder, root: Path
 ) -> None:
-    storage = library.storage
-    one = current(storage, library.ready(client))
-    other = current(storage, other_library.ready(client, OTHER_TEXT))
+    storage = seeder.storage
+    one = current(storage, seeder.ready(client))
+    other = current(storage, other_seeder.ready(client, OTHER_TEXT))
     sound = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
     names = sorted({path.name for path in sound})
     assert len(sound) == 2 * len(names)
@@ -148,28 +148,28 @@ def test_no_cache_is_loaded_from_a_rotten_file(
     assert [line["event"] for line in logs] == ["damaged artifact"] * NUM_DAMAGES
     assert set(met) == {*DAMAGES, *names}
     assert min(met.values()) > NUM_DAMAGES // 20
-    assert is_same(load(storage, one), library.cache), "undamaged, it loads"
-    assert is_same(load(storage, other), other_library.cache)
+    assert is_same(load(storage, one), seeder.cache), "undamaged, it loads"
+    assert is_same(load(storage, other), other_seeder.cache)
 
 
 def test_no_question_is_answered_from_a_rotten_file(
     client: TestClient,
     services: Services,
-    library: Library,
-    other_library: Library,
+    seeder: StorageSeeder,
+    other_seeder: StorageSeeder,
     root: Path,
 ) -> None:
-    libraries = {
-        library.ready(client): library,
-        other_library.ready(client, OTHER_TEXT): other_library,
+    seeders = {
+        seeder.ready(client): seeder,
+        other_seeder.ready(client, OTHER_TEXT): other_seeder,
     }
-    answers = {one: ask(client, one).json()["answer"] for one in libraries}
+    answers = {one: ask(client, one).json()["answer"] for one in seeders}
     dice = random.Random(60)
     for _ in range(NUM_ASKED):
-        services.resident.clear()
-        mine, others = dice.sample(list(libraries), 2)
-        theirs = root / current(library.storage, others).folder
-        path = root / current(library.storage, mine).folder / dice.choice(files_of(theirs))
+        services.loaded_documents.clear()
+        mine, others = dice.sample(list(seeders), 2)
+        theirs = root / current(seeder.storage, others).folder
+        path = root / current(seeder.storage, mine).folder / dice.choice(files_of(theirs))
         DAMAGES[dice.choice(list(DAMAGES))](dice, path, theirs / path.name)
 
         for _ in range(2):
@@ -178,7 +178,7 @@ def test_no_question_is_answered_from_a_rotten_file(
             assert refused.json()["error"]["code"] == "cache_rebuilding"
         assert client.get(f"/documents/{mine}").json()["status"] == "rebuilding"
         assert ask(client, others).json()["answer"] == answers[others]
-        libraries[mine].publish()  # its job was queued
+        seeders[mine].publish()  # its job was queued
         again = ask(client, mine).json()
         assert (again["answer"], again["cache_hit"]) == (answers[mine], False)
     assert client.get("/readyz").status_code == 200

@@ -13,7 +13,7 @@ from app.factory import create_app
 from app.services.services import Services
 from engine.decode.running_answer import TextDelta
 from tests.app.engines import answering
-from tests.app.library import TEXT, Library
+from tests.app.seeding import TEXT, StorageSeeder
 
 DOCUMENT, QUESTION, NAME, WRONG_KEY, PASSWORD = (
     f"canary-{bird}" for bird in ("heron", "magpie", "plover", "wagtail", "bunting")
@@ -29,19 +29,19 @@ def breaks(_: object, question: str, **__: object) -> Iterator[TextDelta]:
 
 
 def test_no_canary_is_logged_or_told(
-    services: Services, library: Library, password: str, caplog: pytest.LogCaptureFixture
+    services: Services, seeder: StorageSeeder, password: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     caplog.set_level(logging.WARNING, "httpx2")  # the client's own
-    headers, told = library.headers(), []
+    headers, told = seeder.headers(), []
     secrets = [DOCUMENT, QUESTION, NAME, WRONG_KEY, PASSWORD, password]
     secrets.append(headers["authorization"].removeprefix("Bearer "))
 
     app = create_app(answering(services, breaks))
     with capture_logs() as logs, TestClient(app, raise_server_exceptions=False) as client:
         client.headers.update(headers)
-        document_id = library.upload(client, f"{TEXT} {DOCUMENT}", f"{NAME}.txt")
-        library.publish()
+        document_id = seeder.upload(client, f"{TEXT} {DOCUMENT}", f"{NAME}.txt")
+        seeder.publish()
         asked = {"question": f"Where is {QUESTION}?"}
         path = f"/documents/{document_id}/ask"
         for body in (asked, asked | {"stream": True}, asked | {"budget": DOCUMENT}):

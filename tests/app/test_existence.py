@@ -15,7 +15,7 @@ from sqlalchemy import Engine, event
 from starlette.testclient import TestClient
 
 from app.services.services import Services
-from tests.app.library import TEXT, Library
+from tests.app.seeding import TEXT, StorageSeeder
 
 FILE_EVENTS = frozenset({"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"})
 BY_CHANCE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|upload-\w+|req_\w+")
@@ -72,26 +72,26 @@ def seen(response: Any) -> tuple[int, dict[str, str], dict[str, Any]]:
 # -- what the other tenant may have done with the file -----------------------------------------
 
 
-def nothing(_: TestClient, __: Library, ___: Headers) -> None:
+def nothing(_: TestClient, __: StorageSeeder, ___: Headers) -> None:
     """It is queued."""
 
 
-def read(_: TestClient, library: Library, __: Headers) -> None:
-    library.publish()
+def read(_: TestClient, seeder: StorageSeeder, __: Headers) -> None:
+    seeder.publish()
 
 
-def ask(client: TestClient, library: Library, headers: Headers) -> None:
-    library.publish()
+def ask(client: TestClient, seeder: StorageSeeder, headers: Headers) -> None:
+    seeder.publish()
     [document] = client.get("/documents", headers=headers).json()["data"]
     path = f"/documents/{document['id']}/ask"
     assert client.post(path, json=QUESTION, headers=headers).status_code == 200
 
 
-def see_it_fail(_: TestClient, library: Library, __: Headers) -> None:
-    library.fail("document_too_long", "It has 9 tokens, the model holds 8.")
+def see_it_fail(_: TestClient, seeder: StorageSeeder, __: Headers) -> None:
+    seeder.fail("document_too_long", "It has 9 tokens, the model holds 8.")
 
 
-def delete(client: TestClient, _: Library, headers: Headers) -> None:
+def delete(client: TestClient, _: StorageSeeder, headers: Headers) -> None:
     [document] = client.get("/documents", headers=headers).json()["data"]
     assert client.delete(f"/documents/{document['id']}", headers=headers).status_code == 204
 
@@ -100,13 +100,13 @@ def delete(client: TestClient, _: Library, headers: Headers) -> None:
 def test_an_upload_is_the_same_work_whether_another_tenant_has_the_file_or_nobody(
     client: TestClient,
     services: Services,
-    library: Library,
+    seeder: StorageSeeder,
     stranger: Headers,
-    did: Callable[[TestClient, Library, Headers], None],
+    did: Callable[[TestClient, StorageSeeder, Headers], None],
 ) -> None:
     theirs, nobodys = TEXT, TEXT[::-1]
     assert send(client, theirs, stranger).status_code == 202
-    did(client, library, stranger)
+    did(client, seeder, stranger)
     send(client, "The first upload opens connections.")
 
     with counted(services) as for_theirs:
@@ -125,12 +125,12 @@ def test_an_upload_is_the_same_work_whether_another_tenant_has_the_file_or_nobod
 
 
 def test_a_question_is_the_same_work_whether_another_tenant_has_asked_or_nobody(
-    client: TestClient, services: Services, library: Library, stranger: Headers
+    client: TestClient, services: Services, seeder: StorageSeeder, stranger: Headers
 ) -> None:
     assert send(client, TEXT, stranger).status_code == 202
-    ask(client, library, stranger)
-    mine = library.ready(client)
-    other = library.ready(client, TEXT[::-1])
+    ask(client, seeder, stranger)
+    mine = seeder.ready(client)
+    other = seeder.ready(client, TEXT[::-1])
     work, answers = [], []
     for document_id in (mine, other):
         with counted(services) as steps:
@@ -142,11 +142,11 @@ def test_a_question_is_the_same_work_whether_another_tenant_has_asked_or_nobody(
 
 
 def test_deleting_leaves_another_tenants_file(
-    client: TestClient, library: Library, stranger: Headers
+    client: TestClient, seeder: StorageSeeder, stranger: Headers
 ) -> None:
     send(client, TEXT, stranger)
-    ask(client, library, stranger)
-    mine = library.ready(client)
+    ask(client, seeder, stranger)
+    mine = seeder.ready(client)
     assert client.delete(f"/documents/{mine}").status_code == 204
     [document] = client.get("/documents", headers=stranger).json()["data"]
     path = f"/documents/{document['id']}/ask"

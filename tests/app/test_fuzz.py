@@ -6,7 +6,7 @@ import random
 import pytest
 from starlette.testclient import TestClient
 
-from tests.app.library import Library
+from tests.app.seeding import StorageSeeder
 
 VALUES = (
     None, True, -1, 0, 10**30, 1e308, "", "\x00", "x" * 3000, "😀" * 50, [], [[[]]], {}, {"$ne": 1},
@@ -22,9 +22,9 @@ METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "BREW")
 
 
 @pytest.fixture
-def document_id(client: TestClient, library: Library) -> str:
+def document_id(client: TestClient, seeder: StorageSeeder) -> str:
     """A ready document that nothing of this may harm."""
-    return library.ready(client)
+    return seeder.ready(client)
 
 
 def body(dice: random.Random) -> bytes:

@@ -20,7 +20,7 @@ from engine.engine import Engine
 from engine.model.memory import out_of_memory_as_busy
 from tests.app.documents.test_routes import events
 from tests.app.engines import answering
-from tests.app.library import TEXT, Library
+from tests.app.seeding import TEXT, StorageSeeder
 
 QUESTION = {"question": "When does the gate close?", "max_tokens": 4}
 
@@ -39,65 +39,65 @@ class FullGpu:
 
 
 @contextmanager
-def client_of(services: Services, library: Library) -> Iterator[TestClient]:
-    with TestClient(create_app(services), headers=library.headers()) as client:
+def client_of(services: Services, seeder: StorageSeeder) -> Iterator[TestClient]:
+    with TestClient(create_app(services), headers=seeder.headers()) as client:
         yield client
 
 
 def test_other_documents_make_room_for_the_one_that_is_asked(
-    services: Services, library: Library
+    services: Services, seeder: StorageSeeder
 ) -> None:
     full = FullGpu(times=0)
-    with client_of(replace(services, unpack=full), library) as client:
-        first = library.ready(client)
-        second = library.ready(client, text=TEXT + " Another.")
+    with client_of(replace(services, unpack=full), seeder) as client:
+        first = seeder.ready(client)
+        second = seeder.ready(client, text=TEXT + " Another.")
         assert client.post(f"/documents/{first}/ask", json=QUESTION).status_code == 200
         full.times = 1
         assert client.post(f"/documents/{second}/ask", json=QUESTION).status_code == 200
-        assert services.resident.occupancy().documents == 1
+        assert services.loaded_documents.occupancy().documents == 1
         assert not client.post(f"/documents/{first}/ask", json=QUESTION).json()["cache_hit"]
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_gpu_that_stays_full_is_a_503_that_passes(
-    services: Services, library: Library, stream: bool
+    services: Services, seeder: StorageSeeder, stream: bool
 ) -> None:
     full = FullGpu(times=2)
-    with client_of(replace(services, unpack=full), library) as client:
-        path = f"/documents/{library.ready(client)}/ask"
+    with client_of(replace(services, unpack=full), seeder) as client:
+        path = f"/documents/{seeder.ready(client)}/ask"
         response = client.post(path, json={**QUESTION, "stream": stream})
         assert (response.status_code, response.json()["error"]["code"]) == (503, "gpu_busy")
         assert int(response.headers["retry-after"]) > 0
         assert "CUDA" not in response.text
-        occupancy = services.resident.occupancy()
+        occupancy = services.loaded_documents.occupancy()
         assert (occupancy.documents, occupancy.num_bytes) == (0, 0)
         assert client.post(path, json=QUESTION).status_code == 200
 
 
 def test_a_document_that_can_never_fit_is_told_apart(
-    services: Services, library: Library, monkeypatch: pytest.MonkeyPatch
+    services: Services, seeder: StorageSeeder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Engine, "document_room_bytes", lambda _: 1000)
-    with client_of(replace(services, unpack=FullGpu(times=99)), library) as client:
-        path = f"/documents/{library.ready(client)}/ask"
+    with client_of(replace(services, unpack=FullGpu(times=99)), seeder) as client:
+        path = f"/documents/{seeder.ready(client)}/ask"
         response = client.post(path, json=QUESTION)
         assert response.status_code == 422
         assert response.json()["error"]["code"] == "document_too_large_for_gpu"
 
 
 def test_running_out_while_answering_frees_what_is_held(
-    services: Services, library: Library
+    services: Services, seeder: StorageSeeder
 ) -> None:
     def runs_out(*_: object, **__: object) -> Iterator[TextDelta]:
         yield TextDelta("The ga")
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    with client_of(answering(services, runs_out), library) as client:
-        path = f"/documents/{library.ready(client)}/ask"
+    with client_of(answering(services, runs_out), seeder) as client:
+        path = f"/documents/{seeder.ready(client)}/ask"
         assert client.post(path, json=QUESTION).json()["error"]["code"] == "gpu_busy"
         *_, (name, body) = events(client.post(path, json={**QUESTION, "stream": True}).text)
         assert (name, body["error"]["code"]) == ("error", "gpu_busy")  # type: ignore[index]
-        assert services.resident.occupancy().num_bytes == 0
+        assert services.loaded_documents.occupancy().num_bytes == 0
 
 
 def test_a_failed_attempt_keeps_no_tensor_alive() -> None:

@@ -18,7 +18,7 @@ from engine.model.loader import LoadedModel
 from storage.storage import open_storage
 from tests.app.documents.test_routes import events
 from tests.app.engines import answering
-from tests.app.library import Library
+from tests.app.seeding import StorageSeeder
 
 
 @dataclass
@@ -48,16 +48,16 @@ def services(services: Services, engine: HeldEngine) -> Services:
 
 
 @pytest.fixture
-def caller(address: str, library: Library) -> Iterator[httpx.Client]:
+def caller(address: str, seeder: StorageSeeder) -> Iterator[httpx.Client]:
     """A client of the running server."""
-    with httpx.Client(base_url=address, headers=library.headers(), timeout=10) as client:
+    with httpx.Client(base_url=address, headers=seeder.headers(), timeout=10) as client:
         yield client
 
 
-def revoke(settings: Settings, library: Library, name: str = "owner") -> None:
+def revoke(settings: Settings, seeder: StorageSeeder, name: str = "owner") -> None:
     """Revoke a tenant's key as another process does, over a connection of its own."""
     with closing(open_storage(settings.storage())) as storage:
-        (key,) = storage.keys.list(library.tenants[name])
+        (key,) = storage.keys.list(seeder.tenants[name])
         storage.keys.revoke(key.id)
 
 
@@ -66,12 +66,12 @@ def is_refused(response: httpx.Response) -> bool:
 
 
 def test_the_next_request_is_refused(
-    caller: httpx.Client, settings: Settings, library: Library
+    caller: httpx.Client, settings: Settings, seeder: StorageSeeder
 ) -> None:
-    stranger = library.headers("stranger")
-    document_id = library.add("a.txt").id
+    stranger = seeder.headers("stranger")
+    document_id = seeder.add("a.txt").id
     assert caller.get("/documents").status_code == 200
-    revoke(settings, library)
+    revoke(settings, seeder)
     assert is_refused(caller.get("/documents"))
     assert is_refused(caller.get(f"/documents/{document_id}"))
     assert is_refused(caller.delete(f"/documents/{document_id}"))
@@ -81,26 +81,26 @@ def test_the_next_request_is_refused(
 
 
 def test_what_the_key_brought_stays_with_its_tenant(
-    caller: httpx.Client, settings: Settings, library: Library
+    caller: httpx.Client, settings: Settings, seeder: StorageSeeder
 ) -> None:
     document_id = caller.post("/documents", files={"file": ("b.txt", b"A text.")}).json()["id"]
-    revoke(settings, library)
-    key, _ = library.storage.keys.create(library.tenants["owner"], "next")
+    revoke(settings, seeder)
+    key, _ = seeder.storage.keys.create(seeder.tenants["owner"], "next")
     headers = {"authorization": f"Bearer {key}"}
     listed = caller.get("/documents", headers=headers).json()["data"]
     assert [(one["id"], one["status"]) for one in listed] == [(document_id, "queued")]
 
 
 def test_an_answer_under_way_is_finished(
-    caller: httpx.Client, settings: Settings, library: Library, engine: HeldEngine
+    caller: httpx.Client, settings: Settings, seeder: StorageSeeder, engine: HeldEngine
 ) -> None:
-    document_id = library.add("a.txt").id
-    library.publish()
+    document_id = seeder.add("a.txt").id
+    seeder.publish()
     body = {"question": "When does the gate close?", "max_tokens": 8, "stream": True}
     with caller.stream("POST", f"/documents/{document_id}/ask", json=body) as response:
         lines = response.iter_lines()
         assert next(line for line in lines if not line.startswith(":")) == "event: piece"
-        revoke(settings, library)
+        revoke(settings, seeder)
         assert is_refused(caller.get("/documents"))
         engine.release.set()
         rest = list(lines)
@@ -111,15 +111,15 @@ def test_an_answer_under_way_is_finished(
 
 
 def test_events_under_way_go_on_to_their_end(
-    caller: httpx.Client, settings: Settings, library: Library
+    caller: httpx.Client, settings: Settings, seeder: StorageSeeder
 ) -> None:
-    path = f"/documents/{library.add('a.txt').id}/events"
+    path = f"/documents/{seeder.add('a.txt').id}/events"
     with caller.stream("GET", path) as response:
         chunks = response.iter_text()
         first = next(chunks)
-        revoke(settings, library)
+        revoke(settings, seeder)
         assert is_refused(caller.get(path))
-        library.publish()
+        seeder.publish()
         told = events(first + "".join(chunks))
     assert [name for name, _ in told] == ["progress"] * len(told)
     assert told[-1][1]["status"] == "ready"

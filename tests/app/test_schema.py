@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, SearchStrategy
 from starlette.testclient import TestClient
 
-from app import schema as bodies
+from app.documents import schemas as document_schemas
+from app.http import schemas as http_schemas
 from app.http.errors import STATUS
+from app.questions import schemas as question_schemas
 from app.services.services import Services
 from cli.settings import Settings
-from tests.app.library import Library
+from tests.app.seeding import StorageSeeder
 
 Schema = dict[str, Any]
 Operation = tuple[str, str]  # method, path
@@ -39,6 +41,7 @@ OPERATIONS = (
 )
 CLOSED = tuple(operation for operation in OPERATIONS if operation not in PROBES)
 NOBODYS = "6f0c3c1e-0000-4000-8000-000000000000"
+MODELS = vars(http_schemas) | vars(document_schemas) | vars(question_schemas)
 NOT_UNDERSTOOD = frozenset({"invalid_request", "malformed_json", "malformed_body"})
 TYPES: dict[str, Any] = {
     "string": str,
@@ -165,10 +168,10 @@ def broken_objects(draw: st.DrawFn, given: Schema) -> Any:
 class Api:
     """The app, its schema, and a document that can be asked."""
 
-    def __init__(self, client: TestClient, library: Library) -> None:
-        self.client, self.library = client, library
+    def __init__(self, client: TestClient, seeder: StorageSeeder) -> None:
+        self.client, self.seeder = client, seeder
         self.described: Schema = client.get("/openapi.json").json()
-        self.ready_id = library.ready(client)
+        self.ready_id = seeder.ready(client)
 
     def __repr__(self) -> str:
         return "api"
@@ -179,7 +182,7 @@ class Api:
         return found
 
     def question(self) -> Schema:
-        found: Schema = self.described["components"]["schemas"]["Question"]
+        found: Schema = self.described["components"]["schemas"]["QuestionBody"]
         return found
 
     def address(self, data: DataObject, operation: Operation) -> str:
@@ -188,7 +191,7 @@ class Api:
             return operation[1]
         known = self.ready_id
         if operation == DELETE:  # each deletes its own
-            known = self.library.upload(self.client, f"document {next(FRESH)}")
+            known = self.seeder.upload(self.client, f"document {next(FRESH)}")
         wanted = data.draw(st.sampled_from((known, known, NOBODYS)) | SEGMENTS)
         return operation[1].replace("{document_id}", quote(wanted, safe=""))
 
@@ -263,7 +266,7 @@ def check(api: Api, operation: Operation, response: Any) -> str | None:
     assert kind in described["content"]
     body = described["content"][kind].get("schema", {})
     if "$ref" in body:
-        model = getattr(bodies, body["$ref"].rpartition("/")[2])
+        model = MODELS[body["$ref"].rpartition("/")[2]]
         assert model.model_validate(response.json()).model_dump() == response.json()
     if status < 400 or operation in PROBES:
         return None
@@ -284,9 +287,9 @@ def settings(settings: Settings) -> Settings:
 
 
 @pytest.fixture
-def api(client: TestClient, library: Library) -> Api:
+def api(client: TestClient, seeder: StorageSeeder) -> Api:
     """The API with a ready document."""
-    return Api(client, library)
+    return Api(client, seeder)
 
 
 def test_every_operation_is_tried_and_all_but_probes_want_a_key(api: Api) -> None:
@@ -353,7 +356,7 @@ def test_a_stopping_server_keeps_the_schema(api: Api, services: Services) -> Non
         ASK: {"json": {"question": "When does the gate close?"}},
         UPLOAD: {"files": {"file": ("a.txt", b"A new text.")}},
     }
-    services.questions.drain()
+    services.question_queue.drain()
     statuses = {}
     for operation in sorted(OPERATIONS, key=lambda one: one == DELETE):
         address = operation[1].replace("{document_id}", api.ready_id)

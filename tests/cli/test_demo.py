@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from cli.demo import Asked, DemoFailed, find, judge, limits, report, show_next_steps
+from cli.demo import (
+    AskedQuestion,
+    DemoFailed,
+    check_answers,
+    find_handbook,
+    read_limits,
+    report,
+    show_next_steps,
+)
 from common.errors import InvalidInput
 from reader import HANDBOOK
 from tests.cli.conftest import ID, answer, document
@@ -29,8 +37,8 @@ It is small.
 """
 
 
-def asked(given: str, expected: str = "Odile Brandt") -> Asked:
-    return Asked("Who kept it?", expected, answer(given))
+def asked(given: str, expected: str = "Odile Brandt") -> AskedQuestion:
+    return AskedQuestion("Who kept it?", expected, answer(given))
 
 
 def printed(write: object, *arguments: object) -> str:
@@ -41,16 +49,16 @@ def printed(write: object, *arguments: object) -> str:
 
 @pytest.mark.parametrize("given", ["Odile Brandt", " odile  brandt.\n"])
 def test_case_blanks_and_a_final_period_do_not_matter(given: str) -> None:
-    assert asked(given).right
+    assert asked(given).is_right
 
 
 @pytest.mark.parametrize("given", ["", "Odile", "Odile Brandt and others"])
 def test_anything_else_is_wrong(given: str) -> None:
-    assert not asked(given).right
+    assert not asked(given).is_right
 
 
 def test_the_shipped_handbook_can_be_shown() -> None:
-    handbook, questions = find(HANDBOOK)
+    handbook, questions = find_handbook(HANDBOOK)
     assert handbook.read_text().startswith("#")
     assert questions.is_file()
 
@@ -58,14 +66,14 @@ def test_the_shipped_handbook_can_be_shown() -> None:
 def test_a_folder_without_questions_is_refused(tmp_path: Path) -> None:
     (tmp_path / "handbook.md").touch()
     with pytest.raises(InvalidInput, match=r"one Markdown file and questions\.json"):
-        find(tmp_path)
+        find_handbook(tmp_path)
 
 
 def test_fewer_than_six_right_answers_fail() -> None:
     right, wrong = asked("Odile Brandt"), asked("nobody")
-    judge([right] * 6 + [wrong] * 2)
+    check_answers([right] * 6 + [wrong] * 2)
     with pytest.raises(DemoFailed, match="Only 5 of 8 answers are right"):
-        judge([right] * 5 + [wrong] * 3)
+        check_answers([right] * 5 + [wrong] * 3)
 
 
 def test_the_report_shows_what_was_promised() -> None:
@@ -99,6 +107,6 @@ def test_the_lines_to_copy_are_not_wrapped_and_quote_what_they_must() -> None:
 
 def test_limits_come_from_the_model_card(tmp_path: Path) -> None:
     card = tmp_path / "README.md"
-    assert limits(card) == []
+    assert read_limits(card) == []
     card.write_text(CARD)
-    assert limits(card) == ["It finds facts; it does not summarise.", "English only."]
+    assert read_limits(card) == ["It finds facts; it does not summarise.", "English only."]

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from cli.options import InvalidSetting, given, read_settings, unknown_variables
+from cli.options import InvalidSetting, not_none, read_settings, unknown_variables
 from cli.settings import variables
 
 
 def test_the_command_line_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LECTERN_SERVER__PORT", "9000")
     monkeypatch.setenv("LECTERN_SERVER__QUEUED_QUESTIONS", "7")
-    settings = read_settings(server=given(port=9001, host=None))
+    settings = read_settings(server=not_none(port=9001, host=None))
     assert (settings.server.port, settings.server.queued_questions) == (9001, 7)
     assert settings.server.host == "127.0.0.1"
 

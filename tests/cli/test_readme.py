@@ -21,6 +21,7 @@ NEVER_SEEN = {  # families, and faults that are caught before anybody sees them
     "unknown_plugin",
     "lease_lost",
     "cancelled",
+    "caller_gone",
 }
 
 

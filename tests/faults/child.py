@@ -1,4 +1,4 @@
-"""What the processes do that these tests kill; importable, so that they start in no time."""
+"""What the processes do that these tests kill, in a module that a process can import quickly."""
 
 import os
 import random
@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from common.status import Progress
 from storage.artifacts.store import Artifacts
 from storage.db.database import Database
 from storage.storage import Storage, assemble
-from workers.artifact_builder import BuiltArtifact, Progress
+from workers.artifact_builder import BuiltArtifact
 from workers.config import WorkerConfig
 from workers.worker import Worker
 
@@ -21,8 +22,8 @@ SOON_S = 0.05  # a lease that a test need not wait for
 STEADY = WorkerConfig(lease_s=30.0, heartbeat_s=0.05, poll_s=0.02, max_attempts=10_000)
 
 
-class PlainReader:
-    """Reads any file in `num_steps` steps of `step_s`; `at` runs before each."""
+class StubArtifactBuilder:
+    """Builds in `num_steps` steps of `step_s` seconds; `at` is called before each of them."""
 
     fingerprint = "now"
 
@@ -67,7 +68,7 @@ def publish_until(url: str, folder: Path, step: str, number: int) -> None:
     """Read one document; get a signal at a publish step."""
     storage = open_at(url, folder, signal_at(step, number))
     settings = replace(STEADY, lease_s=SOON_S)
-    Worker(storage, PlainReader(), settings).run_once()
+    Worker(storage, StubArtifactBuilder(), settings).run_once()
     storage.close()
 
 
@@ -80,7 +81,7 @@ def read_until(url: str, folder: Path, step: int, number: int) -> None:
 
     storage = open_at(url, folder)
     settings = replace(STEADY, lease_s=SOON_S)
-    Worker(storage, PlainReader(num_steps=20, at=at), settings).run_once()
+    Worker(storage, StubArtifactBuilder(num_steps=20, at=at), settings).run_once()
     storage.close()
 
 
@@ -93,15 +94,15 @@ def work(url: str, folder: Path, log: Path, step_s: float, max_attempts: int = 1
         if step == "committed":
             os.write(descriptor, f"{reading[-1].name}\n".encode())
 
-    class Noting(PlainReader):
+    class NotingBuilder(StubArtifactBuilder):
         def build(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
             reading.append(path)
             return super().build(path, kind, progress)
 
     storage = open_at(url, folder, note)
-    reader = Noting(num_steps=random.randint(1, 4), step_s=step_s)
+    builder = NotingBuilder(num_steps=random.randint(1, 4), step_s=step_s)
     settings = replace(STEADY, max_attempts=max_attempts)
-    Worker(storage, reader, settings).run(threading.Event())
+    Worker(storage, builder, settings).run(threading.Event())
 
 
 def poison(url: str, folder: Path) -> None:
@@ -112,4 +113,4 @@ def poison(url: str, folder: Path) -> None:
 
     storage = open_at(url, folder)
     settings = replace(STEADY, max_attempts=3)
-    Worker(storage, PlainReader(at=die), settings).run(threading.Event())
+    Worker(storage, StubArtifactBuilder(at=die), settings).run(threading.Event())

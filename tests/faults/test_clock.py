@@ -19,8 +19,8 @@ from sqlalchemy.orm import Session
 from storage.artifacts.store import Artifacts
 from storage.db.database import Database
 from storage.db.records import DocumentRecord, JobRecord
-from storage.jobs.clock_jumps import SETTLE_S
 from storage.jobs.jobs import LONGEST_DELAY_S, Jobs
+from storage.jobs.liveness import SETTLE_S
 from storage.storage import Storage
 from tests.faults import child
 from tests.faults.conftest import Upload, wait_for
@@ -80,7 +80,7 @@ def test_a_live_worker_renews_its_lease_by_the_new_time(
         wait_for(lambda: abs(beaten_s() - before_s) > HOURS_S / 2)
         assert storage.jobs.sweep(3) == ()
 
-    assert Worker(storage, child.PlainReader(num_steps=3, at=jump), child.STEADY).run_once()
+    assert Worker(storage, child.StubArtifactBuilder(num_steps=3, at=jump), child.STEADY).run_once()
     job = latest(storage, document)
     assert (job.status, job.attempt, job.crashes) == ("done", 1, 0)
     assert status(storage, document) == "ready"
@@ -98,7 +98,7 @@ def test_a_live_worker_keeps_its_job_though_it_is_looked_at_before_its_next_hear
         set_clock(jump_s * (step % 2))
 
     silent = replace(child.STEADY, heartbeat_s=60.0)
-    assert Worker(storage, child.PlainReader(num_steps=5, at=jump), silent).run_once()
+    assert Worker(storage, child.StubArtifactBuilder(num_steps=5, at=jump), silent).run_once()
     job = latest(storage, document)
     assert (job.status, job.attempt, job.crashes) == ("done", 1, 0)
 
@@ -120,8 +120,8 @@ def test_a_job_that_a_newcomer_takes_over_in_the_jump_is_published_once(
         winner.append(storage.artifacts.current(document.id))
 
     silent = replace(child.STEADY, heartbeat_s=60.0)
-    reader = child.PlainReader(num_steps=3, at=jump)
-    assert Worker(storage, reader, silent).run_once()
+    builder = child.StubArtifactBuilder(num_steps=3, at=jump)
+    assert Worker(storage, builder, silent).run_once()
     assert winner == [storage.artifacts.current(document.id)]
     assert is_whole(storage, winner[0])
     assert folders(folder) == {winner[0].folder}
@@ -142,7 +142,7 @@ def pass_time(set_clock: SetClock, monkeypatch: pytest.MonkeyPatch) -> PassTime:
     Returns: how many seconds passed until then.
     """
     own_s = 0.0
-    monkeypatch.setattr("storage.jobs.clock_jumps.monotonic", lambda: own_s)
+    monkeypatch.setattr("storage.jobs.liveness.monotonic", lambda: own_s)
 
     def after(jump_s: float, look: Callable[[], object]) -> int:
         nonlocal own_s
@@ -259,13 +259,13 @@ def test_workers_under_a_restless_clock_read_every_document_once(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("workers.sweeper.SWEEP_S", 0.02)
+    monkeypatch.setattr("workers.sweeper.SWEEP_INTERVAL_S", 0.02)
     documents = [upload(f"Text {number}.") for number in range(12)]
     commits: Counter[str] = Counter()
     stop = threading.Event()
     current = threading.local()
 
-    class Noting(child.PlainReader):
+    class Noting(child.StubArtifactBuilder):
         def build(self, path, kind, progress):  # type: ignore[no-untyped-def]
             current.name = path.name
             return super().build(path, kind, progress)

@@ -42,7 +42,7 @@ def check_one_cache_each(storage: Storage, folder: Path, documents: list[Documen
 
 def read_here(storage: Storage) -> None:
     """Read what is queued, in this process."""
-    worker = Worker(storage, child.PlainReader(), child.STEADY)
+    worker = Worker(storage, child.StubArtifactBuilder(), child.STEADY)
     while worker.run_once():
         pass
 
@@ -149,7 +149,7 @@ def test_a_killed_worker_is_replaced_at_once_though_its_lease_is_long(
     wait_for(lambda: status(storage, document) == "reading")
     slow.kill()
     slow.join()
-    Sweeper(storage, "now", 3).once()
+    Sweeper(storage, "now", 3).sweep()
     assert status(storage, document) == "queued"
     read_here(storage)
     assert status(storage, document) == "ready"
@@ -163,7 +163,7 @@ def test_a_document_that_kills_its_workers_is_set_aside(
         process = start(child.poison, url, folder)
         process.join(30)
         assert process.exitcode == -signal.SIGKILL
-    Sweeper(storage, "now", 3).once()
+    Sweeper(storage, "now", 3).sweep()
     failed = storage.documents.find(document.id)
     assert (failed.status, failed.error_code) == ("failed", "worker_crashed")
     assert storage.jobs.claim("another", 30) is None

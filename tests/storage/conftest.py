@@ -39,7 +39,7 @@ def storage(db: Database, tmp_path: Path) -> Iterator[Storage]:
     """All of storage over a migrated database and an empty folder."""
     opened = assemble(db, tmp_path / "data")
     yield opened
-    opened.bell.close()
+    opened.notifier.close()
 
 
 @pytest.fixture

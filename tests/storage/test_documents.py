@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from common.errors import Cancelled, DocumentDeleted, DocumentNotFound, OriginalMissing
+from common.errors import DocumentDeleted, DocumentNotFound, JobCancelled, OriginalMissing
 from storage.storage import Storage
 from tests.storage.conftest import Upload, send_text
 from tests.storage.publishing import publish
@@ -137,7 +137,7 @@ def test_cancelling_stops_the_job(storage: Storage, upload: Upload, tenant: UUID
     assert job is not None
     assert storage.jobs.cancel(document.id)
     assert not storage.jobs.cancel(document.id)
-    with pytest.raises(Cancelled):
+    with pytest.raises(JobCancelled):
         storage.jobs.progress(job, "prefill", 1, 2)
     stopped = storage.documents.get(tenant, document.id)
     assert (stopped.status, stopped.error_code) == ("failed", "cancelled")

@@ -1,15 +1,16 @@
-"""A worker over SQLite with a reader that does what its test says."""
+"""A worker over SQLite, with an artifact builder that does what its test says."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from common.status import Progress
 from storage.db.database import Database
 from storage.db.records import DocumentRecord
 from storage.storage import Storage, assemble
 from tests.storage.conftest import send_text
-from workers.artifact_builder import BuiltArtifact, Progress
+from workers.artifact_builder import BuiltArtifact
 from workers.config import WorkerConfig
 from workers.worker import Worker
 
@@ -17,13 +18,13 @@ QUICK = WorkerConfig(lease_s=30.0, heartbeat_s=0.02, poll_s=0.02)
 Upload = Callable[..., DocumentRecord]
 
 
-class WordBuilder:
-    """Reads word by word; `during` runs before each and may raise.
+class StubArtifactBuilder:
+    """Counts words as tokens; `during` is called before each of them, and may raise an error.
 
     Attributes:
-        fault: raised before the first word, if there is one.
-        texts: all texts whose reading has begun.
-        payload: the one file of the artifact.
+        fault: an error that is raised before the first word, if there is one.
+        texts: the texts of all documents that were begun.
+        payload: the bytes of one of the artifact's files.
     """
 
     def __init__(self, during: Callable[[int], object] = lambda word: None) -> None:
@@ -54,9 +55,9 @@ class WordBuilder:
 
 
 @pytest.fixture
-def reader() -> WordBuilder:
-    """The reader that the worker uses."""
-    return WordBuilder()
+def builder() -> StubArtifactBuilder:
+    """The artifact builder of the worker."""
+    return StubArtifactBuilder()
 
 
 @pytest.fixture
@@ -70,9 +71,9 @@ def storage(tmp_path: Path) -> Iterator[Storage]:
 
 
 @pytest.fixture
-def worker(storage: Storage, reader: WordBuilder) -> Worker:
+def worker(storage: Storage, builder: StubArtifactBuilder) -> Worker:
     """A worker with short waits."""
-    return Worker(storage, reader, QUICK)
+    return Worker(storage, builder, QUICK)
 
 
 @pytest.fixture

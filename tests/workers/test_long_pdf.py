@@ -14,7 +14,7 @@ from storage.storage import Storage
 from tests.ingest import samples
 from tests.models import FAMILIES, loaded
 from tests.workers.conftest import QUICK
-from workers import model_artifact_builder as model_reader
+from workers import model_artifact_builder
 from workers.config import WorkerConfig
 from workers.model_artifact_builder import ModelArtifactBuilder, extraction_limits
 from workers.worker import Worker
@@ -44,7 +44,7 @@ def test_ten_thousand_pages_are_read_and_refused_by_their_tokens_alone(
         read.append(extract_limited(path, kind, limits))
         return read[-1]
 
-    monkeypatch.setattr(model_reader, "extract_limited", noted)
+    monkeypatch.setattr(model_artifact_builder, "extract_limited", noted)
     limits = extraction_limits(WorkerConfig(extract_memory_bytes=MEMORY_BYTES))
     model = loaded(FAMILIES["llama"])
     builder = ModelArtifactBuilder(lambda: model, PrecomputeConfig(), limits)

@@ -1,4 +1,4 @@
-"""The real reader over a tiny model: what a worker stores, the engine can answer from."""
+"""The real artifact builder with a tiny model: the engine can load what a worker stores."""
 
 from dataclasses import replace
 from pathlib import Path

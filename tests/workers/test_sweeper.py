@@ -8,9 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from common.errors import DatabaseUnavailable
-from storage.jobs.liveness import Presence
+from storage.jobs.liveness import WorkerLiveness
 from storage.storage import Storage
-from tests.workers.conftest import Upload, WordBuilder
+from tests.workers.conftest import StubArtifactBuilder, Upload
 from workers.sweeper import Sweeper
 from workers.worker import Worker
 
@@ -31,47 +31,47 @@ def test_a_live_workers_job_stays_and_a_dead_ones_is_queued_again(
     storage: Storage, sweeper: Sweeper, upload: Upload, tmp_path: Path
 ) -> None:
     document = upload()
-    owner = storage.presence.new_owner()
-    with storage.presence.stay(owner):
+    owner = storage.liveness.new_owner()
+    with storage.liveness.hold(owner):
         assert storage.jobs.claim(owner, 300) is not None
-        sweeper.once()
+        sweeper.sweep()
         assert status(storage, document.id) == "running"
     # A killed process leaves its file, and nobody holds the lock.
     (tmp_path / "data" / "workers" / f"{owner}.alive").touch()
-    sweeper.once()
+    sweeper.sweep()
     assert status(storage, document.id) == "queued"
-    assert storage.presence.dead() == ()
+    assert storage.liveness.dead_owners() == ()
 
 
 def test_workers_of_other_hosts_keep_their_leases(
     storage: Storage, sweeper: Sweeper, upload: Upload, tmp_path: Path
 ) -> None:
     document = upload()
-    owner = Presence(tmp_path / "data" / "workers", "else/where").new_owner()
+    owner = WorkerLiveness(tmp_path / "data" / "workers", "else/where").new_owner()
     storage.jobs.claim(owner, 300)
     (tmp_path / "data" / "workers" / f"{owner}.alive").touch()
-    sweeper.once()
+    sweeper.sweep()
     assert status(storage, document.id) == "running"
 
 
 def test_forgotten_folders_are_removed(storage: Storage, sweeper: Sweeper, tmp_path: Path) -> None:
     left = tmp_path / "data" / "artifacts" / f"{uuid4()}.{uuid4().hex}.draft"
     left.mkdir()
-    sweeper.once()
+    sweeper.sweep()
     assert not left.exists()
 
 
 def test_stale_documents_are_queued_once_not_at_every_sweep(
-    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload
+    storage: Storage, worker: Worker, builder: StubArtifactBuilder, upload: Upload
 ) -> None:
     document = upload()
     worker.run_once()
     other = Sweeper(storage, "of another model", 3)
-    other.once()
+    other.sweep()
     assert storage.documents.find(document.id).status == "rebuilding"
     worker.run_once()  # of the present model: its artifact is current, it reads nothing
-    assert len(reader.texts) == 1
-    other.once()
+    assert len(builder.texts) == 1
+    other.sweep()
     assert storage.documents.find(document.id).status == "ready"
 
 
@@ -88,8 +88,8 @@ def test_a_sweep_that_fails_is_not_the_last(
             raise fault
         stop.set()
 
-    monkeypatch.setattr("workers.sweeper.SWEEP_S", 0.0)
-    monkeypatch.setattr(sweeper, "once", shaky)
+    monkeypatch.setattr("workers.sweeper.SWEEP_INTERVAL_S", 0.0)
+    monkeypatch.setattr(sweeper, "sweep", shaky)
     with capture_logs() as logs:
         sweeper.run(stop)
     assert len(calls) == 3

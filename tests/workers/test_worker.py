@@ -34,7 +34,7 @@ from common.errors import (
 from storage.db.records import JobRecord
 from storage.db.tables import Job
 from storage.storage import Storage
-from tests.workers.conftest import QUICK, Upload, WordBuilder
+from tests.workers.conftest import QUICK, StubArtifactBuilder, Upload
 from workers.config import WorkerConfig
 from workers.heartbeat import Heartbeat
 from workers.worker import Worker
@@ -90,10 +90,10 @@ def running(worker: Worker) -> Iterator[threading.Event]:
 
 
 def test_a_document_is_read_and_published(
-    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload
+    storage: Storage, worker: Worker, builder: StubArtifactBuilder, upload: Upload
 ) -> None:
     document = upload("one two three")
-    reader.during = lambda word: time.sleep(0.01)
+    builder.during = lambda word: time.sleep(0.01)
     assert worker.run_once()
     ready = storage.documents.find(document.id)
     assert (ready.status, ready.num_tokens, ready.num_pages) == ("ready", 3, 1)
@@ -109,7 +109,7 @@ def test_a_document_is_read_and_published(
 
 
 def test_progress_reaches_the_job_while_it_is_read(
-    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload
+    storage: Storage, worker: Worker, builder: StubArtifactBuilder, upload: Upload
 ) -> None:
     document = upload()
     seen: list[tuple[str | None, int, int]] = []
@@ -119,7 +119,7 @@ def test_progress_reaches_the_job_while_it_is_read(
         seen.append((job.phase, job.tokens_done, job.tokens_total))
         time.sleep(0.21)
 
-    reader.during = look
+    builder.during = look
     worker.run_once()
     assert seen == [(None, 0, 0), ("prefill", 1, 4), ("prefill", 2, 4), ("prefill", 3, 4)]
 
@@ -142,23 +142,23 @@ def test_many_short_steps_are_not_many_writes(
 
 
 def test_a_job_whose_artifact_is_current_is_finished_and_not_read_again(
-    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload
+    storage: Storage, worker: Worker, builder: StubArtifactBuilder, upload: Upload
 ) -> None:
     document = upload()
     worker.run_once()
     storage.jobs.enqueue(document.id)
     assert worker.run_once()
-    assert len(reader.texts) == 1
+    assert len(builder.texts) == 1
     assert storage.documents.find(document.id).status == "ready"
 
 
 def test_a_running_worker_rebuilds_what_another_model_has_read(
-    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload
+    storage: Storage, worker: Worker, builder: StubArtifactBuilder, upload: Upload
 ) -> None:
     document = upload()
-    reader.fingerprint = "before"
+    builder.fingerprint = "before"
     worker.run_once()
-    reader.fingerprint = "now"
+    builder.fingerprint = "now"
 
     def rebuilt() -> bool:
         artifact = storage.artifacts.current(document.id)
@@ -167,20 +167,20 @@ def test_a_running_worker_rebuilds_what_another_model_has_read(
     with running(worker):
         wait_for(rebuilt)
     assert storage.documents.find(document.id).status == "ready"
-    assert len(reader.texts) == 2
+    assert len(builder.texts) == 2
 
 
 def test_a_ring_starts_an_idle_worker_at_once(
-    storage: Storage, reader: WordBuilder, upload: Upload
+    storage: Storage, builder: StubArtifactBuilder, upload: Upload
 ) -> None:
-    idle = Worker(storage, reader, replace(QUICK, poll_s=60.0))
+    idle = Worker(storage, builder, replace(QUICK, poll_s=60.0))
     with running(idle) as stop:
         time.sleep(0.1)
         document = upload()
-        storage.bell.ring()
+        storage.notifier.notify_workers()
         wait_for(lambda: storage.documents.find(document.id).status == "ready")
         stop.set()
-        storage.bell.ring()
+        storage.notifier.notify_workers()
 
 
 # -- the document's own fault ------------------------------------------------------------------
@@ -199,10 +199,10 @@ def test_a_ring_starts_an_idle_worker_at_once(
     ],
 )
 def test_a_document_that_cannot_be_read_fails_at_once_with_its_code(
-    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload, fault: Fault
+    storage: Storage, worker: Worker, builder: StubArtifactBuilder, upload: Upload, fault: Fault
 ) -> None:
     document = upload()
-    reader.fault = fault("A sentence for its owner.")
+    builder.fault = fault("A sentence for its owner.")
     worker.run_once()
     failed = storage.documents.find(document.id)
     assert (failed.status, failed.error_code) == ("failed", fault.code)
@@ -223,17 +223,17 @@ def test_a_missing_original_is_told(storage: Storage, worker: Worker, upload: Up
 
 @pytest.mark.parametrize("fault", [StorageFull, DatabaseUnavailable, Busy])
 def test_a_passing_fault_is_waited_out_and_costs_no_attempt(
-    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload, fault: Fault
+    storage: Storage, worker: Worker, builder: StubArtifactBuilder, upload: Upload, fault: Fault
 ) -> None:
     document = upload()
-    reader.fault = fault("Try again.")
+    builder.fault = fault("Try again.")
     for _ in range(5):
         assert worker.run_once()
         assert not worker.run_once(), "it waits before it tries again"
         hurry(storage)
     assert storage.documents.find(document.id).status == "queued"
     assert latest(storage, document.id).crashes == 0
-    reader.fault = None
+    builder.fault = None
     worker.run_once()
     assert storage.documents.find(document.id).status == "ready"
 
@@ -241,12 +241,12 @@ def test_a_passing_fault_is_waited_out_and_costs_no_attempt(
 def test_a_full_disk_leaves_no_half_artifact(
     storage: Storage,
     worker: Worker,
-    reader: WordBuilder,
+    builder: StubArtifactBuilder,
     upload: Upload,
     tmp_path: Any,
 ) -> None:
     document = upload()
-    reader.payload = bytes(9_000_000)
+    builder.payload = bytes(9_000_000)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (8_000_000, before[1]))
     try:
@@ -276,10 +276,10 @@ def test_reading_goes_on_while_the_database_takes_no_progress(
 
 
 def test_an_outcome_is_written_once_the_database_is_back(
-    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload, monkeypatch: Any
+    storage: Storage, worker: Worker, builder: StubArtifactBuilder, upload: Upload, monkeypatch: Any
 ) -> None:
     document = upload()
-    reader.fault = EmptyDocument("No text.")
+    builder.fault = EmptyDocument("No text.")
     original, calls = storage.jobs.fail, []
 
     def away_once(job: JobRecord, code: str, message: str) -> None:
@@ -289,16 +289,16 @@ def test_an_outcome_is_written_once_the_database_is_back(
         original(job, code, message)
 
     monkeypatch.setattr(storage.jobs, "fail", away_once)
-    monkeypatch.setattr("workers.worker.SETTLE_S", (0.0, 0.0))
+    monkeypatch.setattr("workers.worker.OUTCOME_RETRIES_S", (0.0, 0.0))
     worker.run_once()
     assert storage.documents.find(document.id).error_code == "empty_document"
 
 
 def test_a_full_gpu_is_tried_again_and_not_for_ever(
-    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload
+    storage: Storage, worker: Worker, builder: StubArtifactBuilder, upload: Upload
 ) -> None:
     document = upload()
-    reader.fault = GpuBusy("Full.")
+    builder.fault = GpuBusy("Full.")
     for _ in range(3):
         assert storage.documents.find(document.id).status == "queued"
         worker.run_once()
@@ -313,13 +313,13 @@ def test_a_full_gpu_is_tried_again_and_not_for_ever(
 
 
 def test_an_unexpected_error_is_tried_again_and_then_told_plainly(
-    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload
+    storage: Storage, worker: Worker, builder: StubArtifactBuilder, upload: Upload
 ) -> None:
     def break_down(word: int) -> None:
         raise RuntimeError(f"cannot multiply {SECRET}")
 
     document = upload(f"a {SECRET} b")
-    reader.during = break_down
+    builder.during = break_down
     with capture_logs() as logs:
         for attempt in range(1, 4):
             assert storage.documents.find(document.id).status == "queued"
@@ -339,7 +339,7 @@ def test_an_unexpected_error_is_tried_again_and_then_told_plainly(
 
 
 def test_no_text_of_a_document_reaches_the_log(
-    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload
+    storage: Storage, worker: Worker, builder: StubArtifactBuilder, upload: Upload
 ) -> None:
     def break_down(word: int) -> None:
         try:
@@ -349,10 +349,10 @@ def test_no_text_of_a_document_reaches_the_log(
 
     upload(f"a {SECRET} b")
     with capture_logs() as logs:
-        reader.during = break_down
+        builder.during = break_down
         worker.run_once()
         hurry(storage)
-        reader.during = lambda word: None
+        builder.during = lambda word: None
         worker.run_once()
     assert len(logs) >= 2
     assert SECRET not in repr(logs)
@@ -360,7 +360,7 @@ def test_no_text_of_a_document_reaches_the_log(
 
 
 def test_a_model_that_cannot_be_loaded_fails_no_document(storage: Storage, upload: Upload) -> None:
-    class NoModel(WordBuilder):
+    class NoModel(StubArtifactBuilder):
         @property
         def fingerprint(self) -> str:
             raise UnsupportedModel("No such model.")
@@ -382,7 +382,7 @@ def test_a_model_that_cannot_be_loaded_fails_no_document(storage: Storage, uploa
 
 
 def test_a_lost_lease_stops_the_reading(
-    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload
+    storage: Storage, worker: Worker, builder: StubArtifactBuilder, upload: Upload
 ) -> None:
     document = upload("word " * 1000)
     other: list[JobRecord] = []
@@ -395,7 +395,7 @@ def test_a_lost_lease_stops_the_reading(
         if word > 3:
             time.sleep(0.01)
 
-    reader.during = lose
+    builder.during = lose
     worker.run_once()
     assert len(words) < 1000
     assert storage.artifacts.current(document.id) is None
@@ -404,7 +404,7 @@ def test_a_lost_lease_stops_the_reading(
 
 
 def test_a_lease_lost_at_the_very_end_publishes_nothing(
-    storage: Storage, reader: WordBuilder, upload: Upload, tmp_path: Any
+    storage: Storage, builder: StubArtifactBuilder, upload: Upload, tmp_path: Any
 ) -> None:
     slow = WorkerConfig(heartbeat_s=60.0)  # it does not notice by itself
     document = upload("one two")
@@ -414,8 +414,8 @@ def test_a_lease_lost_at_the_very_end_publishes_nothing(
         if word == 1:
             other.append(take_over(storage))
 
-    reader.during = take_at_the_end
-    Worker(storage, reader, slow).run_once()
+    builder.during = take_at_the_end
+    Worker(storage, builder, slow).run_once()
     assert storage.artifacts.current(document.id) is None
     assert list((tmp_path / "data" / "artifacts").iterdir()) == []
     assert latest(storage, document.id) == other[0]
@@ -425,7 +425,7 @@ def test_a_lease_lost_at_the_very_end_publishes_nothing(
 def test_a_document_that_goes_stops_its_reading(
     storage: Storage,
     worker: Worker,
-    reader: WordBuilder,
+    builder: StubArtifactBuilder,
     upload: Upload,
     tmp_path: Any,
     how: str,
@@ -441,7 +441,7 @@ def test_a_document_that_goes_stops_its_reading(
         elif word == 1:
             storage.jobs.cancel(document.id)
 
-    reader.during = go
+    builder.during = go
     worker.run_once()
     assert len(words) < 1000
     assert list((tmp_path / "data" / "artifacts").iterdir()) == []
@@ -454,7 +454,7 @@ def test_a_document_that_goes_stops_its_reading(
 
 
 def test_a_stopping_worker_gives_its_document_back_at_once(
-    storage: Storage, worker: Worker, reader: WordBuilder, upload: Upload
+    storage: Storage, worker: Worker, builder: StubArtifactBuilder, upload: Upload
 ) -> None:
     document = upload("word " * 1000)
     begun = threading.Event()
@@ -463,15 +463,15 @@ def test_a_stopping_worker_gives_its_document_back_at_once(
         begun.set()
         time.sleep(0.01)
 
-    reader.during = linger
+    builder.during = linger
     with running(worker) as stop:
         assert begun.wait(10)
         stop.set()
     job = latest(storage, document.id)
     assert (job.status, job.crashes) == ("queued", 0)
     assert storage.documents.find(document.id).status == "queued"
-    reader.during = lambda word: None
-    assert Worker(storage, reader, QUICK).run_once(), "it is due without a wait"
+    builder.during = lambda word: None
+    assert Worker(storage, builder, QUICK).run_once(), "it is due without a wait"
     assert storage.documents.find(document.id).status == "ready"
 
 
@@ -479,7 +479,7 @@ def test_a_stopping_worker_gives_its_document_back_at_once(
 
 
 def test_a_job_much_longer_than_its_lease_runs_once(
-    storage: Storage, reader: WordBuilder, upload: Upload
+    storage: Storage, builder: StubArtifactBuilder, upload: Upload
 ) -> None:
     settings = WorkerConfig(lease_s=0.6, heartbeat_s=0.04)
     document = upload("word " * 30)
@@ -489,10 +489,10 @@ def test_a_job_much_longer_than_its_lease_runs_once(
         time.sleep(0.1)
         stolen.extend(storage.jobs.sweep(3))
 
-    reader.during = watch
-    Worker(storage, reader, settings).run_once()
+    builder.during = watch
+    Worker(storage, builder, settings).run_once()
     assert stolen == []
-    assert len(reader.texts) == 1
+    assert len(builder.texts) == 1
     job = latest(storage, document.id)
     assert (job.status, job.attempt) == ("done", 1)
 

@@ -1,1 +1,1 @@
-"""How each kind of database is connected to."""
+"""How to connect to each kind of database, one file each."""

@@ -1,4 +1,4 @@
-"""PostgreSQL through psycopg 3, with a bound on every wait."""
+"""PostgreSQL through psycopg 3, where no wait is unbounded."""
 
 import time
 from typing import Any
@@ -7,22 +7,27 @@ import psycopg
 from psycopg.abc import PQGen
 from sqlalchemy import URL, Engine, NullPool, create_engine, event
 
-WAIT_S = 2.5  # with a connection attempt after it, an outage is known within 5 s
+WAIT_S = 2.5  # together with a connection attempt after it, an outage shows within 5 s
 CONNECT_S = 2
 IDLE_S = 300
-LOCK_SHARE, STATEMENT_SHARE = 0.75, 0.9  # of the wait: the server's own refusal says more
+# The server's own time limits are shares of the wait, because its errors say more than ours.
+LOCK_SHARE, STATEMENT_SHARE = 0.75, 0.9
 
 
 class BoundConnection(psycopg.Connection[Any]):
-    """A connection that gives up on a server that has stopped answering.
+    """A connection that gives up when the server stops answering.
 
-    A server that hangs still acknowledges packets, so neither the driver nor TCP notices.
+    The kernel of a server that hangs still acknowledges packets, so neither the driver nor TCP
+    notices.
+
+    Attributes:
+        wait_s: seconds that a call waits for the server.
     """
 
     wait_s: float = WAIT_S
 
     def wait(self, gen: PQGen[Any], *arguments: Any, **named: Any) -> Any:
-        """As in psycopg, but no longer than `wait_s`, or nearly so: it looks up now and then."""
+        """Wait as psycopg does, but only for about `wait_s`: the time is looked at now and then."""
         deadline_s = time.monotonic() + self.wait_s
         return super().wait(self._bounded(gen, deadline_s), *arguments, **named)
 
@@ -40,7 +45,11 @@ class BoundConnection(psycopg.Connection[Any]):
 
 
 def make_engine(url: URL, wait_s: float) -> Engine:
-    """An engine that replaces connections which died, and never waits long for an answer."""
+    """Make an engine that replaces broken connections and bounds every wait.
+
+    Args:
+        wait_s: seconds that a call waits for a lock, a connection or the server.
+    """
 
     def connect(_: Any, __: Any, arguments: Any, named: Any) -> psycopg.Connection[Any]:
         connection = BoundConnection.connect(*arguments, **named)
@@ -66,5 +75,5 @@ def make_engine(url: URL, wait_s: float) -> Engine:
 
 
 def make_migration_engine(url: URL) -> Engine:
-    """An engine for migrations, which may take as long as they need."""
+    """Make an engine for migrations, which may take as long as they need."""
     return create_engine(url, poolclass=NullPool, connect_args={"connect_timeout": CONNECT_S})

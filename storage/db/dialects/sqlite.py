@@ -1,4 +1,4 @@
-"""SQLite: one file, write-ahead log, durable at every commit."""
+"""SQLite: one file with a write-ahead log, synced to the disk at every commit."""
 
 import sqlite3
 import time
@@ -12,10 +12,14 @@ MIGRATION_WAIT_S = 30.0
 
 
 def make_engine(url: URL, wait_s: float) -> Engine:
-    """An engine whose connections keep foreign keys and sync the log at every commit."""
+    """Make an engine whose connections enforce foreign keys and sync the log at every commit.
+
+    Args:
+        wait_s: seconds that a statement waits for a lock.
+    """
 
     def connect(connection: sqlite3.Connection, _: Any) -> None:
-        connection.isolation_level = None  # transactions are begun by us, not by the driver
+        connection.isolation_level = None  # the driver must not begin transactions, since we do
         _set(connection, f"busy_timeout={1000 * wait_s:.0f}", "synchronous=FULL", "foreign_keys=ON")
 
     engine = create_engine(url, pool_timeout=wait_s)
@@ -24,7 +28,7 @@ def make_engine(url: URL, wait_s: float) -> Engine:
 
 
 def make_migration_engine(url: URL) -> Engine:
-    """An engine for migrations: foreign keys are off, because tables may be rebuilt."""
+    """Make an engine for migrations, with foreign keys off because tables may be rebuilt."""
     if url.database:
         Path(url.database).parent.mkdir(parents=True, exist_ok=True)
     engine = create_engine(url, poolclass=NullPool)
@@ -36,11 +40,11 @@ def make_migration_engine(url: URL) -> Engine:
 def _connect_to_migrate(connection: sqlite3.Connection, _: Any) -> None:
     connection.isolation_level = None
     _set(connection, f"busy_timeout={1000 * MIGRATION_WAIT_S:.0f}", "synchronous=FULL")
-    _write_ahead(connection)
+    _use_write_ahead_log(connection)
 
 
-def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Switch the file to a write-ahead log, which SQLite refuses at once while others look."""
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Switch the file to a write-ahead log, again and again while other connections prevent it."""
     deadline_s = time.monotonic() + MIGRATION_WAIT_S
     while True:
         try:

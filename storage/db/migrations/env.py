@@ -1,4 +1,4 @@
-"""Alembic's entry: runs inside the transaction that `storage.db.migrate` has opened."""
+"""The module that Alembic runs, inside the transaction that `storage.db.migrate` has opened."""
 
 from alembic import context
 
@@ -7,7 +7,7 @@ from storage.db.tables import Base
 context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=Base.metadata,
-    render_as_batch=True,  # SQLite cannot alter most of a table: it is copied into a new one
+    render_as_batch=True,  # SQLite can alter little of a table, so it is copied
     transactional_ddl=True,
 )
 with context.begin_transaction():

@@ -7,7 +7,7 @@ import pytest
 
 from app.services.services import Services
 from tests.app.browser import Page, chromium
-from tests.app.library import Library
+from tests.app.seeding import StorageSeeder
 
 TAB, ENTER = ("Tab", 9), ("Enter", 13)
 WIDER = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
@@ -39,13 +39,13 @@ def test_an_operator_watches_a_document_being_read(
     address: str,
     password: str,
     services: Services,
-    library: Library,
+    seeder: StorageSeeder,
     tmp_path: Path,
 ) -> None:
     log_in(page, address, password)
     assert "No documents yet" in page.run("document.body.innerText")
 
-    document = library.add("Harbour handbook.md")
+    document = seeder.add("Harbour handbook.md")
     assert page.run(WAIT % "Harbour handbook.md")
     job = services.storage.jobs.claim("test", 60.0)
     services.storage.jobs.progress(job, "prefill", 512, 2048)
@@ -82,5 +82,5 @@ def test_a_page_that_cannot_refresh_says_so(
     def broken(_: Services) -> None:
         raise RuntimeError("no figures")
 
-    monkeypatch.setattr("app.admin.routes.take_overview", broken)
+    monkeypatch.setattr("app.admin.routes.collect_overview", broken)
     assert page.run(WAIT % "Not refreshing")

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from app.admin import pages
 from app.factory import create_app
 from app.services.services import Services
-from tests.app.library import Library
+from tests.app.seeding import StorageSeeder
 
 ORIGIN = {"origin": "http://testserver"}
 HX = {"hx-request": "true"}
@@ -50,8 +50,8 @@ def test_strangers_are_sent_to_the_login(browser: TestClient) -> None:
     assert 'type="password"' in browser.get("/admin/login").text
 
 
-def test_an_api_key_opens_no_dashboard(browser: TestClient, library: Library) -> None:
-    assert browser.get("/admin", headers=library.headers()).status_code == 303
+def test_an_api_key_opens_no_dashboard(browser: TestClient, seeder: StorageSeeder) -> None:
+    assert browser.get("/admin", headers=seeder.headers()).status_code == 303
 
 
 def test_the_password_opens_it(operator: TestClient) -> None:
@@ -153,20 +153,20 @@ def test_the_vendored_script_is_the_published_one() -> None:
     assert digest in (static / "NOTICE.md").read_text()
 
 
-def test_hostile_names_are_shown_as_text(operator: TestClient, library: Library) -> None:
+def test_hostile_names_are_shown_as_text(operator: TestClient, seeder: StorageSeeder) -> None:
     files = {"file": ("<script>alert(1)</script>.txt", b"some text")}
-    assert operator.post("/documents", files=files, headers=library.headers()).status_code == 202
+    assert operator.post("/documents", files=files, headers=seeder.headers()).status_code == 202
     page = operator.get("/admin").text
     assert "<script>alert" not in page
     assert "&lt;script&gt;" not in page or "script&gt;.txt" in page
 
 
-def test_figures_follow_what_happens(operator: TestClient, library: Library) -> None:
-    key = library.headers()
+def test_figures_follow_what_happens(operator: TestClient, seeder: StorageSeeder) -> None:
+    key = seeder.headers()
     assert "No documents yet" in operator.get("/admin/live").text
-    document_id = library.upload(_with(operator, key))
+    document_id = seeder.upload(_with(operator, key))
     assert "waits for a worker" in operator.get("/admin/live").text
-    library.publish()
+    seeder.publish()
     for _ in range(2):
         asked = operator.post(
             f"/documents/{document_id}/ask",
@@ -179,7 +179,7 @@ def test_figures_follow_what_happens(operator: TestClient, library: Library) -> 
     assert "1 hits, 1 misses" in page
     assert 'data-label="Hits / misses" class="number">1 / 1<' in page
     assert 'loaded" class="number">100 % →' in page
-    assert f">{library.cache.num_tokens:,}<" in page
+    assert f">{seeder.cache.num_tokens:,}<" in page
 
 
 def _with(client: TestClient, headers: dict[str, str]):

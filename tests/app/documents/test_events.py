@@ -10,11 +10,12 @@ import pytest
 from pydantic import SecretStr
 
 from app.services.services import Services
-from app.services.watchers import Watchers
+from app.services.watchers import WatcherThreads
 from cli.settings import Settings
 from common.errors import DatabaseUnavailable
-from tests.app.library import Library
+from storage.notify.base import DocumentState
 from tests.app.live import send_raw, until
+from tests.app.seeding import StorageSeeder
 from tests.services import redis_url
 
 
@@ -27,25 +28,25 @@ def settings(settings: Settings, request: pytest.FixtureRequest) -> Settings:
 
 
 @contextmanager
-def following(address: str, library: Library, document_id: object) -> Iterator[Iterator[str]]:
+def following(address: str, seeder: StorageSeeder, document_id: object) -> Iterator[Iterator[str]]:
     """The data of the events of a document, as they come."""
     url = f"{address}/documents/{document_id}/events"
-    with httpx.stream("GET", url, headers=library.headers(), timeout=20) as response:
+    with httpx.stream("GET", url, headers=seeder.headers(), timeout=20) as response:
         assert response.status_code == 200
         lines = response.iter_lines()
         yield (line.removeprefix("data: ") for line in lines if line.startswith("data: "))
 
 
 def test_every_step_is_told_until_the_document_is_ready(
-    address: str, library: Library, services: Services
+    address: str, seeder: StorageSeeder, services: Services
 ) -> None:
-    document = library.add("a.txt")
-    with following(address, library, document.id) as events:
+    document = seeder.add("a.txt")
+    with following(address, seeder, document.id) as events:
         assert json.loads(next(events))["status"] == "queued"
 
         def report(job: object) -> None:
             services.storage.jobs.progress(job, "prefill", 1, 2)
-            services.storage.bell.publish(document.id, {"status": "reading"})
+            services.storage.notifier.notify_watchers(document.id)
             told = [json.loads(next(events)) for _ in range(1)]
             if told[-1]["phase"] is None:  # the claim alone was seen first
                 told.append(json.loads(next(events)))
@@ -57,44 +58,46 @@ def test_every_step_is_told_until_the_document_is_ready(
                 "error": None,
             }
 
-        library.publish(after=report)
+        seeder.publish(after=report)
         rest = [json.loads(event) for event in events]
     assert rest[-1]["status"] == "ready"
     assert [event["status"] for event in rest].count("ready") == 1
 
 
-def test_a_deleted_document_ends_its_events(address: str, library: Library) -> None:
-    document = library.add("a.txt")
-    with following(address, library, document.id) as events:
+def test_a_deleted_document_ends_its_events(address: str, seeder: StorageSeeder) -> None:
+    document = seeder.add("a.txt")
+    with following(address, seeder, document.id) as events:
         next(events)
-        library.delete(str(document.id))
+        seeder.delete(str(document.id))
         assert json.loads(next(events))["error"]["code"] == "document_deleted"
         assert list(events) == []
 
 
-def test_a_stopping_server_ends_them(address: str, library: Library, services: Services) -> None:
-    document = library.add("a.txt")
-    with following(address, library, document.id) as events:
+def test_a_stopping_server_ends_them(
+    address: str, seeder: StorageSeeder, services: Services
+) -> None:
+    document = seeder.add("a.txt")
+    with following(address, seeder, document.id) as events:
         next(events)
-        services.questions.drain()
+        services.question_queue.drain()
         assert json.loads(next(events))["error"]["code"] == "shutting_down"
         assert list(events) == []
 
 
 def test_an_outage_of_the_database_is_sat_out(
-    address: str, library: Library, services: Services, monkeypatch: pytest.MonkeyPatch
+    address: str, seeder: StorageSeeder, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.documents.events.AGAIN_S", 0.01)
-    document = library.add("a.txt")
-    real, outages = services.storage.bell.subscribe, iter(range(3))
+    monkeypatch.setattr("app.documents.events.RETRY_S", 0.01)
+    document = seeder.add("a.txt")
+    real, outages = services.storage.notifier.watch, iter(range(3))
 
-    def subscribe(*args: object) -> Iterator[dict[str, object]]:
+    def subscribe(*args: object) -> Iterator[DocumentState]:
         for _ in outages:
             raise DatabaseUnavailable("Away.")
         yield from real(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(services.storage.bell, "subscribe", subscribe)
-    with following(address, library, document.id) as events:
+    monkeypatch.setattr(services.storage.notifier, "watch", subscribe)
+    with following(address, seeder, document.id) as events:
         assert json.loads(next(events))["status"] == "queued"
     assert list(outages) == []
 
@@ -104,21 +107,21 @@ class TestOneWatcher:
 
     @pytest.fixture
     def services(self, services: Services) -> Services:
-        return replace(services, watchers=Watchers(1))
+        return replace(services, watchers=WatcherThreads(1))
 
     def test_the_next_is_refused_until_the_first_leaves(
-        self, address: str, library: Library, services: Services
+        self, address: str, seeder: StorageSeeder, services: Services
     ) -> None:
-        document = library.add("a.txt")
+        document = seeder.add("a.txt")
         path = f"/documents/{document.id}/events"
-        key = library.headers()["authorization"]
+        key = seeder.headers()["authorization"]
         request = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: {key}\r\n\r\n"
         first = send_raw(address, request.encode())
         until(lambda: b"queued" in first.recv(10_000))
 
         def status() -> int:
             url = f"{address}{path}"
-            with httpx.stream("GET", url, headers=library.headers(), timeout=5) as response:
+            with httpx.stream("GET", url, headers=seeder.headers(), timeout=5) as response:
                 return response.status_code
 
         until(lambda: status() == 503)

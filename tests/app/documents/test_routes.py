@@ -7,7 +7,7 @@ from starlette.testclient import TestClient
 
 from app.services.services import Services
 from common.errors import DatabaseUnavailable, StorageFull
-from tests.app.library import TEXT, Library
+from tests.app.seeding import TEXT, StorageSeeder
 
 NOBODYS = "6f0c3c1e-0000-4000-8000-000000000000"
 FIELDS = {
@@ -40,38 +40,38 @@ def test_an_upload_is_accepted_and_queued(client: TestClient) -> None:
     assert client.get(response.headers["location"]).json() == document
 
 
-def test_the_same_bytes_are_the_same_document(client: TestClient, library: Library) -> None:
-    first = library.upload(client)
-    assert library.upload(client, name="other-name.txt") == first
-    library.publish()
+def test_the_same_bytes_are_the_same_document(client: TestClient, seeder: StorageSeeder) -> None:
+    first = seeder.upload(client)
+    assert seeder.upload(client, name="other-name.txt") == first
+    seeder.publish()
     assert client.post("/documents", files={"file": ("b.txt", TEXT.encode())}).json() == (
         client.get(f"/documents/{first}").json()
     )
-    assert library.storage.jobs.claim("test", 60.0) is None
+    assert seeder.storage.jobs.claim("test", 60.0) is None
 
 
-def test_a_ready_document_tells_its_size(client: TestClient, library: Library) -> None:
-    document = client.get(f"/documents/{library.ready(client)}").json()
+def test_a_ready_document_tells_its_size(client: TestClient, seeder: StorageSeeder) -> None:
+    document = client.get(f"/documents/{seeder.ready(client)}").json()
     assert document["status"] == "ready"
-    assert document["num_tokens"] == library.cache.num_tokens
+    assert document["num_tokens"] == seeder.cache.num_tokens
     assert document["num_pages"] == 1
-    assert document["cache_bytes"] > library.cache.kv_bytes
+    assert document["cache_bytes"] > seeder.cache.kv_bytes
     assert document["ready_at"] >= document["created_at"]
     assert document["progress"] is None
 
 
-def test_progress_is_shown_while_reading(client: TestClient, library: Library) -> None:
-    document_id = library.upload(client)
-    job = library.storage.jobs.claim("test", 60.0)
-    library.storage.jobs.progress(job, "prefill", 512, 2048)
+def test_progress_is_shown_while_reading(client: TestClient, seeder: StorageSeeder) -> None:
+    document_id = seeder.upload(client)
+    job = seeder.storage.jobs.claim("test", 60.0)
+    seeder.storage.jobs.progress(job, "prefill", 512, 2048)
     document = client.get(f"/documents/{document_id}").json()
     assert document["status"] == "reading"
     assert document["progress"] == {"phase": "prefill", "tokens_done": 512, "tokens_total": 2048}
 
 
-def test_a_failed_document_says_why(client: TestClient, library: Library) -> None:
-    document_id = library.upload(client)
-    library.fail("document_too_long", "It has 9 tokens, the model holds 8.")
+def test_a_failed_document_says_why(client: TestClient, seeder: StorageSeeder) -> None:
+    document_id = seeder.upload(client)
+    seeder.fail("document_too_long", "It has 9 tokens, the model holds 8.")
     document = client.get(f"/documents/{document_id}").json()
     assert document["status"] == "failed"
     assert document["error"] == {
@@ -114,8 +114,8 @@ def test_names_are_labels(client: TestClient) -> None:
     assert "/" not in response.json()["filename"]
 
 
-def test_pages_of_the_list(client: TestClient, library: Library) -> None:
-    made = [library.upload(client, f"text number {number}") for number in range(5)]
+def test_pages_of_the_list(client: TestClient, seeder: StorageSeeder) -> None:
+    made = [seeder.upload(client, f"text number {number}") for number in range(5)]
     seen, after = [], None
     while True:
         query = {"limit": "2"} | ({"after": after} if after else {})
@@ -159,9 +159,9 @@ def test_an_unknown_id_is_not_found(
 
 
 def test_tenants_do_not_see_each_other(
-    client: TestClient, library: Library, stranger: dict[str, str]
+    client: TestClient, seeder: StorageSeeder, stranger: dict[str, str]
 ) -> None:
-    mine = library.ready(client)
+    mine = seeder.ready(client)
     for method, tail in (("GET", ""), ("DELETE", ""), ("GET", "/events"), ("POST", "/ask")):
         answers = [
             client.request(
@@ -181,8 +181,8 @@ def test_tenants_do_not_see_each_other(
     assert theirs["status"] == "queued"  # not even that somebody else has it can be seen
 
 
-def test_a_deleted_document_is_gone(client: TestClient, library: Library) -> None:
-    document_id = library.ready(client)
+def test_a_deleted_document_is_gone(client: TestClient, seeder: StorageSeeder) -> None:
+    document_id = seeder.ready(client)
     assert client.post(f"/documents/{document_id}/ask", json={"question": "Q"}).status_code == 200
     response = client.delete(f"/documents/{document_id}")
     assert response.status_code == 204
@@ -194,16 +194,18 @@ def test_a_deleted_document_is_gone(client: TestClient, library: Library) -> Non
     assert asked.json()["error"]["code"] == "document_not_found"
 
 
-def test_deleting_frees_memory(client: TestClient, library: Library, services: Services) -> None:
-    document_id = library.ready(client)
+def test_deleting_frees_memory(
+    client: TestClient, seeder: StorageSeeder, services: Services
+) -> None:
+    document_id = seeder.ready(client)
     client.post(f"/documents/{document_id}/ask", json={"question": "When?", "max_tokens": 1})
-    assert services.resident.occupancy().documents == 1
+    assert services.loaded_documents.occupancy().documents == 1
     client.delete(f"/documents/{document_id}")
-    assert services.resident.occupancy().documents == 0
+    assert services.loaded_documents.occupancy().documents == 0
 
 
-def test_events_of_a_ready_document_end_at_once(client: TestClient, library: Library) -> None:
-    response = client.get(f"/documents/{library.ready(client)}/events")
+def test_events_of_a_ready_document_end_at_once(client: TestClient, seeder: StorageSeeder) -> None:
+    response = client.get(f"/documents/{seeder.ready(client)}/events")
     assert response.headers["content-type"].startswith("text/event-stream")
     [(name, data)] = events(response.text)
     assert name == "progress"
@@ -211,9 +213,9 @@ def test_events_of_a_ready_document_end_at_once(client: TestClient, library: Lib
     assert data["status"] == "ready"
 
 
-def test_events_of_a_failed_document_say_why(client: TestClient, library: Library) -> None:
-    document_id = library.upload(client)
-    library.fail("encrypted_pdf", "It asks for a password.")
+def test_events_of_a_failed_document_say_why(client: TestClient, seeder: StorageSeeder) -> None:
+    document_id = seeder.upload(client)
+    seeder.fail("encrypted_pdf", "It asks for a password.")
     [(_, data)] = events(client.get(f"/documents/{document_id}/events").text)
     assert data["status"] == "failed"
     assert data["error"] == {"code": "encrypted_pdf", "message": "It asks for a password."}
@@ -236,7 +238,7 @@ def test_passing_faults_of_storage_have_their_status(
 
 
 def test_a_stopping_server_takes_no_uploads(client: TestClient, services: Services) -> None:
-    services.questions.drain()
+    services.question_queue.drain()
     response = client.post("/documents", files={"file": ("a.txt", TEXT.encode())})
     assert response.status_code == 503
     assert response.json()["error"]["code"] == "shutting_down"

@@ -13,7 +13,7 @@ import pytest
 from fastapi import FastAPI, Request
 
 from app.documents import upload
-from app.documents.upload import label, receive_file, sweep
+from app.documents.upload import display_name, receive_file, remove_leftovers
 from app.http import errors
 
 pytestmark = pytest.mark.anyio
@@ -144,13 +144,13 @@ async def test_a_full_disk_is_told_and_cleaned_up(client, leftovers, monkeypatch
     ],
 )
 def test_a_name_is_a_label(given: str, shown: str) -> None:
-    assert label(given) == shown
+    assert display_name(given) == shown
 
 
 def test_a_long_name_keeps_its_ending() -> None:
-    assert label("x" * 5000 + ".docx").endswith(".docx")
-    assert len(label("x" * 5000 + ".docx")) <= 200
-    assert len(label("." + "x" * 5000)) <= 200
+    assert display_name("x" * 5000 + ".docx").endswith(".docx")
+    assert len(display_name("x" * 5000 + ".docx")) <= 200
+    assert len(display_name("." + "x" * 5000)) <= 200
 
 
 @pytest.mark.parametrize(
@@ -171,11 +171,11 @@ def test_leftovers_are_swept_and_what_is_being_received_is_kept(tmp_path: Path) 
         path.write_bytes(b"x")
     spool = upload._Spool(tmp_path, 10)
     os.utime(spool.path, (0, 0))  # however old it looks: clocks jump
-    sweep(tmp_path)
+    remove_leftovers(tmp_path)
     assert sorted(tmp_path.iterdir()) == [other, spool.path]
     spool.discard()
     assert list(tmp_path.iterdir()) == [other]
-    sweep(tmp_path / "missing")
+    remove_leftovers(tmp_path / "missing")
 
 
 def test_a_file_that_was_swept_before_its_lock_is_made_anew(tmp_path: Path, monkeypatch) -> None:
@@ -184,7 +184,7 @@ def test_a_file_that_was_swept_before_its_lock_is_made_anew(tmp_path: Path, monk
     def sweep_once(file, operation) -> None:
         if not swept:
             swept.append(file.name)
-            sweep(tmp_path)
+            remove_leftovers(tmp_path)
         lock(file, operation)
 
     monkeypatch.setattr(upload.fcntl, "flock", sweep_once)

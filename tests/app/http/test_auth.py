@@ -6,7 +6,7 @@ import pytest
 from fastapi.routing import iter_route_contexts
 from starlette.testclient import TestClient
 
-from tests.app.library import Library
+from tests.app.seeding import StorageSeeder
 
 PROBES = {("GET", "/healthz"), ("GET", "/readyz")}
 LOGIN = {("GET", "/admin/login"), ("POST", "/admin/login"), ("GET", "/admin/static/{name}")}
@@ -64,8 +64,8 @@ def test_a_wrong_key_is_refused(client: TestClient, value: str) -> None:
     assert value.strip() == "" or value not in response.text or value in ("Bearer", "Bearer ")
 
 
-def test_half_a_key_is_no_key(client: TestClient, library: Library) -> None:
-    key = library.keys["owner"]
+def test_half_a_key_is_no_key(client: TestClient, seeder: StorageSeeder) -> None:
+    key = seeder.keys["owner"]
     assert client.get("/documents").status_code == 200
     for wrong in (key[:-1], key + "x", key.upper(), key[:-1] + ("a" if key[-1] != "a" else "b")):
         headers = {"authorization": f"Bearer {wrong}"}

@@ -19,7 +19,7 @@ HEAD_S = 0.3
 @pytest.fixture
 def address(services: Services, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The server as it is run, with less patience."""
-    monkeypatch.setattr("app.http.head_timeout.HEAD_S", HEAD_S)
+    monkeypatch.setattr("app.http.head_timeout.HEAD_TIMEOUT_S", HEAD_S)
     server = make_server(create_app(services), services, host="127.0.0.1", port=0)
     with listening(server) as address:
         yield address

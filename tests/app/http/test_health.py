@@ -32,7 +32,7 @@ def test_without_its_database_it_is_alive_but_not_ready(
 def test_without_its_question_threads_it_is_not_ready(
     client: TestClient, services: Services
 ) -> None:
-    services.questions.close(0.0)
+    services.question_queue.close(0.0)
     response = client.get("/readyz")
     assert response.status_code == 503
     assert response.json()["checks"] == {"database": True, "questions": False, "accepting": False}

@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI, Request
 
 from app.http import errors
-from app.http.middleware import MAX_BODY_BYTES, MULTIPART_BYTES, Envelope
+from app.http.middleware import MAX_BODY_BYTES, MULTIPART_BYTES, RequestLimitsMiddleware
 from common.errors import CorruptArtifact, DatabaseUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -21,7 +21,7 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
     """An app with routes that go wrong."""
     app = FastAPI(redirect_slashes=False)
     errors.install(app)
-    app.add_middleware(Envelope, max_upload_bytes=MAX_UPLOAD_BYTES)
+    app.add_middleware(RequestLimitsMiddleware, max_upload_bytes=MAX_UPLOAD_BYTES)
 
     @app.get("/bug")
     async def bug() -> None:
@@ -160,7 +160,7 @@ async def test_reading_stops_at_the_limit(client: httpx.AsyncClient) -> None:
 async def test_a_body_that_trickles_is_cut_off(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.http.middleware.PATIENCE_S", 0.2)
+    monkeypatch.setattr("app.http.middleware.BODY_GRACE_S", 0.2)
 
     async def trickle() -> AsyncIterator[bytes]:
         while True:

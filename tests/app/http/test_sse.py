@@ -7,10 +7,18 @@ from collections.abc import AsyncGenerator, Iterator
 import httpx
 import pytest
 from fastapi import FastAPI
+from pydantic import BaseModel
 
-from app.http.middleware import Envelope
-from app.http.sse import EventStream, encode
+from app.http.middleware import RequestLimitsMiddleware
+from app.http.sse import EventStream, encode_event
 from tests.app.live import send_raw, serving, until
+
+
+class Frame(BaseModel):
+    """The data of an event."""
+
+    n: int
+    text: str
 
 
 class Source:
@@ -26,7 +34,7 @@ class Source:
         self.started.set()
         try:
             while self._num_frames is None or self.sent < self._num_frames:
-                yield encode("piece", {"n": self.sent, "text": self._payload})
+                yield encode_event("piece", Frame(n=self.sent, text=self._payload))
                 self.sent += 1
                 await asyncio.sleep(self._pause_s)
         finally:
@@ -40,7 +48,7 @@ def serve():
 
     def start(source: Source) -> str:
         app = FastAPI()
-        app.add_middleware(Envelope, max_upload_bytes=1000)
+        app.add_middleware(RequestLimitsMiddleware, max_upload_bytes=1000)
 
         @app.get("/")
         async def stream() -> EventStream:

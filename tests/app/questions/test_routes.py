@@ -6,37 +6,37 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.factory import create_app
-from app.schema import AnswerJson
+from app.questions.schemas import AnswerBody
 from app.services.services import Services
 from common.errors import CorruptArtifact
 from engine.decode.running_answer import TextDelta
 from tests.app.documents.test_routes import events
 from tests.app.engines import answering
-from tests.app.library import TEXT, Library
+from tests.app.seeding import TEXT, StorageSeeder
 
 QUESTION = {"question": "When does the gate close?", "max_tokens": 8}
 
 
 @pytest.fixture
-def ask(client: TestClient, library: Library):
+def ask(client: TestClient, seeder: StorageSeeder):
     """Ask the one ready document."""
-    document_id = library.ready(client)
+    document_id = seeder.ready(client)
     headers = {"content-type": "application/json"}
     path = f"/documents/{document_id}/ask"
     return lambda body: client.post(path, content=json.dumps(body), headers=headers)
 
 
-def test_an_answer_has_all_its_parts(ask, library: Library) -> None:
+def test_an_answer_has_all_its_parts(ask, seeder: StorageSeeder) -> None:
     response = ask({**QUESTION, "budget": "exact"})
     body = response.json()
     assert response.status_code == 200
-    assert AnswerJson.model_validate(body).model_dump() == body
+    assert AnswerBody.model_validate(body).model_dump() == body
     assert body["finish_reason"] in ("stop", "length")
     assert body["budget"]["requested"] == 1.0
     assert body["budget"]["loaded"] == pytest.approx(1.0, abs=0.2)
     assert body["budget"]["raised"] is False
-    assert body["usage"]["document_tokens"] == library.cache.num_tokens
-    assert body["usage"]["kv_bytes_stored"] == library.cache.kv_bytes
+    assert body["usage"]["document_tokens"] == seeder.cache.num_tokens
+    assert body["usage"]["kv_bytes_stored"] == seeder.cache.kv_bytes
     assert body["cache_hit"] is False
     times = body["timings_ms"]
     assert {"queue", "load", "question_prefill", "first_token", "decode", "total"} <= set(times)
@@ -135,9 +135,9 @@ def test_a_missing_question_is_an_empty_one(ask) -> None:
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999", "-Infinity"])
 @pytest.mark.parametrize("name", ["temperature", "top_p", "budget"])
 def test_numbers_that_are_none(
-    client: TestClient, library: Library, name: str, number: str
+    client: TestClient, seeder: StorageSeeder, name: str, number: str
 ) -> None:
-    path = f"/documents/{library.upload(client)}/ask"
+    path = f"/documents/{seeder.upload(client)}/ask"
     content = f'{{"question": "When?", "{name}": {number}}}'
     headers = {"content-type": "application/json"}
     assert client.post(path, content=content, headers=headers).status_code == 422
@@ -153,8 +153,8 @@ def test_text_of_every_script_passes(ask) -> None:
         assert ask({**QUESTION, "question": text}).status_code == 200
 
 
-def test_a_document_that_is_not_ready_yet(client: TestClient, library: Library) -> None:
-    document_id = library.upload(client)
+def test_a_document_that_is_not_ready_yet(client: TestClient, seeder: StorageSeeder) -> None:
+    document_id = seeder.upload(client)
     for stream in (False, True):
         response = client.post(f"/documents/{document_id}/ask", json={**QUESTION, "stream": stream})
         assert response.status_code == 409
@@ -162,9 +162,9 @@ def test_a_document_that_is_not_ready_yet(client: TestClient, library: Library) 
         assert int(response.headers["retry-after"]) > 0
 
 
-def test_a_failed_document(client: TestClient, library: Library) -> None:
-    document_id = library.upload(client)
-    library.fail("document_too_long", "It has 9 tokens, the model holds 8.")
+def test_a_failed_document(client: TestClient, seeder: StorageSeeder) -> None:
+    document_id = seeder.upload(client)
+    seeder.fail("document_too_long", "It has 9 tokens, the model holds 8.")
     response = client.post(f"/documents/{document_id}/ask", json=QUESTION)
     assert response.status_code == 422
     assert response.json()["error"]["code"] == "document_failed"
@@ -173,31 +173,31 @@ def test_a_failed_document(client: TestClient, library: Library) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_cache_of_another_model_is_never_answered_from(
-    client: TestClient, library: Library, stream: bool
+    client: TestClient, seeder: StorageSeeder, stream: bool
 ) -> None:
-    document_id = library.ready(client, fingerprint="another-model")
+    document_id = seeder.ready(client, fingerprint="another-model")
     path = f"/documents/{document_id}/ask"
     response = client.post(path, json={**QUESTION, "stream": stream})
     assert response.status_code == 409
     assert response.json()["error"]["code"] == "cache_stale"
     assert client.get(f"/documents/{document_id}").json()["status"] == "rebuilding"
     assert client.post(path, json=QUESTION).json()["error"]["code"] == "cache_rebuilding"
-    library.publish()
+    seeder.publish()
     assert client.post(path, json=QUESTION).status_code == 200
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_damaged_cache_is_rebuilt(
-    client: TestClient, library: Library, services: Services, stream: bool
+    client: TestClient, seeder: StorageSeeder, services: Services, stream: bool
 ) -> None:
-    document_id = library.ready(client)
+    document_id = seeder.ready(client)
     flip_a_bit(services)
     path = f"/documents/{document_id}/ask"
     response = client.post(path, json={**QUESTION, "stream": stream})
     assert response.status_code == 409
     assert response.json()["error"]["code"] == "cache_rebuilding"
     assert client.get(f"/documents/{document_id}").json()["status"] == "rebuilding"
-    library.publish()
+    seeder.publish()
     assert client.post(path, json=QUESTION).status_code == 200
 
 
@@ -219,14 +219,14 @@ def test_an_answer_is_counted_without_its_words(ask, services: Services) -> None
 
 
 def test_an_error_in_the_middle_of_a_stream_is_an_event(
-    services: Services, library: Library
+    services: Services, seeder: StorageSeeder
 ) -> None:
     def breaks(*_: object, **__: object):
         yield TextDelta("The ga")
         raise CorruptArtifact("/secret/path")
 
-    with TestClient(create_app(answering(services, breaks)), headers=library.headers()) as client:
-        path = f"/documents/{library.ready(client)}/ask"
+    with TestClient(create_app(answering(services, breaks)), headers=seeder.headers()) as client:
+        path = f"/documents/{seeder.ready(client)}/ask"
         response = client.post(path, json={**QUESTION, "stream": True})
         assert response.status_code == 200
         assert "secret" not in response.text

@@ -1,4 +1,4 @@
-"""Callers who leave, documents that go, servers that stop: on real sockets."""
+"""Callers that disconnect, documents that are deleted, servers that stop, on real sockets."""
 
 import json
 import socket
@@ -14,12 +14,12 @@ import pytest
 from app.factory import create_app
 from app.http.server import make_server
 from app.services.services import Services
-from common.errors import Cancelled, DatabaseUnavailable
+from common.errors import CallerGone, DatabaseUnavailable
 from engine.decode.running_answer import TextDelta
 from tests.app.documents.test_routes import events
 from tests.app.engines import answering
-from tests.app.library import Library
 from tests.app.live import listening, send_raw, until
+from tests.app.seeding import StorageSeeder
 
 TRIALS = 10
 
@@ -43,7 +43,7 @@ class StoppableEngine:
             if self.release.wait(0.01):
                 return
         self.stopped += 1
-        raise Cancelled("stopped")
+        raise CallerGone("stopped")
 
 
 @pytest.fixture
@@ -59,23 +59,23 @@ def services(services: Services, engine: StoppableEngine) -> Services:
 
 
 @pytest.fixture
-def document_id(library: Library) -> str:
+def document_id(seeder: StorageSeeder) -> str:
     """A ready document."""
-    document = library.add("a.txt")
-    library.publish()
+    document = seeder.add("a.txt")
+    seeder.publish()
     return str(document.id)
 
 
 def idle(services: Services) -> bool:
-    load = services.questions.load()
+    load = services.question_queue.load()
     return load.running + load.waiting == 0
 
 
-def raw_question(library: Library, document_id: str, *, stream: bool) -> bytes:
+def raw_question(seeder: StorageSeeder, document_id: str, *, stream: bool) -> bytes:
     body = json.dumps({"question": "When?", "stream": stream}).encode()
     head = (
         f"POST /documents/{document_id}/ask HTTP/1.1\r\nHost: x\r\n"
-        f"Authorization: {library.headers()['authorization']}\r\n"
+        f"Authorization: {seeder.headers()['authorization']}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
@@ -93,7 +93,7 @@ def leave(connection: socket.socket, *, abruptly: bool) -> None:
 def test_a_caller_who_leaves_frees_the_slot(
     address: str,
     services: Services,
-    library: Library,
+    seeder: StorageSeeder,
     engine: StoppableEngine,
     document_id: str,
     stream: bool,
@@ -102,7 +102,7 @@ def test_a_caller_who_leaves_frees_the_slot(
 ) -> None:
     engine.talks = talks
     for _ in range(TRIALS):
-        connection = send_raw(address, raw_question(library, document_id, stream=stream))
+        connection = send_raw(address, raw_question(seeder, document_id, stream=stream))
         assert engine.running.acquire(timeout=10)
         leave(connection, abruptly=abruptly)
         until(lambda: idle(services), timeout_s=2)
@@ -113,85 +113,89 @@ def test_a_caller_who_leaves_frees_the_slot(
 def test_a_caller_who_leaves_the_queue_frees_the_place(
     address: str,
     services: Services,
-    library: Library,
+    seeder: StorageSeeder,
     engine: StoppableEngine,
     document_id: str,
     stream: bool,
 ) -> None:
-    question = raw_question(library, document_id, stream=stream)
+    question = raw_question(seeder, document_id, stream=stream)
     first = send_raw(address, question)
     assert engine.running.acquire(timeout=10)
     for _ in range(TRIALS):
         second = send_raw(address, question)
-        until(lambda: services.questions.load().waiting == 1)
+        until(lambda: services.question_queue.load().waiting == 1)
         leave(second, abruptly=False)
-        until(lambda: services.questions.load().waiting == 0, timeout_s=2)
-    assert services.questions.load().running == 1
+        until(lambda: services.question_queue.load().waiting == 0, timeout_s=2)
+    assert services.question_queue.load().running == 1
     first.close()
 
 
-def ask(address: str, library: Library, document_id: str, **body: Any) -> httpx.Response:
+def ask(address: str, seeder: StorageSeeder, document_id: str, **body: Any) -> httpx.Response:
     return httpx.post(
         f"{address}/documents/{document_id}/ask",
         json={"question": "When?", **body},
-        headers=library.headers(),
+        headers=seeder.headers(),
         timeout=30,
     )
 
 
 def test_a_full_queue_is_refused_until_there_is_room(
-    address: str, services: Services, library: Library, engine: StoppableEngine, document_id: str
+    address: str,
+    services: Services,
+    seeder: StorageSeeder,
+    engine: StoppableEngine,
+    document_id: str,
 ) -> None:
     with ThreadPoolExecutor(3) as pool:
-        accepted = [pool.submit(ask, address, library, document_id, stream=True) for _ in range(3)]
-        until(lambda: services.questions.load().waiting == 2)
-        refused = ask(address, library, document_id)
+        accepted = [pool.submit(ask, address, seeder, document_id, stream=True) for _ in range(3)]
+        until(lambda: services.question_queue.load().waiting == 2)
+        refused = ask(address, seeder, document_id)
         assert refused.status_code == 429
         assert refused.json()["error"]["code"] == "too_many_questions"
         assert refused.json()["error"]["type"] == "rate_limit_error"
         assert int(refused.headers["retry-after"]) > 0
         engine.release.set()
         assert [future.result(10).status_code for future in accepted] == [200] * 3
-    assert ask(address, library, document_id, stream=True).status_code == 200
+    assert ask(address, seeder, document_id, stream=True).status_code == 200
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "by another process"])
 def test_deleting_a_document_ends_its_answers(
     address: str,
     services: Services,
-    library: Library,
+    seeder: StorageSeeder,
     engine: StoppableEngine,
     document_id: str,
     elsewhere: bool,
 ) -> None:
     with ThreadPoolExecutor(2) as pool:
-        streamed = pool.submit(ask, address, library, document_id, stream=True)
+        streamed = pool.submit(ask, address, seeder, document_id, stream=True)
         assert engine.running.acquire(timeout=10)
-        waiting = pool.submit(ask, address, library, document_id)
-        until(lambda: services.questions.load().waiting == 1)
+        waiting = pool.submit(ask, address, seeder, document_id)
+        until(lambda: services.question_queue.load().waiting == 1)
         if elsewhere:
-            library.delete(document_id)
+            seeder.delete(document_id)
         else:
             url = f"{address}/documents/{document_id}"
-            assert httpx.delete(url, headers=library.headers()).status_code == 204
+            assert httpx.delete(url, headers=seeder.headers()).status_code == 204
         until(lambda: idle(services), timeout_s=4)
         (_, piece), (name, error) = events(streamed.result(10).text)
         assert piece == {"text": "The gate"}
         assert (name, error["error"]["code"]) == ("error", "document_deleted")
         assert waiting.result(10).status_code == 404
         assert waiting.result(10).json()["error"]["code"] == "document_deleted"
-    assert ask(address, library, document_id).json()["error"]["code"] == "document_not_found"
+    assert ask(address, seeder, document_id).json()["error"]["code"] == "document_not_found"
 
 
 def test_a_server_that_stops_lets_answers_finish_and_refuses_new_ones(
-    services: Services, library: Library, engine: StoppableEngine, document_id: str
+    services: Services, seeder: StorageSeeder, engine: StoppableEngine, document_id: str
 ) -> None:
     server = make_server(create_app(services), services, host="127.0.0.1", port=0)
     with listening(server) as address, ThreadPoolExecutor(1) as pool:
-        running = pool.submit(ask, address, library, document_id, stream=True)
+        running = pool.submit(ask, address, seeder, document_id, stream=True)
         assert engine.running.acquire(timeout=10)
         server.handle_exit(15, None)
-        refused = ask(address, library, document_id)
+        refused = ask(address, seeder, document_id)
         assert refused.status_code == 503
         assert refused.json()["error"]["code"] == "shutting_down"
         assert httpx.get(f"{address}/readyz").status_code == 503
@@ -202,13 +206,17 @@ def test_a_server_that_stops_lets_answers_finish_and_refuses_new_ones(
 
 
 def test_a_server_that_must_stop_tells_who_still_waits(
-    services: Services, library: Library, engine: StoppableEngine, document_id: str, monkeypatch
+    services: Services,
+    seeder: StorageSeeder,
+    engine: StoppableEngine,
+    document_id: str,
+    monkeypatch,
 ) -> None:
     monkeypatch.setattr("app.http.server.DRAIN_S", 0.2)
     monkeypatch.setattr("app.factory.GRACE_S", 0.1)
     server = make_server(create_app(services), services, host="127.0.0.1", port=0)
     with listening(server) as address, ThreadPoolExecutor(1) as pool:
-        running = pool.submit(ask, address, library, document_id, stream=True)
+        running = pool.submit(ask, address, seeder, document_id, stream=True)
         assert engine.running.acquire(timeout=10)
         server.handle_exit(15, None)
         (_, _), (name, error) = events(running.result(20).text)
@@ -219,14 +227,14 @@ def test_a_server_that_must_stop_tells_who_still_waits(
 def test_a_slow_answer_times_out(
     settings: Any,
     services: Services,
-    library: Library,
+    seeder: StorageSeeder,
     engine: StoppableEngine,
     document_id: str,
     address: str,
 ) -> None:
-    services.questions._timeout_s = 0.3
+    services.question_queue._timeout_s = 0.3
     engine.talks = False
-    response = ask(address, library, document_id)
+    response = ask(address, seeder, document_id)
     assert response.status_code == 504
     assert response.json()["error"]["code"] == "question_timeout"
     until(lambda: idle(services), timeout_s=2)
@@ -235,7 +243,7 @@ def test_a_slow_answer_times_out(
 def test_an_answer_goes_on_while_the_database_is_away(
     address: str,
     services: Services,
-    library: Library,
+    seeder: StorageSeeder,
     engine: StoppableEngine,
     document_id: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -246,14 +254,14 @@ def test_an_answer_goes_on_while_the_database_is_away(
         looks.release()
         raise DatabaseUnavailable("The database does not answer.")
 
-    monkeypatch.setattr("app.questions.service.LOOK_S", 0.01)
+    monkeypatch.setattr("app.questions.service.WATCH_S", 0.01)
     with ThreadPoolExecutor(1) as pool:
-        streamed = pool.submit(ask, address, library, document_id, stream=True)
+        streamed = pool.submit(ask, address, seeder, document_id, stream=True)
         assert engine.running.acquire(timeout=10)
         monkeypatch.setattr(services.storage.documents, "get", away)
         for _ in range(3):
             assert looks.acquire(timeout=10), "its document is looked after"
-        assert ask(address, library, document_id).status_code == 503
+        assert ask(address, seeder, document_id).status_code == 503
         engine.release.set()
         response = streamed.result(10)
     assert response.status_code == 200

@@ -1,4 +1,4 @@
-"""The question desk: bounded, cancellable, and honest about its health."""
+"""The question queue is bounded, all its work can be cancelled, and it reports its health."""
 
 import asyncio
 import threading
@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
-from app.services.question_queue import QuestionDesk, Ticket
+from app.services.question_queue import PendingAnswer, QuestionQueue
 from common.errors import (
-    Cancelled,
+    CallerGone,
     DocumentDeleted,
     QuestionTimeout,
     QuestionTooLong,
@@ -17,49 +17,49 @@ from common.errors import (
 )
 
 pytestmark = pytest.mark.anyio
-Desks = Callable[..., QuestionDesk]
+MakeQueue = Callable[..., QuestionQueue]
 
 
 @pytest.fixture
-async def desks() -> AsyncIterator[Desks]:
-    """Make desks and stop them in the end."""
-    made: list[QuestionDesk] = []
+async def make_queue() -> AsyncIterator[MakeQueue]:
+    """Make queues, which are stopped at the end of the test."""
+    made: list[QuestionQueue] = []
 
-    def make(*, threads: int = 1, queued: int = 2, timeout_s: float = 60.0) -> QuestionDesk:
-        made.append(QuestionDesk(threads=threads, queued=queued, timeout_s=timeout_s))
+    def make(*, threads: int = 1, queued: int = 2, timeout_s: float = 60.0) -> QuestionQueue:
+        made.append(QuestionQueue(threads=threads, queued=queued, timeout_s=timeout_s))
         made[-1].start()
         return made[-1]
 
     yield make
-    for desk in made:
-        await asyncio.to_thread(desk.close, 0.0)
+    for queue in made:
+        await asyncio.to_thread(queue.close, 0.0)
 
 
-class Slow:
-    """Work that goes on until it is told to stop, and says when it runs and when it ended."""
+class SlowWork:
+    """Work that goes on until it is cancelled; its events tell when it runs and when it ends."""
 
     def __init__(self) -> None:
         self.running = threading.Event()
         self.ended = threading.Event()
 
-    def __call__(self, ticket: Ticket[str]) -> Iterator[str]:
+    def __call__(self, pending: PendingAnswer[str]) -> Iterator[str]:
         self.running.set()
         yield "first"
         try:
-            while not ticket.cancelled():
+            while not pending.is_cancelled():
                 threading.Event().wait(0.005)
-            raise Cancelled("stopped")
+            raise CallerGone("stopped")
         finally:
             self.ended.set()
 
 
-def say(*words: str) -> Callable[[Ticket[str]], Iterator[str]]:
+def say(*words: str) -> Callable[[PendingAnswer[str]], Iterator[str]]:
     """Work that yields words."""
-    return lambda ticket: iter(words)
+    return lambda pending: iter(words)
 
 
-async def collect(ticket: Ticket[str]) -> list[str]:
-    return [item async for item in ticket]
+async def collect(pending: PendingAnswer[str]) -> list[str]:
+    return [item async for item in pending]
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -68,134 +68,140 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-async def test_items_arrive_in_order_and_end(desks: Desks) -> None:
-    assert await collect(desks().submit("doc", say("a", "b", "c"))) == ["a", "b", "c"]
+async def test_items_arrive_in_order_and_end(make_queue: MakeQueue) -> None:
+    assert await collect(make_queue().submit("doc", say("a", "b", "c"))) == ["a", "b", "c"]
 
 
-async def test_an_item_waited_for_is_not_lost(desks: Desks) -> None:
-    ticket = desks().submit("doc", say("a", "b"))
-    await ticket.settle(5)
-    assert await collect(ticket) == ["a", "b"]
+async def test_an_item_waited_for_is_not_lost(make_queue: MakeQueue) -> None:
+    pending = make_queue().submit("doc", say("a", "b"))
+    await pending.wait_for_first_item(5)
+    assert await collect(pending) == ["a", "b"]
 
 
-async def test_settling_gives_up_quietly_when_nothing_comes(desks: Desks) -> None:
-    desk, slow = desks(), Slow()
-    desk.submit("doc", slow)
-    waiting = desk.submit("doc", say("late"))
-    await waiting.settle(0.01)
-    desk.cancel_topic("doc", DocumentDeleted("gone"))
+async def test_waiting_for_the_first_item_ends_without_an_error_when_nothing_comes(
+    make_queue: MakeQueue,
+) -> None:
+    queue, slow = make_queue(), SlowWork()
+    queue.submit("doc", slow)
+    waiting = queue.submit("doc", say("late"))
+    await waiting.wait_for_first_item(0.01)
+    queue.cancel_document("doc", DocumentDeleted("gone"))
     with pytest.raises(DocumentDeleted):
         await collect(waiting)
 
 
-async def test_an_error_of_the_work_reaches_the_caller(desks: Desks) -> None:
-    def fail(ticket: Ticket[str]) -> Iterator[str]:
+async def test_an_error_of_the_work_reaches_the_caller(make_queue: MakeQueue) -> None:
+    def fail(pending: PendingAnswer[str]) -> Iterator[str]:
         yield "a"
         raise QuestionTooLong("too long")
 
-    ticket = desks().submit("doc", fail)
+    pending = make_queue().submit("doc", fail)
     with pytest.raises(QuestionTooLong):
-        await collect(ticket)
+        await collect(pending)
 
 
-async def test_an_early_error_is_raised_while_settling(desks: Desks) -> None:
-    def fail(ticket: Ticket[str]) -> Iterator[str]:
+async def test_an_early_error_is_raised_while_waiting_for_the_first_item(
+    make_queue: MakeQueue,
+) -> None:
+    def fail(pending: PendingAnswer[str]) -> Iterator[str]:
         raise QuestionTooLong("too long")
         yield "never"
 
     with pytest.raises(QuestionTooLong):
-        await desks().submit("doc", fail).settle(5)
+        await make_queue().submit("doc", fail).wait_for_first_item(5)
 
 
-async def test_one_question_more_than_fits_is_refused(desks: Desks) -> None:
-    desk = desks(threads=1, queued=2)
-    slow = Slow()
-    tickets = [desk.submit("doc", slow) for _ in range(3)]
+async def test_one_question_more_than_fits_is_refused(make_queue: MakeQueue) -> None:
+    queue = make_queue(threads=1, queued=2)
+    slow = SlowWork()
+    accepted = [queue.submit("doc", slow) for _ in range(3)]
     await asyncio.to_thread(slow.running.wait, 10)
     with pytest.raises(TooManyQuestions):
-        desk.submit("doc", slow)
-    assert desk.load().running == 1
-    assert desk.load().waiting == 2
-    desk.cancel(tickets[2])
-    desk.submit("doc", slow)  # a waiting question that was cancelled frees its place at once
+        queue.submit("doc", slow)
+    assert queue.load().running == 1
+    assert queue.load().waiting == 2
+    queue.cancel(accepted[2])
+    queue.submit("doc", slow)  # a waiting question that was cancelled frees its place at once
 
 
-async def test_a_cancelled_question_frees_its_thread(desks: Desks) -> None:
-    desk, slow = desks(), Slow()
-    ticket = desk.submit("doc", slow)
-    await ticket.settle(5)
-    desk.cancel(ticket)
-    await until(lambda: desk.load().running == 0)
+async def test_a_cancelled_question_frees_its_thread(make_queue: MakeQueue) -> None:
+    queue, slow = make_queue(), SlowWork()
+    pending = queue.submit("doc", slow)
+    await pending.wait_for_first_item(5)
+    queue.cancel(pending)
+    await until(lambda: queue.load().running == 0)
     assert slow.ended.is_set()
-    assert await collect(desk.submit("doc", say("next"))) == ["next"]
+    assert await collect(queue.submit("doc", say("next"))) == ["next"]
 
 
-async def test_questions_about_a_deleted_document_end_with_that_reason(desks: Desks) -> None:
-    desk, slow = desks(), Slow()
-    running, waiting = desk.submit("doc", slow), desk.submit("doc", slow)
-    other = desk.submit("other", say("fine"))
-    await running.settle(5)
-    desk.cancel_topic("doc", DocumentDeleted("gone"))
-    for ticket in (running, waiting):
+async def test_questions_about_a_deleted_document_end_with_that_reason(
+    make_queue: MakeQueue,
+) -> None:
+    queue, slow = make_queue(), SlowWork()
+    running, waiting = queue.submit("doc", slow), queue.submit("doc", slow)
+    other = queue.submit("other", say("fine"))
+    await running.wait_for_first_item(5)
+    queue.cancel_document("doc", DocumentDeleted("gone"))
+    for pending in (running, waiting):
         with pytest.raises(DocumentDeleted):
-            await collect(ticket)
+            await collect(pending)
     assert await collect(other) == ["fine"]
 
 
-async def test_a_question_that_takes_too_long_is_stopped(desks: Desks) -> None:
-    desk, slow = desks(timeout_s=0.2), Slow()
-    ticket = desk.submit("doc", slow)
+async def test_a_question_that_takes_too_long_is_stopped(make_queue: MakeQueue) -> None:
+    queue, slow = make_queue(timeout_s=0.2), SlowWork()
+    pending = queue.submit("doc", slow)
     with pytest.raises(QuestionTimeout):
-        await collect(ticket)
-    await until(lambda: desk.load().running == 0)
+        await collect(pending)
+    await until(lambda: queue.load().running == 0)
 
 
-async def test_draining_refuses_new_questions_and_finishes_old_ones(desks: Desks) -> None:
-    desk, release = desks(), threading.Event()
+async def test_draining_refuses_new_questions_and_finishes_old_ones(make_queue: MakeQueue) -> None:
+    queue, release = make_queue(), threading.Event()
 
-    def work(ticket: Ticket[str]) -> Iterator[str]:
+    def work(pending: PendingAnswer[str]) -> Iterator[str]:
         release.wait(10)
         yield "done"
 
-    ticket = desk.submit("doc", work)
-    desk.drain()
+    pending = queue.submit("doc", work)
+    queue.drain()
     with pytest.raises(ShuttingDown):
-        desk.submit("doc", say("new"))
+        queue.submit("doc", say("new"))
     release.set()
-    assert await collect(ticket) == ["done"]
+    assert await collect(pending) == ["done"]
 
 
-async def test_closing_tells_every_caller(desks: Desks) -> None:
-    desk, slow = desks(), Slow()
-    running, waiting = desk.submit("doc", slow), desk.submit("doc", slow)
-    await running.settle(5)
-    await asyncio.to_thread(desk.close, 0.0)
-    for ticket in (running, waiting):
+async def test_closing_tells_every_caller(make_queue: MakeQueue) -> None:
+    queue, slow = make_queue(), SlowWork()
+    running, waiting = queue.submit("doc", slow), queue.submit("doc", slow)
+    await running.wait_for_first_item(5)
+    await asyncio.to_thread(queue.close, 0.0)
+    for pending in (running, waiting):
         with pytest.raises(ShuttingDown):
-            await collect(ticket)
-    assert desk.load().running == 0
+            await collect(pending)
+    assert queue.load().running == 0
 
 
-async def test_health_needs_living_threads(desks: Desks) -> None:
-    unstarted = QuestionDesk(threads=1, queued=0, timeout_s=1)
-    assert not unstarted.healthy()
-    desk = desks()
-    assert desk.healthy()
-    await asyncio.to_thread(desk.close, 0.0)
-    assert not desk.healthy()
+async def test_health_needs_living_threads(make_queue: MakeQueue) -> None:
+    unstarted = QuestionQueue(threads=1, queued=0, timeout_s=1)
+    assert not unstarted.is_healthy()
+    queue = make_queue()
+    assert queue.is_healthy()
+    await asyncio.to_thread(queue.close, 0.0)
+    assert not queue.is_healthy()
 
 
-async def test_a_question_that_will_not_stop_makes_the_desk_unhealthy(
-    desks: Desks, monkeypatch: pytest.MonkeyPatch
+async def test_a_question_that_will_not_stop_makes_the_queue_unhealthy(
+    make_queue: MakeQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.services.question_queue.STUCK_S", 0.0)
-    desk, release = desks(timeout_s=0.05), threading.Event()
+    queue, release = make_queue(timeout_s=0.05), threading.Event()
 
-    def stuck(ticket: Ticket[str]) -> Iterator[str]:
+    def stuck(pending: PendingAnswer[str]) -> Iterator[str]:
         release.wait(10)
         yield "at last"
 
-    desk.submit("doc", stuck)
-    await until(lambda: not desk.healthy())
+    queue.submit("doc", stuck)
+    await until(lambda: not queue.is_healthy())
     release.set()
-    await until(desk.healthy)
+    await until(queue.is_healthy)

@@ -338,7 +338,7 @@ def test_a_connection_lost_at_the_commit_costs_no_reading(
     monkeypatch: pytest.MonkeyPatch,
     after_commit: bool,
 ) -> None:
-    monkeypatch.setattr(drafts, "RETRIES_S", (0.0, 0.0))
+    monkeypatch.setattr(drafts, "COMMIT_RETRIES_S", (0.0, 0.0))
     document = upload()
     flaky = Flaky(url, after_commit=after_commit)
     job = claim(storage)
@@ -352,7 +352,7 @@ def test_a_connection_lost_at_the_commit_costs_no_reading(
 def test_a_database_that_stays_away_leaves_the_folder_to_the_collector(
     storage: Storage, upload: Upload, root: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drafts, "RETRIES_S", (0.0,))
+    monkeypatch.setattr(drafts, "COMMIT_RETRIES_S", (0.0,))
     document = upload()
     job = claim(storage)
     flaky = Flaky(url, after_commit=False)

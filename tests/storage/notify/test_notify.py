@@ -1,8 +1,9 @@
-"""Bells save waiting; without one, and with a broken one, nothing is lost but time."""
+"""Notifiers save waiting; without a server, or with a broken one, nothing is lost but time."""
 
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -10,186 +11,204 @@ import pytest
 from structlog.testing import capture_logs
 
 from common import plugins
-from storage import notify as bells
+from common.status import DocumentStatus
+from storage import notify as notifiers
 from storage.config import StorageConfig
-from storage.notify import poll
-from storage.notify.base import Bell, BellConfig, Event
-from storage.notify.redis import RedisBell
+from storage.notify.base import DocumentState, Notifier, NotifierConfig
+from storage.notify.poll import PollNotifier
+from storage.notify.redis import RedisNotifier
 from storage.storage import open_storage
 from tests.services import redis_url
 from tests.storage.relay import Relay
 
+READY = DocumentState(DocumentStatus.READY)
 
-class Document:
-    """A document's state that a test changes at will."""
+
+class WatchedDocument:
+    """A document whose state a test changes."""
 
     def __init__(self) -> None:
         self.id = uuid4()
-        self.state: Event | None = {"status": "queued", "tokens_done": 0}
+        self.state: DocumentState | None = DocumentState(DocumentStatus.QUEUED)
 
-    def look(self, _: object) -> Event | None:
+    def read_state(self, _: object) -> DocumentState | None:
         return self.state
 
 
 @pytest.fixture
-def document() -> Document:
-    """A document being read."""
-    return Document()
+def document() -> WatchedDocument:
+    """A document that waits to be read."""
+    return WatchedDocument()
 
 
-@pytest.fixture(params=plugins.names(bells))
+@pytest.fixture(params=plugins.names(notifiers))
 def name(request: pytest.FixtureRequest) -> str:
-    """Every bell there is."""
+    """Every kind of notifier."""
     return str(request.param)
 
 
 @pytest.fixture
-def pair(name: str, document: Document) -> Iterator[tuple[Bell, Bell]]:
-    """A server's bell and a worker's; polling can ring within one process alone."""
+def pair(name: str, document: WatchedDocument) -> Iterator[tuple[Notifier, Notifier]]:
+    """The notifiers of a server and of a worker; without Redis both are in one process."""
     url = redis_url() if name == "redis" else ""
-    config = BellConfig(document.look, url=url, poll_s=0.02, channel=f"test-{uuid4().hex}")
-    one: Bell = plugins.build(bells, name, config)
-    two: Bell = one if name == "poll" else plugins.build(bells, name, config)
-    yield one, two
-    one.close()
-    two.close()
+    channel = f"test-{uuid4().hex}"
+    config = NotifierConfig(document.read_state, url=url, poll_s=0.02, channel=channel)
+    server: Notifier = plugins.build(notifiers, name, config)
+    worker: Notifier = server if name == "poll" else plugins.build(notifiers, name, config)
+    yield server, worker
+    server.close()
+    worker.close()
 
 
-def settled(bell: Bell) -> None:
-    """Let a bell begin to listen; the first wait may return at once for what it has missed."""
-    bell.wait(0.0)
+def begin_listening(notifier: Notifier) -> None:
+    """Wait once, which may end at once because of a message from before the subscription."""
+    notifier.wait_for_job(0.0)
 
 
-def test_a_ring_wakes_whoever_waits(pair: tuple[Bell, Bell]) -> None:
+def test_a_notification_wakes_a_worker_that_waits(pair: tuple[Notifier, Notifier]) -> None:
     server, worker = pair
-    settled(worker)
+    begin_listening(worker)
     woken: list[bool] = []
-    waiter = threading.Thread(target=lambda: woken.append(worker.wait(20.0)))
+    waiter = threading.Thread(target=lambda: woken.append(worker.wait_for_job(20.0)))
     waiter.start()
     time.sleep(0.05)
-    server.ring()
+    server.notify_workers()
     waiter.join(10.0)
     assert woken == [True]
 
 
-def test_a_ring_while_nobody_waits_is_not_forgotten(pair: tuple[Bell, Bell]) -> None:
+def test_a_notification_while_nobody_waits_is_not_lost(pair: tuple[Notifier, Notifier]) -> None:
     server, worker = pair
-    settled(worker)
+    begin_listening(worker)
     for _ in range(3):
-        server.ring()
-    assert worker.wait(5.0)
-    assert not worker.wait(0.02), "three rings are one"
+        server.notify_workers()
+    assert worker.wait_for_job(5.0)
+    assert not worker.wait_for_job(0.02), "three notifications count as one"
 
 
-def test_waiting_ends_by_itself(pair: tuple[Bell, Bell]) -> None:
-    settled(pair[1])
-    assert not pair[1].wait(0.02)
+def test_waiting_ends_by_itself(pair: tuple[Notifier, Notifier]) -> None:
+    begin_listening(pair[1])
+    assert not pair[1].wait_for_job(0.02)
 
 
 def test_watchers_see_every_state_until_the_end(
-    pair: tuple[Bell, Bell], document: Document
+    pair: tuple[Notifier, Notifier], document: WatchedDocument
 ) -> None:
     server, worker = pair
-    seen: list[Event] = []
-    for state in server.subscribe(document.id):
-        seen.append(state)
-        done = state["tokens_done"] + 1
-        document.state = {"status": "ready" if done == 3 else "reading", "tokens_done": done}
-        worker.publish(document.id, {"tokens_done": done})
-    assert [(state["status"], state["tokens_done"]) for state in seen] == [
-        ("queued", 0),
-        ("reading", 1),
-        ("reading", 2),
-        ("ready", 3),
-    ]
+    seen: list[tuple[str, int]] = []
+    for state in server.watch(document.id):
+        seen.append((state.status, state.tokens_done))
+        done = state.tokens_done + 1
+        status = DocumentStatus.READY if done == 3 else DocumentStatus.READING
+        document.state = DocumentState(status, tokens_done=done)
+        worker.notify_watchers(document.id)
+    assert seen == [("queued", 0), ("reading", 1), ("reading", 2), ("ready", 3)]
 
 
-def test_watching_ends_when_the_document_goes(pair: tuple[Bell, Bell], document: Document) -> None:
-    watching = pair[0].subscribe(document.id)
-    assert next(watching)["status"] == "queued"
+def test_watching_ends_when_the_document_is_deleted(
+    pair: tuple[Notifier, Notifier], document: WatchedDocument
+) -> None:
+    states = pair[0].watch(document.id)
+    assert next(states).status == "queued"
     document.state = None
-    assert list(watching) == []
+    assert list(states) == []
 
 
-def test_a_watcher_who_goes_is_let_go(pair: tuple[Bell, Bell], document: Document) -> None:
-    gone = threading.Event()
-    watching = pair[0].subscribe(document.id, gone.is_set)
-    assert next(watching)["status"] == "queued"
-    gone.set()
-    assert list(watching) == []
+def test_watching_ends_when_the_watcher_stops(
+    pair: tuple[Notifier, Notifier], document: WatchedDocument
+) -> None:
+    stop = threading.Event()
+    states = pair[0].watch(document.id, stop.is_set)
+    assert next(states).status == "queued"
+    stop.set()
+    assert list(states) == []
 
 
-def test_a_message_is_quicker_than_polling(document: Document) -> None:
-    config = BellConfig(document.look, redis_url(), poll_s=60.0, channel=f"test-{uuid4().hex}")
-    bell: Bell = plugins.build(bells, "redis", config)
-    watching = bell.subscribe(document.id)
-    assert next(watching)["status"] == "queued"
-    document.state = {"status": "ready"}
-    bell.publish(document.id, {"phase": "end"})
-    assert [state["status"] for state in watching] == ["ready"]
-    bell.close()
+def test_a_message_is_quicker_than_polling(document: WatchedDocument) -> None:
+    config = NotifierConfig(document.read_state, redis_url(), 60.0, f"test-{uuid4().hex}")
+    notifier: Notifier = plugins.build(notifiers, "redis", config)
+    states = notifier.watch(document.id)
+    assert next(states).status == "queued"
+    document.state = READY
+    notifier.notify_watchers(document.id)
+    assert list(states) == [READY]
+    notifier.close()
 
 
-# -- Redis is away -----------------------------------------------------------------------------
+def test_a_state_that_has_not_changed_is_not_repeated(
+    pair: tuple[Notifier, Notifier], document: WatchedDocument
+) -> None:
+    server, worker = pair
+    states = server.watch(document.id)
+    next(states)
+    assert document.state is not None
+    document.state = replace(document.state)
+    worker.notify_watchers(document.id)
+    timer = threading.Timer(0.1, lambda: setattr(document, "state", READY))
+    timer.start()
+    assert list(states) == [READY]
+    timer.join()
 
 
-def make(document: Document, url: str, away_s: float = 0.0) -> RedisBell:
-    config = BellConfig(document.look, url, poll_s=0.02, channel=f"test-{uuid4().hex}")
-    return RedisBell(config, away_s=away_s)
+# -- Redis is unavailable ----------------------------------------------------------------------
 
 
-def test_without_redis_everything_goes_on_with_one_warning(document: Document) -> None:
-    bell = make(document, "redis://127.0.0.1:9/0")
+def make(document: WatchedDocument, url: str, backoff_s: float = 0.0) -> RedisNotifier:
+    config = NotifierConfig(document.read_state, url, poll_s=0.02, channel=f"test-{uuid4().hex}")
+    return RedisNotifier(config, backoff_s=backoff_s)
+
+
+def test_without_redis_everything_goes_on_with_one_warning(document: WatchedDocument) -> None:
+    notifier = make(document, "redis://127.0.0.1:9/0")
     with capture_logs() as logs:
         for _ in range(3):
-            bell.ring()
-            bell.publish(document.id, {"phase": "prefill"})
-        assert bell.wait(5.0), "a ring of this process is heard all the same"
-        assert not bell.wait(0.02)
-        watching = bell.subscribe(document.id)
-        assert next(watching)["status"] == "queued"
-        document.state = {"status": "ready"}
-        assert [state["status"] for state in watching] == ["ready"]
+            notifier.notify_workers()
+            notifier.notify_watchers(document.id)
+        assert notifier.wait_for_job(5.0), "notifications of this process still arrive"
+        assert not notifier.wait_for_job(0.02)
+        states = notifier.watch(document.id)
+        assert next(states).status == "queued"
+        document.state = READY
+        assert list(states) == [READY]
     assert [line["log_level"] for line in logs] == ["warning"]
-    bell.close()
+    notifier.close()
 
 
-def test_a_redis_that_hangs_is_left_alone_for_a_while(document: Document) -> None:
+def test_a_redis_that_hangs_is_not_asked_for_a_while(document: WatchedDocument) -> None:
     redis_url()
     with Relay("127.0.0.1", 6379) as relay:
-        bell = make(document, f"redis://127.0.0.1:{relay.port}/0", away_s=60.0)
-        bell.ring()
+        notifier = make(document, f"redis://127.0.0.1:{relay.port}/0", backoff_s=60.0)
+        notifier.notify_workers()
         relay.hang()
         before_s = time.monotonic()
         for _ in range(50):
-            bell.ring()
-            bell.publish(document.id, {"phase": "prefill"})
+            notifier.notify_workers()
+            notifier.notify_watchers(document.id)
         assert time.monotonic() - before_s < 5
-        bell.close()
+        notifier.close()
 
 
-def test_redis_that_comes_back_rings_again(document: Document) -> None:
+def test_redis_is_used_again_when_it_comes_back(document: WatchedDocument) -> None:
     redis_url()
     with Relay("127.0.0.1", 6379) as relay:
-        bell = make(document, f"redis://127.0.0.1:{relay.port}/0")
-        settled(bell)
+        notifier = make(document, f"redis://127.0.0.1:{relay.port}/0")
+        begin_listening(notifier)
         with capture_logs() as logs:
             relay.cut()
-            bell.wait(0.05)
-            bell.ring()
-            settled(bell)
-            bell.wait(0.02)
-            bell.ring()
-            assert bell.wait(5.0)
+            notifier.wait_for_job(0.05)
+            notifier.notify_workers()
+            begin_listening(notifier)
+            notifier.wait_for_job(0.02)
+            notifier.notify_workers()
+            assert notifier.wait_for_job(5.0)
         assert [line["log_level"] for line in logs] == ["warning", "info"]
-        bell.close()
+        notifier.close()
 
 
-def test_a_data_folder_is_opened_with_the_bell_that_its_settings_name(tmp_path: Path) -> None:
-    settings = StorageConfig(tmp_path / "data")
-    storage = open_storage(settings)
-    assert isinstance(storage.bell, poll.PollBell)
+def test_storage_is_opened_with_the_notifier_that_its_settings_name(tmp_path: Path) -> None:
+    storage = open_storage(StorageConfig(tmp_path / "data"))
+    assert isinstance(storage.notifier, PollNotifier)
     storage.close()
     with_redis = open_storage(StorageConfig(tmp_path / "data", redis_url=redis_url()))
-    assert isinstance(with_redis.bell, RedisBell)
+    assert isinstance(with_redis.notifier, RedisNotifier)
     with_redis.close()

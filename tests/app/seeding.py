@@ -22,7 +22,7 @@ TEXT = "The gate of the east wing closes at 18:40. " + " ".join(
 
 
 @dataclass
-class Library:
+class StorageSeeder:
     """Fills a storage."""
 
     storage: Storage

@@ -1,0 +1,132 @@
+"""Models of documents and their progress, which OpenAPI shows and responses are made of."""
+
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from app.http.schemas import Body
+from common.errors import DocumentNotFound
+from common.status import DocumentStatus
+from storage.db.records import ArtifactRecord, DocumentRecord, JobRecord
+from storage.notify.base import DocumentState
+
+
+class FailureBody(Body):
+    """Why a document failed."""
+
+    code: str | None
+    message: str | None
+
+
+class ProgressBody(Body):
+    """How far the reading of a document is."""
+
+    phase: str
+    tokens_done: int
+    tokens_total: int
+
+
+class DocumentBody(Body):
+    """A document; times are Unix seconds."""
+
+    id: str
+    object: Literal["document"]
+    filename: str
+    media_type: str
+    num_bytes: int
+    status: DocumentStatus
+    error: FailureBody | None
+    num_tokens: int | None
+    num_pages: int | None
+    reading_ms: float | None
+    created_at: int
+    ready_at: int | None
+    progress: ProgressBody | None
+    cache_bytes: int | None
+
+
+class DocumentPage(Body):
+    """A page of documents, newest first."""
+
+    object: Literal["list"]
+    data: list[DocumentBody]
+    has_more: bool
+    first_id: str | None
+    last_id: str | None
+
+
+class ProgressEvent(Body):
+    """The data of `event: progress`."""
+
+    status: DocumentStatus
+    phase: str | None
+    tokens_done: int
+    tokens_total: int
+    error: FailureBody | None
+
+
+def parse_document_id(text: str) -> UUID:
+    """Parse a document id of a request.
+
+    Raises: DocumentNotFound for a text that is no id, as for an id that no document has.
+    """
+    try:
+        return UUID(text)
+    except ValueError:
+        raise DocumentNotFound from None
+
+
+def document_body(
+    document: DocumentRecord, job: JobRecord | None, artifact: ArtifactRecord | None
+) -> DocumentBody:
+    """Make the body of a document.
+
+    Args:
+        job: the latest job of a document that waits or is being read.
+        artifact: the artifact of a ready document.
+    """
+    has_failed = document.status is DocumentStatus.FAILED
+    return DocumentBody(
+        id=str(document.id),
+        object="document",
+        filename=document.filename,
+        media_type=document.media_type,
+        num_bytes=document.num_bytes,
+        status=document.status,
+        error=FailureBody(code=document.error_code, message=document.error_message)
+        if has_failed
+        else None,
+        num_tokens=document.num_tokens,
+        num_pages=document.num_pages,
+        reading_ms=document.reading_ms,
+        created_at=int(document.created_at.timestamp()),
+        ready_at=_unix_seconds(document.ready_at),
+        progress=_progress_body(job),
+        cache_bytes=None if artifact is None else artifact.num_bytes,
+    )
+
+
+def progress_event(state: DocumentState) -> ProgressEvent:
+    """Make the data of a progress event."""
+    has_failed = state.status is DocumentStatus.FAILED
+    return ProgressEvent(
+        status=state.status,
+        phase=state.phase,
+        tokens_done=state.tokens_done,
+        tokens_total=state.tokens_total,
+        error=FailureBody(code=state.error_code, message=state.error_message)
+        if has_failed
+        else None,
+    )
+
+
+def _progress_body(job: JobRecord | None) -> ProgressBody | None:
+    if job is None or job.phase is None:  # no worker has reported anything yet
+        return None
+    return ProgressBody(
+        phase=job.phase, tokens_done=job.tokens_done, tokens_total=job.tokens_total
+    )  # fmt: skip
+
+
+def _unix_seconds(moment: datetime | None) -> int | None:
+    return None if moment is None else int(moment.timestamp())

@@ -1,0 +1,47 @@
+"""Models of error bodies and health checks, which OpenAPI shows and responses are made of."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Body(BaseModel):
+    """Base class of all bodies that are sent; unknown fields are an error."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class ErrorDetail(Body):
+    """What went wrong. Programs should look at `code`."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str
+
+
+class ErrorBody(Body):
+    """The body of every error, also of `event: error` in event streams."""
+
+    error: ErrorDetail
+
+
+class HealthBody(Body):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class ReadinessChecks(Body):
+    """What has to be true for questions to be answered."""
+
+    database: bool
+    questions: bool
+    accepting: bool
+
+
+class ReadinessBody(Body):
+    """Whether questions can be answered, and what was checked."""
+
+    status: Literal["ready", "unavailable"]
+    checks: ReadinessChecks

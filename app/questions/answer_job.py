@@ -1,0 +1,121 @@
+"""Answer one question about one document; this runs on a thread of the question queue."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import structlog
+
+from app.documents.loader import load_document
+from app.questions.schemas import AnswerBody, BudgetBody, EvidenceBody, UsageBody
+from app.services.document_cache import LoadedDocument
+from app.services.question_queue import PendingAnswer
+from app.services.services import Services
+from common.errors import GpuBusy, LecternError
+from engine.decode.running_answer import Answer, TextDelta
+from engine.decode.sampling import Sampling
+from engine.document.cache import DocumentCache
+from engine.model.memory import out_of_memory_as_busy
+from storage.db.records import DocumentRecord
+
+AnswerItem = TextDelta | AnswerBody
+
+
+@dataclass(frozen=True)
+class CheckedQuestion:
+    """A question within the server's limits.
+
+    Attributes:
+        text: the question, without blanks around it.
+        budget: share of the document's cache that may be read per token, in (0, 1].
+        sampling: how tokens are chosen, and how many there may be.
+    """
+
+    text: str
+    budget: float
+    sampling: Sampling
+
+
+@dataclass(frozen=True)
+class AnswerJob:
+    """The work of answering a question about a ready document."""
+
+    services: Services
+    document: DocumentRecord
+    question: CheckedQuestion
+
+    def run(self, pending: PendingAnswer[AnswerItem]) -> Iterator[AnswerItem]:
+        """Load the document and answer; yield the text as it comes, then the whole answer.
+
+        Raises: what `load_document` and `Engine.answer` raise, and GpuBusy.
+        """
+        loaded = load_document(self.services, self.document)
+        for item in self._answer(loaded.cache, pending):
+            if isinstance(item, TextDelta):
+                yield item
+            else:
+                timings_ms = _timings_ms(item, pending.queue_ms, loaded.load_ms)
+                self._record(item, loaded, timings_ms)
+                yield _answer_body(self.document, item, timings_ms, cache_hit=loaded.hit)
+
+    def _answer(
+        self, cache: DocumentCache, pending: PendingAnswer[AnswerItem]
+    ) -> Iterator[TextDelta | Answer]:
+        """Run the engine; if the GPU's memory runs out, remove all documents from it."""
+        try:
+            with out_of_memory_as_busy():
+                yield from self.services.engine.answer(
+                    cache,
+                    self.question.text,
+                    budget=self.question.budget,
+                    sampling=self.question.sampling,
+                    cancelled=pending.is_cancelled,
+                )
+        except GpuBusy:
+            self.services.loaded_documents.clear()
+            raise
+
+    def _record(
+        self, answer: Answer, loaded: LoadedDocument[DocumentCache], timings_ms: dict[str, float]
+    ) -> None:
+        """Record the answer's figures; an error here must not cost the caller the answer."""
+        try:
+            self.services.storage.answers.record(
+                tenant_id=self.document.tenant_id,
+                document_id=self.document.id,
+                cache_hit=loaded.hit,
+                budget_requested=answer.budget.requested,
+                budget_loaded=answer.budget.loaded,
+                first_token_ms=timings_ms["first_token"],
+                total_ms=timings_ms["total"],
+                num_tokens=answer.usage.completion_tokens,
+                saved_ms=(self.document.reading_ms or 0.0) - loaded.load_ms,
+            )
+        except LecternError as error:
+            log = structlog.get_logger("lectern.questions")
+            log.warning("answer not recorded", code=error.code)
+
+
+def _timings_ms(answer: Answer, queue_ms: float, load_ms: float) -> dict[str, float]:
+    """Return the milliseconds of each stage; `first_token` and `total` count from the arrival."""
+    before_ms = queue_ms + load_ms
+    timings_ms = {"queue": queue_ms, "load": load_ms, **answer.timings_ms}
+    timings_ms["first_token"] = before_ms + answer.timings_ms["first_token"]
+    timings_ms["total"] = before_ms + answer.timings_ms["total"]
+    return {stage: round(duration_ms, 3) for stage, duration_ms in timings_ms.items()}
+
+
+def _answer_body(
+    document: DocumentRecord, answer: Answer, timings_ms: dict[str, float], *, cache_hit: bool
+) -> AnswerBody:
+    return AnswerBody.model_validate(
+        {
+            "document_id": str(document.id),
+            "answer": answer.text,
+            "finish_reason": answer.finish_reason,
+            "evidence": [EvidenceBody(**asdict(passage)) for passage in answer.evidence],
+            "budget": BudgetBody(**asdict(answer.budget)),
+            "usage": UsageBody(**asdict(answer.usage)),
+            "timings_ms": timings_ms,
+            "cache_hit": cache_hit,
+        }
+    )

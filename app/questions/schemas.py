@@ -1,0 +1,85 @@
+"""Models of questions and answers, which OpenAPI shows and responses are made of."""
+
+import unicodedata
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from app.http.schemas import Body
+
+Share = Annotated[float, Field(gt=0, le=1, strict=True, allow_inf_nan=False)]
+
+
+class QuestionBody(BaseModel):
+    """A question, how much of the document's cache may be read for it, and how to sample tokens."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    # OpenAPI shows these bounds, but breaking them has error codes of its own.
+    question: str = Field(json_schema_extra={"minLength": 1, "pattern": "\\S"})
+    budget: Literal["fast", "balanced", "exact"] | Share = "balanced"
+    max_tokens: int | None = Field(default=None, ge=1, le=1_000_000, strict=True)
+    temperature: float = Field(default=0.0, ge=0, le=2, strict=True, allow_inf_nan=False)
+    top_p: float = Field(default=1.0, gt=0, le=1, strict=True, allow_inf_nan=False)
+    seed: int | None = Field(default=None, ge=0, lt=2**63, strict=True)
+    stream: bool = Field(default=False, strict=True)
+
+    @field_validator("question")
+    @classmethod
+    def _whole_characters(cls, text: str) -> str:
+        if any(unicodedata.category(char) == "Cs" for char in text):
+            raise ValueError("holds half a surrogate pair, which is no character")
+        return text.replace("\x00", "")
+
+
+class EvidenceBody(Body):
+    """A passage that got much of the attention, as a half-open span of the extracted text."""
+
+    quote: str
+    page: int
+    start_char: int
+    end_char: int
+    weight: float
+
+
+class BudgetBody(Body):
+    """Shares of the document's cache that are read for each generated token."""
+
+    requested: float
+    applied: float
+    loaded: float
+    loaded_prefill: float
+    loaded_decode: float
+    raised: bool
+
+
+class UsageBody(Body):
+    """Numbers of tokens, and bytes of keys and values."""
+
+    document_tokens: int
+    question_tokens: int
+    completion_tokens: int
+    kv_bytes_read: int
+    kv_bytes_stored: int
+
+
+class AnswerBody(Body):
+    """A whole answer; it is also the data of `event: answer`.
+
+    Of the times, `first_token` and `total` count from the question's arrival.
+    """
+
+    document_id: str
+    answer: str
+    finish_reason: Literal["stop", "length"]
+    evidence: list[EvidenceBody]
+    budget: BudgetBody
+    usage: UsageBody
+    timings_ms: dict[str, float]
+    cache_hit: bool
+
+
+class PieceEvent(Body):
+    """The data of `event: piece`: text that is added to the answer."""
+
+    text: str
