@@ -17,9 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.client import Client
-from cli.compose import make_secrets, open_stack
 from cli.documents import follow
-from cli.serve import serve_in_background
+from cli.serve import make_secrets, open_stack, serve_in_background
 from cli.settings import Settings
 from cli.show import budget_line, one_line, say
 from common.errors import InvalidInput, Permanent

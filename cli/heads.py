@@ -238,7 +238,7 @@ def show(
 
 
 def _load(model: str | None) -> "LoadedModel":
-    from cli.compose import open_engine
+    from cli.serve import open_engine
     from engine.model.head_plan import ALL
 
     return open_engine(read_settings(**not_none(model=model), heads=ALL)).model

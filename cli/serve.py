@@ -1,4 +1,7 @@
-"""Run a server or a worker until it is told to stop, or a server behind a demo."""
+"""Put a server or a worker together as the settings say, and run it until it is told to stop.
+
+Only the commands that need a model import this module, because importing torch takes seconds.
+"""
 
 import signal
 import socket
@@ -6,19 +9,85 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
+from fastapi import FastAPI
 from rich.console import Console
+from transformers.utils.logging import disable_progress_bar
 
+from app.admin.password import ensure_password
+from app.factory import create_app
 from app.http.server import Server, make_server
-from cli.compose import Secrets, Stack, make_secrets, open_stack, open_worker
+from app.services.services import Services, make_services
 from cli.listener import CannotServe, url_of
 from cli.settings import Settings
 from cli.show import say
 from common.logging import configure
+from engine.engine import Engine
+from engine.model.loader import LoadedModel, load_model
+from precompute.fingerprint import artifact_fingerprint
+from storage.storage import Storage, open_storage
+from workers.model_artifact_builder import ModelArtifactBuilder, extraction_limits
 from workers.worker import Worker
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 40.0
+
+
+@dataclass(frozen=True)
+class Stack:
+    """All parts of a server in one process, which is not running yet."""
+
+    settings: Settings
+    storage: Storage
+    services: Services
+    app: FastAPI
+    worker: Worker | None
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """Secrets that the first start makes and shows once; None if they were made before."""
+
+    api_key: str | None
+    admin_password: str | None
+
+
+def open_engine(settings: Settings) -> Engine:
+    """Load the model that the settings name, and make an engine for it."""
+    disable_progress_bar()  # type: ignore[no-untyped-call]  # it would mix with our output
+    return Engine(load_model(settings.model_files()), settings.decoding)
+
+
+def open_stack(settings: Settings) -> Stack:
+    """Open storage, load the model and make the app, and a worker if the settings embed one."""
+    storage = open_storage(settings.storage())
+    engine = open_engine(settings)
+    fingerprint = artifact_fingerprint(engine.model, settings.precompute)
+    services = make_services(settings.server, settings.data_dir, storage, engine, fingerprint)
+    has_worker = settings.server.embedded_worker
+    worker = make_worker(settings, storage, engine.model) if has_worker else None
+    return Stack(settings, storage, services, create_app(services), worker)
+
+
+def open_worker(settings: Settings) -> tuple[Worker, Storage]:
+    """Open storage and load the model for a worker in a process of its own."""
+    storage = open_storage(settings.storage())
+    return make_worker(settings, storage, open_engine(settings).model), storage
+
+
+def make_worker(settings: Settings, storage: Storage, model: LoadedModel) -> Worker:
+    """Make a worker for a model that is loaded already."""
+    limits = extraction_limits(settings.worker)
+    builder = ModelArtifactBuilder(lambda: model, settings.precompute, limits)
+    return Worker(storage, builder, settings.worker)
+
+
+def make_secrets(stack: Stack) -> Secrets:
+    """Make the first API key and the dashboard's password, unless there are some."""
+    storage = stack.storage
+    key = None if storage.keys.any() else storage.keys.create_default("first start")
+    return Secrets(key, ensure_password(stack.settings.data_dir))
 
 
 def run_server(console: Console, settings: Settings, listener: socket.socket) -> None:

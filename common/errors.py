@@ -286,6 +286,3 @@ class UnsupportedModel(Permanent):
     """The model cannot be served exactly; the message says why."""
 
     code = "unsupported_model"
-
-
-Cancelled = CallerGone  # the name under which `engine.engine` still raises it

@@ -5,18 +5,19 @@ at a time. `Engine.answer` is the loop over one question's steps.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from typing import Self
 
 import torch
 from torch import Tensor
 
-from common.errors import Cancelled, EmptyQuestion, QuestionTooLong
+from common.errors import CallerGone, EmptyQuestion, QuestionTooLong
 from engine.config import DecodeConfig
-from engine.decode.graph_pool import DecodeGraphPool
-from engine.decode.running_answer import Answer, RunningAnswer, TextDelta
+from engine.decode.answer import Answer, TextDelta
+from engine.decode.graph_pool import DecodeGraphPool, DecodeSession
+from engine.decode.running_answer import RunningAnswer
 from engine.decode.sampling import Sampling
 from engine.document.cache import DocumentCache
+from engine.model.attention import forward
 from engine.model.loader import LoadedModel
 
 
@@ -38,6 +39,7 @@ class Engine:
     def __init__(self, model: LoadedModel, config: DecodeConfig | None = None) -> None:
         self.model = model
         self.graphs = DecodeGraphPool(model.model, model.spec, config or DecodeConfig())
+        self._sessions: dict[RunningAnswer, DecodeSession] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -64,51 +66,60 @@ class Engine:
         Args:
             budget: share of the document cache's bytes that may be read per token, in (0, 1].
             cancelled: asked before every forward pass.
-        Raises: EmptyQuestion, QuestionTooLong, Cancelled.
+        Raises: EmptyQuestion, QuestionTooLong, CallerGone.
         """
-        with closing(self.start(document, question, budget=budget, sampling=sampling)) as running:
+        running = self.start(document, question, budget=budget, sampling=sampling)
+        try:
             while not running.is_finished:
                 if cancelled():
-                    raise Cancelled("The caller went away.")
+                    raise CallerGone("The caller went away.")
                 if text := self.step(running):
                     yield TextDelta(text)
             if rest := running.flush():
                 yield TextDelta(rest)
+        finally:
+            self.finish(running)
         yield running.result()
 
     def start(
         self, document: DocumentCache, question: str, *, budget: float, sampling: Sampling
     ) -> RunningAnswer:
-        """Check and tokenize a question, before any forward pass; the caller closes what it gets.
+        """Check and tokenize a question, before any forward pass; to be ended by `finish`.
 
         Args:
             budget: share of the document cache's bytes that may be read per token, in (0, 1].
         Raises: EmptyQuestion, QuestionTooLong.
         """
         ids = self._encode_question(document, question)
-        return RunningAnswer(
+        running = RunningAnswer(
             self.model,
-            self.graphs,
             document,
             ids,
             budget=budget,
             sampling=sampling,
             max_tokens=min(sampling.max_tokens, self._room(document, ids)),
+            kernels=self.graphs.uses_kernels,
         )
+        self._sessions[running] = DecodeSession(
+            self.graphs, self.model.model, running.state, running.max_tokens
+        )
+        return running
 
     def step(self, running: RunningAnswer) -> str:
         """Take one forward pass: the question's prefill first, then one for each token.
 
         Returns: the text that is certain now; "" while a character is incomplete.
         """
-        return running.step()
+        if running.is_prefilled:
+            logits = self._sessions[running].logits(running.ids[-1:])
+        else:
+            state = running.state
+            logits = forward(self.model.model, running.ids, state.position, state)[-1]
+        return running.append_token(logits)
 
-    def document_room_bytes(self) -> int | None:
-        """Bytes that the model's weights leave of their GPU's memory; None on a CPU."""
-        if self.model.device.type != "cuda":
-            return None
-        total: int = torch.cuda.get_device_properties(self.model.device).total_memory
-        return total - sum(weight.nbytes for weight in self.model.model.parameters())
+    def finish(self, running: RunningAnswer) -> None:
+        """Give back the decode graph that an answer uses, whether it has ended or not."""
+        self._sessions.pop(running).close()
 
     def release_memory(self) -> None:
         """Give cached device memory back to the GPU; nothing on a CPU."""

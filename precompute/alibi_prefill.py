@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor
 
+from engine.attend.alibi import attend_biased
 from engine.document.cache import ScopedHeads
-from engine.model.alibi import Alibi, attend_biased, attention_scope
+from engine.model.alibi import Alibi, attention_scope
 from engine.model.attention import AttentionCall
 
 

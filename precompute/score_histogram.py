@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor
 
-from engine.attend.clusters import AttendedClusters, FullClusterAttention
-from engine.attend.lookup import Lookup
+from engine.attend.clusters import AttendedClusters, FullClusterAttention, Lookup
 from engine.config import LookupConfig
 from engine.document.budget import BudgetCurve, Thresholds
 from engine.document.cache import DocumentCache, LayerCache

@@ -35,7 +35,7 @@ from transformers import (
 )
 from transformers.models.auto import AutoModelForCausalLM
 
-from engine.decode.running_answer import Answer, TextDelta
+from engine.decode.answer import Answer, TextDelta
 from engine.document.cache import DocumentCache
 from engine.engine import Engine
 from engine.model.head_plan import HeadPlan

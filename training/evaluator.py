@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.config import ModelConfig
-from engine.decode.running_answer import Answer
+from engine.decode.answer import Answer
 from engine.decode.sampling import Sampling
 from engine.document.budget import EXACT
 from engine.document.cache import DocumentCache

@@ -1,11 +1,11 @@
 """Collect what the dashboard shows."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from app.services.document_cache import Occupancy
-from app.services.question_queue import QueueLoad
-from app.services.services import Services
-from storage.dashboard import DocumentRow, QueueRow, Totals
+from app.services.document_cache import LoadedDocuments, Occupancy
+from app.services.question_queue import QuestionQueue, QueueLoad
+from storage.dashboard import Dashboard, DocumentRow, QueueRow, Totals
 
 MAX_ROWS = 100
 
@@ -36,13 +36,14 @@ class Overview:
         return self.in_work + self.totals.ready + self.totals.failed
 
 
-def collect_overview(services: Services) -> Overview:
+def collect_overview(
+    dashboard: Dashboard, loaded_documents: LoadedDocuments[Any], question_queue: QuestionQueue
+) -> Overview:
     """Collect everything; a table has at most `MAX_ROWS` rows."""
-    dashboard = services.storage.dashboard
     return Overview(
         totals=dashboard.totals(),
-        occupancy=services.loaded_documents.occupancy(),
-        load=services.question_queue.load(),
+        occupancy=loaded_documents.occupancy(),
+        load=question_queue.load(),
         queue=dashboard.queue(MAX_ROWS),
         documents=dashboard.documents(MAX_ROWS),
     )

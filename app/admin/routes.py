@@ -10,10 +10,10 @@ from starlette.exceptions import HTTPException
 
 from app.admin import guard
 from app.admin.guard import AdminState, AdminStateDep, SessionDep
-from app.admin.overview import collect_overview
+from app.admin.overview import Overview, collect_overview
 from app.admin.pages import HEADERS, render, static_file
 from app.admin.password import check_password
-from app.services.services import ServicesDep
+from app.services.services import Services, ServicesDep
 
 public = APIRouter(prefix="/admin", include_in_schema=False)
 private = APIRouter(
@@ -79,15 +79,20 @@ async def logout(
 @private.get("")
 async def page(services: ServicesDep, session: SessionDep, live: bool = True) -> Response:
     """Show queue, documents and figures; with `live=false` the page does not refresh itself."""
-    overview = await run_in_threadpool(collect_overview, services)
+    overview = await run_in_threadpool(_overview, services)
     return render("overview.html", view=overview, csrf=session.csrf, live=live)
 
 
 @private.get("/live")
 async def live_part(services: ServicesDep) -> Response:
     """Return the part that refreshes itself."""
-    overview = await run_in_threadpool(collect_overview, services)
+    overview = await run_in_threadpool(_overview, services)
     return render("live.html", view=overview)
+
+
+def _overview(services: Services) -> Overview:
+    dashboard = services.storage.dashboard
+    return collect_overview(dashboard, services.loaded_documents, services.question_queue)
 
 
 def _check_password(state: AdminState, data_dir: Path, password: str) -> bool:

@@ -7,12 +7,12 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from app.documents.events import follow_document
-from app.documents.loader import DELETED
+from app.documents.events import EventSource, follow_document
 from app.documents.schemas import DocumentBody, DocumentPage, document_body, parse_document_id
 from app.documents.upload import Upload, receive_file
 from app.http.auth import TenantDep
 from app.http.sse import STREAM_RESPONSE, EventStream
+from app.services.document_loader import DELETED
 from app.services.services import Services, ServicesDep
 from common.errors import DocumentDeleted, ShuttingDown
 from common.status import DocumentStatus
@@ -90,7 +90,8 @@ async def document_events(
     key = parse_document_id(document_id)
     await run_in_threadpool(services.storage.documents.get, tenant_id, key)
     services.watchers.check_free()
-    return EventStream(follow_document(services, tenant_id, key))
+    source = EventSource(services.storage, services.watchers, services.question_queue)
+    return EventStream(follow_document(source, tenant_id, key))
 
 
 def _add_document(services: Services, tenant_id: UUID, file: Upload) -> DocumentBody:

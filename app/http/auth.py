@@ -9,8 +9,8 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from app.services.services import ServicesDep, services_of
 from common.errors import Unauthorized
+from storage.keys import ApiKeys
 
 HELP = "Send your API key as `Authorization: Bearer lk_...`."
 TENANT = "lectern.tenant"  # where the tenant is kept in a request's scope
@@ -18,7 +18,16 @@ scheme = HTTPBearer(auto_error=False, scheme_name="API key", description=HELP)
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(scheme)]
 
 
-async def authenticate(request: Request, credentials: Credentials, services: ServicesDep) -> UUID:
+def keys_of(request: Request) -> ApiKeys:
+    """Return the API keys of the app that answers this request."""
+    keys: ApiKeys = request.app.state.services.storage.keys
+    return keys
+
+
+KeysDep = Annotated[ApiKeys, Depends(keys_of)]
+
+
+async def authenticate(request: Request, credentials: Credentials, keys: KeysDep) -> UUID:
     """Return the tenant whose API key came with the request; it is looked up once a request.
 
     Raises: Unauthorized without a key, or if the key is unknown, expired or revoked.
@@ -26,8 +35,7 @@ async def authenticate(request: Request, credentials: Credentials, services: Ser
     if credentials is None:
         raise Unauthorized(HELP)
     if TENANT not in request.scope:
-        verify = services.storage.keys.verify
-        request.scope[TENANT] = await run_in_threadpool(verify, credentials.credentials)
+        request.scope[TENANT] = await run_in_threadpool(keys.verify, credentials.credentials)
     tenant_id: UUID = request.scope[TENANT]
     return tenant_id
 
@@ -44,7 +52,7 @@ class AuthenticatedRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def authenticate_and_handle(request: Request) -> Response:
-            await authenticate(request, await scheme(request), services_of(request))
+            await authenticate(request, await scheme(request), keys_of(request))
             return await handle(request)
 
         return authenticate_and_handle

@@ -5,50 +5,36 @@ from dataclasses import asdict, dataclass
 
 import structlog
 
-from app.documents.loader import load_document
-from app.questions.schemas import AnswerBody, BudgetBody, EvidenceBody, UsageBody
+from app.questions.checked_question import CheckedQuestion
+from app.questions.schemas import AnswerBody, AnswerItem, BudgetBody, EvidenceBody, UsageBody
 from app.services.document_cache import LoadedDocument
+from app.services.document_loader import DocumentLoader
 from app.services.question_queue import PendingAnswer
-from app.services.services import Services
 from common.errors import GpuBusy, LecternError
-from engine.decode.running_answer import Answer, TextDelta
-from engine.decode.sampling import Sampling
+from engine.decode.answer import Answer, TextDelta
 from engine.document.cache import DocumentCache
+from engine.engine import Engine
 from engine.model.memory import out_of_memory_as_busy
+from storage.answers import Answers
 from storage.db.records import DocumentRecord
-
-AnswerItem = TextDelta | AnswerBody
-
-
-@dataclass(frozen=True)
-class CheckedQuestion:
-    """A question within the server's limits.
-
-    Attributes:
-        text: the question, without blanks around it.
-        budget: share of the document's cache that may be read per token, in (0, 1].
-        sampling: how tokens are chosen, and how many there may be.
-    """
-
-    text: str
-    budget: float
-    sampling: Sampling
 
 
 @dataclass(frozen=True)
 class AnswerJob:
     """The work of answering a question about a ready document."""
 
-    services: Services
+    engine: Engine
+    loader: DocumentLoader
+    answers: Answers
     document: DocumentRecord
     question: CheckedQuestion
 
     def run(self, pending: PendingAnswer[AnswerItem]) -> Iterator[AnswerItem]:
         """Load the document and answer; yield the text as it comes, then the whole answer.
 
-        Raises: what `load_document` and `Engine.answer` raise, and GpuBusy.
+        Raises: what `DocumentLoader.load` and `Engine.answer` raise, and GpuBusy.
         """
-        loaded = load_document(self.services, self.document)
+        loaded = self.loader.load(self.document)
         for item in self._answer(loaded.cache, pending):
             if isinstance(item, TextDelta):
                 yield item
@@ -63,7 +49,7 @@ class AnswerJob:
         """Run the engine; if the GPU's memory runs out, remove all documents from it."""
         try:
             with out_of_memory_as_busy():
-                yield from self.services.engine.answer(
+                yield from self.engine.answer(
                     cache,
                     self.question.text,
                     budget=self.question.budget,
@@ -71,7 +57,7 @@ class AnswerJob:
                     cancelled=pending.is_cancelled,
                 )
         except GpuBusy:
-            self.services.loaded_documents.clear()
+            self.loader.loaded_documents.clear()
             raise
 
     def _record(
@@ -79,7 +65,7 @@ class AnswerJob:
     ) -> None:
         """Record the answer's figures; an error here must not cost the caller the answer."""
         try:
-            self.services.storage.answers.record(
+            self.answers.record(
                 tenant_id=self.document.tenant_id,
                 document_id=self.document.id,
                 cache_hit=loaded.hit,

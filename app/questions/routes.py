@@ -1,13 +1,19 @@
 """The route of questions."""
 
+from uuid import UUID
+
 from fastapi import APIRouter, Request
+from fastapi.concurrency import run_in_threadpool
 
 from app.documents.schemas import parse_document_id
 from app.http.auth import AuthenticatedRoute, TenantDep
 from app.http.sse import STREAM_RESPONSE, EventStream
+from app.questions.accepted_question import AcceptedQuestion
+from app.questions.answer_job import AnswerJob
+from app.questions.checked_question import CheckedQuestion, check_question
 from app.questions.schemas import AnswerBody, QuestionBody
-from app.questions.service import check_question, submit_question
-from app.services.services import ServicesDep
+from app.services.document_loader import check_ready
+from app.services.services import Services, ServicesDep
 
 router = APIRouter(tags=["questions"], route_class=AuthenticatedRoute)
 FIRST_PIECE_WAIT_S = 10.0
@@ -30,8 +36,25 @@ async def ask(
     """
     question = check_question(body, services.config)
     key = parse_document_id(document_id)
-    accepted = await submit_question(services, tenant_id, key, question)
+    accepted = await _submit(services, tenant_id, key, question)
     if not body.stream:
         return await accepted.whole_answer(request)
     await accepted.wait_for_first_piece(request, FIRST_PIECE_WAIT_S)
     return EventStream(accepted.events())
+
+
+async def _submit(
+    services: Services, tenant_id: UUID, document_id: UUID, question: CheckedQuestion
+) -> AcceptedQuestion:
+    """Queue a question about a tenant's document.
+
+    Raises: DocumentNotFound; DocumentNotReady, CacheRebuilding or DocumentFailed if the document
+        cannot be asked about; TooManyQuestions, ShuttingDown.
+    """
+    documents, queue = services.storage.documents, services.question_queue
+    document = await run_in_threadpool(documents.get, tenant_id, document_id)
+    check_ready(document)
+    loader, answers = services.document_loader, services.storage.answers
+    job = AnswerJob(services.engine, loader, answers, document, question)
+    pending = queue.submit(document_id, job.run)
+    return AcceptedQuestion(queue, documents, tenant_id, document_id, pending)

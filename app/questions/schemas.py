@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from app.http.schemas import Body
+from engine.decode.answer import TextDelta
 
 Share = Annotated[float, Field(gt=0, le=1, strict=True, allow_inf_nan=False)]
 
@@ -83,3 +84,7 @@ class PieceEvent(Body):
     """The data of `event: piece`: text that is added to the answer."""
 
     text: str
+
+
+# What the work on a question yields: text as it comes, then the whole answer.
+AnswerItem = TextDelta | AnswerBody

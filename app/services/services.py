@@ -1,33 +1,19 @@
 """The services behind the routes, put together once for each process."""
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated
 
 from fastapi import Depends, Request
 
 from app.config import ServerConfig
 from app.services.document_cache import LoadedDocuments
+from app.services.document_loader import DocumentLoader
 from app.services.question_queue import QuestionQueue
 from app.services.watchers import WatcherThreads
-from engine.document.artifact import unpack
 from engine.document.cache import DocumentCache
 from engine.engine import Engine
 from storage.storage import Storage
-
-
-class Unpack(Protocol):
-    """Makes a document's cache of an artifact's files; see `engine.document.artifact.unpack`."""
-
-    def __call__(
-        self,
-        manifest: Mapping[str, Any],
-        files: Iterable[tuple[str, bytes]],
-        *,
-        device: Any,
-        dtype: Any,
-    ) -> DocumentCache: ...
 
 
 @dataclass(frozen=True)
@@ -39,11 +25,9 @@ class Services:
         data_dir: the folder in which storage keeps its files.
         storage: documents, jobs, artifacts and all else that is stored.
         engine: answers questions.
-        fingerprint: names the model and the settings; only artifacts with this fingerprint are
-            used for answers.
         loaded_documents: the documents that are in memory.
+        document_loader: loads the others.
         question_queue: the questions that are being answered or wait.
-        unpack: makes a document's cache of an artifact's files; tests replace it.
         watchers: the threads that wait for changes of documents.
     """
 
@@ -51,10 +35,9 @@ class Services:
     data_dir: Path
     storage: Storage
     engine: Engine
-    fingerprint: str
     loaded_documents: LoadedDocuments[DocumentCache]
+    document_loader: DocumentLoader
     question_queue: QuestionQueue
-    unpack: Unpack = field(default=unpack)
     watchers: WatcherThreads = field(default_factory=WatcherThreads)
 
 
@@ -67,13 +50,14 @@ def make_services(
         data_dir: the folder in which storage keeps its files.
         fingerprint: of model and settings, from `precompute.fingerprint.artifact_fingerprint`.
     """
+    loaded = LoadedDocuments[DocumentCache](config.resident_cache_bytes)
     return Services(
         config=config,
         data_dir=data_dir,
         storage=storage,
         engine=engine,
-        fingerprint=fingerprint,
-        loaded_documents=LoadedDocuments(config.resident_cache_bytes),
+        loaded_documents=loaded,
+        document_loader=DocumentLoader(storage, engine.model, fingerprint, loaded),
         question_queue=QuestionQueue(
             threads=config.concurrent_questions,
             queued=config.queued_questions,

@@ -16,14 +16,15 @@ from engine.kernels.decode.inputs import (
     QuestionKeys,
     ResidentLayer,
     Scoring,
+    StepSizes,
     StreamingKeys,
+    sizes_of,
     upper_level,
 )
 from engine.kernels.decode.reference_helpers import dense_keys
 from engine.kernels.decode.score_centroids_and_attend_dense import score_centroids_and_attend_dense
 from engine.kernels.decode.score_children import score_children
 from engine.kernels.decode.select_runs import select_runs
-from engine.kernels.decode.step_sizes import StepSizes, sizes_of
 from engine.kernels.decode.tuning import Tuning, default_tuning
 from engine.kernels.decode.workspace import Workspace, allocate
 from engine.kernels.shared.attend_keys import scores_reference

@@ -277,7 +277,7 @@ def full_token_ms(
     step.library, step.folded = library, folded
     step.warm_up(decoding_model(engine))
     step.capture(None)
-    step.begin(state)
+    step.begin(state.keys_and_values())
     token, meter = question_ids(model)[:1], ReadMeter()
     for index in range(36):
         started = time.perf_counter()

@@ -187,7 +187,7 @@ def without_graph(engine: Engine, document: DocumentCache) -> Tensor:
     ask(model, state)
     step = DecodeGraph(model.spec, document, 256)
     step.warm_up(decoding_model(engine))
-    step.begin(state)
+    step.begin(state.keys_and_values())
     if state.controller is None:
         raise SystemExit("The budget takes everything: nothing is looked up.")
     found = [
@@ -285,7 +285,7 @@ def attention_alone(model: LoadedModel, document: DocumentCache) -> dict[str, fl
     wanted.mass = fresh_mass(model, document)
     step = ComparedStep(model.spec, document, 256)
     step.warm_up(model.model)
-    step.begin(wanted)
+    step.begin(wanted.keys_and_values())
     step.wanted, step.errors = wanted, HeadErrors()
     meter, mass = ReadMeter(), fresh_mass(model, document)
     for token in tokens(model):

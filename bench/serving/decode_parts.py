@@ -163,7 +163,7 @@ def token_parts(
             raise RuntimeError("Nothing was captured.")
         if graphs.effective_config != way:
             raise RuntimeError(f"{way} was asked for, {graphs.effective_config} works.")
-        graph.begin(decoding_question(model, document))
+        graph.begin(decoding_question(model, document).keys_and_values())
         run_one = one_pass(graph, model, document)
         found["device_ms"] = device_ms(run_one, PASSES)
         found["asking_ms"] = percentiles([host_ms(run_one) for _ in range(PASSES)])

@@ -22,7 +22,7 @@ from bench import RESULTS
 from bench.timing import seconds_of
 from engine.attend.question import open_question
 from engine.config import ModelConfig
-from engine.decode.running_answer import Answer
+from engine.decode.answer import Answer
 from engine.decode.sampling import Sampling
 from engine.document.artifact import pack, unpack
 from engine.document.budget import BALANCED, EXACT

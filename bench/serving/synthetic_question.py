@@ -42,7 +42,7 @@ def calibrated(model: LoadedModel, document: DocumentCache) -> DocumentCache:
 
     def decode_share(threshold: float) -> float:
         meter = ReadMeter()
-        step.begin(state)
+        step.begin(state.keys_and_values())
         for token in question_ids(model)[:4].unbind():
             step.run(token[None], Thresholds(threshold, threshold), meter)
         return meter.share()

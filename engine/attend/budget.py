@@ -8,8 +8,14 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from engine.attend.clusters import AttendedClusters, ClusterAttention
-from engine.attend.lookup import DeviceSelection, FullSelection, Lookup, Selection
+from engine.attend.clusters import (
+    AttendedClusters,
+    ClusterAttention,
+    DeviceSelection,
+    FullSelection,
+    Lookup,
+    Selection,
+)
 from engine.document.budget import READ_ALL, BudgetCurve, Thresholds
 from engine.document.cache import LayerCache
 

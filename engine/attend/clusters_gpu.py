@@ -9,10 +9,11 @@ import torch
 from engine.attend.clusters import (
     AttendedClusters,
     ClusterAttention,
+    DeviceSelection,
     FullClusterAttention,
+    Lookup,
     SparseClusterAttention,
 )
-from engine.attend.lookup import DeviceSelection, Lookup
 from engine.config import LookupConfig
 from engine.document.budget import Thresholds
 from engine.document.cache import DocumentCache, LayerCache

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.attend.clusters import gather_tokens
-from engine.attend.lookup import DeviceSelection, FullSelection, Lookup, Selection
+from engine.attend.clusters import DeviceSelection, FullSelection, Lookup, Selection, gather_tokens
 from engine.document.cache import DocumentCache, LayerCache
 from engine.kernels.shared.accumulate_attention_mass import (
     AttentionMassInputs,

@@ -8,18 +8,25 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from engine.attend.alibi import attend_biased, linear_bias
 from engine.attend.budget import BudgetController, ReadMeter
-from engine.attend.clusters import AttendedClusters, ClusterAttention, FullClusterAttention
+from engine.attend.clusters import (
+    AttendedClusters,
+    ClusterAttention,
+    DeviceSelection,
+    FullClusterAttention,
+    FullSelection,
+    Lookup,
+    Selection,
+)
 from engine.attend.clusters_gpu import cluster_attention_for, on_gpu
 from engine.attend.evidence import AttentionMass
-from engine.attend.lookup import DeviceSelection, FullSelection, Lookup, Selection
 from engine.attend.streaming import attend_streaming
 from engine.document.cache import DocumentCache, LayerCache
 from engine.kernels.prefill.attend_dense import AttendDenseInputs, attend_dense, supports
 from engine.kernels.shared.attend_keys import attend_keys, attention_weights
 from engine.kernels.shared.merge_states import merge_states
 from engine.kernels.shared.state import State
-from engine.model.alibi import attend_biased, linear_bias
 from engine.model.attention import AttentionCall
 
 log = logging.getLogger("lectern.decoding")

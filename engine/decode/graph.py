@@ -1,5 +1,6 @@
 """One decoding pass over a resident document at fixed addresses, so that it can be a CUDA graph."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,15 +9,20 @@ from torch import Tensor, nn
 
 from common.errors import UnsupportedModel
 from engine.attend.budget import ReadMeter
-from engine.attend.question import QuestionState
 from engine.decode.layer_view import resident_layer
 from engine.decode.side_stream import SideStream
 from engine.document.budget import Thresholds
 from engine.document.cache import DocumentCache
 from engine.kernels.decode.append_keys import append_keys
 from engine.kernels.decode.decode_attention import decode_attention, supports
-from engine.kernels.decode.inputs import DecodeInputs, QuestionKeys, ResidentLayer, Scoring
-from engine.kernels.decode.step_sizes import StepSizes, sizes_of
+from engine.kernels.decode.inputs import (
+    DecodeInputs,
+    QuestionKeys,
+    ResidentLayer,
+    Scoring,
+    StepSizes,
+    sizes_of,
+)
 from engine.kernels.decode.workspace import Workspace, allocate
 from engine.kernels.shared.accumulate_attention_mass import (
     AttendedTokens,
@@ -136,14 +142,17 @@ class DecodeGraph:
         self._graph = graph
 
     @torch.inference_mode()
-    def begin(self, question: QuestionState) -> None:
+    def begin(self, keys_and_values: Iterable[tuple[Tensor, Tensor]]) -> None:
         """Take a question over after its prefill.
 
-        Raises: UnsupportedModel if it has more tokens than this step has room for.
+        Args:
+            keys_and_values: the question's own, by layer (kv_heads, tokens, head_dim).
+        Raises: UnsupportedModel if it has more tokens than this graph has room for.
         """
-        self._num_used = question.position - self._num_tokens
+        parts = tuple(keys_and_values)
+        self._num_used = parts[0][0].shape[1]
         self._check_room()
-        for layer, (keys, values) in zip(self.layers, question.keys_and_values(), strict=True):
+        for layer, (keys, values) in zip(self.layers, parts, strict=True):
             layer.question.keys[0, :, : self._num_used] = keys
             layer.question.values[0, :, : self._num_used] = values
         self._lengths.fill_(self._num_used)

@@ -208,7 +208,7 @@ class DecodeSession:
             acquired = self._graphs.acquire(self._state.document, self._num_tokens)
             self._graph = self._acquired.enter_context(acquired)
             if self._graph is not None:
-                self._graph.begin(self._state)
+                self._graph.begin(self._state.keys_and_values())
         self._begun = True
         if self._graph is None or controller is None:
             return forward(self._model, token, self._state.position, self._state)[-1]

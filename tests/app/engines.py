@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.services.services import Services
-from engine.decode.running_answer import Answer, TextDelta
+from engine.decode.answer import Answer, TextDelta
 from engine.engine import Engine
 
 

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from app.factory import create_app
 from app.services.services import Services
-from engine.decode.running_answer import TextDelta
+from engine.decode.answer import TextDelta
 from tests.app.engines import answering
 from tests.app.seeding import TEXT, StorageSeeder
 

@@ -4,7 +4,6 @@ import gc
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,11 +11,11 @@ import torch
 from starlette.testclient import TestClient
 
 from app.factory import create_app
+from app.services import document_loader
 from app.services.services import Services
 from common.errors import GpuBusy
-from engine.decode.running_answer import TextDelta
+from engine.decode.answer import TextDelta
 from engine.document.artifact import unpack
-from engine.engine import Engine
 from engine.model.memory import out_of_memory_as_busy
 from tests.app.documents.test_routes import events
 from tests.app.engines import answering
@@ -45,10 +44,11 @@ def client_of(services: Services, seeder: StorageSeeder) -> Iterator[TestClient]
 
 
 def test_other_documents_make_room_for_the_one_that_is_asked(
-    services: Services, seeder: StorageSeeder
+    services: Services, seeder: StorageSeeder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = FullGpu(times=0)
-    with client_of(replace(services, unpack=full), seeder) as client:
+    monkeypatch.setattr(document_loader, "unpack", full)
+    with client_of(services, seeder) as client:
         first = seeder.ready(client)
         second = seeder.ready(client, text=TEXT + " Another.")
         assert client.post(f"/documents/{first}/ask", json=QUESTION).status_code == 200
@@ -60,10 +60,10 @@ def test_other_documents_make_room_for_the_one_that_is_asked(
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_gpu_that_stays_full_is_a_503_that_passes(
-    services: Services, seeder: StorageSeeder, stream: bool
+    services: Services, seeder: StorageSeeder, stream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    full = FullGpu(times=2)
-    with client_of(replace(services, unpack=full), seeder) as client:
+    monkeypatch.setattr(document_loader, "unpack", FullGpu(times=2))
+    with client_of(services, seeder) as client:
         path = f"/documents/{seeder.ready(client)}/ask"
         response = client.post(path, json={**QUESTION, "stream": stream})
         assert (response.status_code, response.json()["error"]["code"]) == (503, "gpu_busy")
@@ -77,8 +77,9 @@ def test_a_gpu_that_stays_full_is_a_503_that_passes(
 def test_a_document_that_can_never_fit_is_told_apart(
     services: Services, seeder: StorageSeeder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Engine, "document_room_bytes", lambda _: 1000)
-    with client_of(replace(services, unpack=FullGpu(times=99)), seeder) as client:
+    monkeypatch.setattr(document_loader, "document_room_bytes", lambda _: 1000)
+    monkeypatch.setattr(document_loader, "unpack", FullGpu(times=99))
+    with client_of(services, seeder) as client:
         path = f"/documents/{seeder.ready(client)}/ask"
         response = client.post(path, json=QUESTION)
         assert response.status_code == 422

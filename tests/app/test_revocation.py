@@ -12,7 +12,7 @@ import pytest
 
 from app.services.services import Services
 from cli.settings import Settings
-from engine.decode.running_answer import Answer, TextDelta
+from engine.decode.answer import Answer, TextDelta
 from engine.engine import Engine
 from engine.model.loader import LoadedModel
 from storage.storage import open_storage

@@ -12,6 +12,7 @@ from engine.kernels.decode.score_centroids_and_attend_dense import score_centroi
 from engine.kernels.decode.score_children import score_children
 from engine.kernels.decode.select_runs import select_runs
 from engine.kernels.decode.tuning import Tuning
+from engine.kernels.decode.validate import validate
 from engine.kernels.decode.workspace import Workspace, allocate
 from engine.kernels.shared.merge_states import merge_states
 from engine.kernels.shared.state import State
@@ -80,7 +81,7 @@ def merge_in_triton(a: State, b: State, *, fused: bool = False) -> State:
 
 def staged_attention(inputs: DecodeInputs, work: Workspace) -> Tensor:
     """`decode_attention` stage by stage, as on a GPU; on a CPU it takes the reference."""
-    inputs.validate()
+    validate(inputs, work)
     score_centroids_and_attend_dense(inputs, work)
     if work.sizes.retrieval and work.sizes.num_clusters:
         if inputs.layer.upper is not None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import pytest
 from torch import Tensor
 
-from common.errors import Cancelled, EmptyQuestion, QuestionTooLong
+from common.errors import CallerGone, EmptyQuestion, QuestionTooLong
 from engine.decode import running_answer
-from engine.decode.running_answer import Answer, TextDelta
+from engine.decode.answer import Answer, TextDelta
 from engine.decode.sampling import Sampling
 from engine.document.budget import EXACT
 from engine.document.cache import DocumentCache
@@ -201,7 +201,7 @@ def test_a_cancelled_question_stops_before_its_next_pass(
     items = answer(
         model, document, QUESTION, budget=EXACT, sampling=Sampling(), cancelled=cancelled
     )
-    with pytest.raises(Cancelled):
+    with pytest.raises(CallerGone):
         pieces.extend(items)
     assert len(asked) == passes + 1
 
@@ -210,7 +210,7 @@ def test_nothing_is_computed_for_nobody(
     model: LoadedModel, document: DocumentCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An answer that is not asked for its pieces does no work: callers hold a lazy iterator."""
-    monkeypatch.setattr(running_answer, "forward", None)
+    monkeypatch.setattr("engine.engine.forward", None)
     answer(model, document, QUESTION, budget=EXACT, sampling=Sampling())
 
 

@@ -9,8 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.attend.clusters import AttendedClusters, FullClusterAttention, attend_selected
-from engine.attend.lookup import Lookup, Selection
+from engine.attend.clusters import (
+    AttendedClusters,
+    FullClusterAttention,
+    Lookup,
+    Selection,
+    attend_selected,
+)
 from engine.attend.question import QuestionState, open_question
 from engine.document.artifact import pack, unpack
 from engine.document.budget import EXACT

@@ -11,7 +11,7 @@ from common.errors import HeadPlanRejected
 from engine.attend.evidence import AttentionMass
 from engine.attend.question import open_question
 from engine.config import SCOPE_EPSILON
-from engine.decode.running_answer import Answer
+from engine.decode.answer import Answer
 from engine.decode.sampling import Sampling
 from engine.document.budget import EXACT
 from engine.document.cache import DocumentCache

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from common.errors import Cancelled, DocumentTooLong, EmptyDocument, UnknownPlugin
+from common.errors import DocumentTooLong, EmptyDocument, JobCancelled, UnknownPlugin
 from engine.config import LookupConfig
 from engine.document.cache import DocumentCache, Page
 from engine.model.loader import LoadedModel
@@ -80,9 +80,9 @@ def test_progress_that_raises_stops_the_work(model: LoadedModel, phase: str) -> 
     def cancel(*step: object) -> None:
         told.append(step)  # type: ignore[arg-type]
         if step[0] == phase:
-            raise Cancelled("The document was deleted.")
+            raise JobCancelled("The document was deleted.")
 
-    with pytest.raises(Cancelled):
+    with pytest.raises(JobCancelled):
         read(model, TEXT, listener=cancel)
     assert [name for name, _, _ in told].count(phase) == 1
     assert told[-1][0] == phase

@@ -38,7 +38,7 @@ def attend_runs_reference(inputs: DecodeInputs, work: Workspace) -> None:
     keys, values = (part[:, s.num_anchors :] for part in (inputs.layer.keys, inputs.layer.values))
     scores = raw_scores(inputs.query, keys, s, inputs.scoring)  # (retrieval, tokens, rows)
     question = torch.arange(s.rows, device=keys.device) // s.group_pad  # of each row
-    for program, head, share in split_segments(work):
+    for program, head, share in split_segments(work.num_segments, work.tuning):
         segments = work.segments[head, share]
         tokens = torch.cat([torch.arange(x >> 5, (x >> 5) + (x & 31)) for x in segments.tolist()])
         tokens = tokens.to(keys.device)

@@ -32,7 +32,7 @@ def combine_splits_reference(work: Workspace) -> None:
     s = work.sizes
     slots: dict[int, list[int]] = {head: [] for head in range(s.kv_heads)}
     if s.num_clusters:
-        for program, head, _ in split_segments(work):
+        for program, head, _ in split_segments(work.num_segments, work.tuning):
             slots[head].append(program + head)
     for head, of_head in slots.items():
         shape = (len(of_head), s.rows // s.group_pad, s.group_pad)  # (splits, batch, group)

@@ -5,15 +5,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from common.errors import ShapeError
 from engine.kernels.decode.attend_runs import attend_runs
 from engine.kernels.decode.combine_splits import combine_splits
-from engine.kernels.decode.inputs import DecodeInputs, Scoring
+from engine.kernels.decode.inputs import DecodeInputs, Scoring, StepSizes
 from engine.kernels.decode.reference_helpers import dense_keys
 from engine.kernels.decode.score_centroids_and_attend_dense import score_centroids_and_attend_dense
 from engine.kernels.decode.score_children import score_children
 from engine.kernels.decode.select_runs import select_runs
-from engine.kernels.decode.step_sizes import StepSizes, sizes_of
+from engine.kernels.decode.validate import validate
 from engine.kernels.decode.workspace import Workspace
 from engine.kernels.shared.attend_keys import attend_keys_reference, scores_reference
 from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
@@ -44,8 +43,7 @@ def decode_attention(inputs: DecodeInputs, work: Workspace) -> Tensor:
         another way than stated.
     Source: Squeezed Attention, sections 4 and 6.3; Flash-Decoding.
     """
-    inputs.validate()
-    _check_workspace(inputs, work)
+    validate(inputs, work)
     if not (inputs.query.is_cuda and supports(work.sizes)):
         result = decode_attention_reference(inputs)
         work.out.copy_(result.out)
@@ -71,21 +69,6 @@ def supports(sizes: StepSizes) -> bool:
     """
     fits = (sizes.num_anchors + sizes.num_keys) * sizes.head_dim < MAX_ELEMENTS
     return sizes.head_dim in HEAD_DIMS and sizes.batch <= MAX_BATCH and fits
-
-
-def _check_workspace(inputs: DecodeInputs, work: Workspace) -> None:
-    query, out = inputs.query, work.out
-    fits = sizes_of(inputs.layer, inputs.question, query.shape[1]) == work.sizes
-    if not fits or query.shape != out.shape:
-        raise ShapeError(
-            f"Query {tuple(query.shape)}, keys {tuple(inputs.layer.keys.shape)} and question keys "
-            f"{tuple(inputs.question.keys.shape)} do not fit a workspace for {work.sizes}."
-        )
-    if query.dtype != out.dtype or query.device != out.device:
-        raise ShapeError(
-            f"A query in {query.dtype} on {query.device} for a workspace in {out.dtype} on "
-            f"{out.device}."
-        )
 
 
 class DecodeResult(NamedTuple):

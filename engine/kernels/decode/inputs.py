@@ -1,17 +1,11 @@
-"""What a decode step of one layer reads: the document's keys, and the questions' own."""
+"""What a decode step of one layer reads, the document's keys and the questions' own; its sizes."""
 
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from common.errors import ShapeError
-from engine.kernels.shared.checks import (
-    check_contiguous,
-    check_dims,
-    check_heads,
-    check_values,
-)
+from engine.kernels.shared.sizes import power_of_two
 
 
 @dataclass(frozen=True)
@@ -148,64 +142,71 @@ class DecodeInputs:
     thresholds: Tensor
     scoring: Scoring
 
-    def validate(self) -> None:
-        """Check the tensors against each other, by their metadata alone.
 
-        Raises: ShapeError if one does not fit or lies in memory in another way than stated.
-        """
-        batch, num_heads, head_dim = check_dims("query", self.query)
-        dtype, device = self.query.dtype, self.query.device
-        check_contiguous("query", self.query, (batch, num_heads, head_dim), dtype, device)
-        check_contiguous("thresholds", self.thresholds, (2, batch), torch.float32, device)
-        own = self.question
-        _, kv_heads, capacity, _ = check_dims("question keys", own.keys, 4)
-        shape = (batch, kv_heads, capacity, head_dim)
-        check_contiguous("question keys", own.keys, shape, dtype, device)
-        check_values(own.keys, own.values, device)
-        check_contiguous("question lengths", own.lengths, (batch,), torch.int32, device)
-        retrieval = _check_layer(self.layer, head_dim, dtype, device)
-        streaming = self.layer.streaming
-        num_streaming = 0
-        if streaming is not None:
-            num_streaming = _check_streaming(streaming, head_dim, dtype, device)
-        if kv_heads == 0 or num_heads % kv_heads or retrieval + num_streaming != kv_heads:
-            raise ShapeError(
-                f"{num_heads} query heads for {kv_heads} KV heads, of which {retrieval} are "
-                f"retrieval heads and {num_streaming} streaming heads."
-            )
+@dataclass(frozen=True)
+class StepSizes:
+    """Sizes of one layer's decode step: layers of equal sizes can share a workspace.
 
+    Attributes:
+        batch: questions of the step, all about the one document.
+        num_heads: query heads.
+        kv_heads: KV heads, of which the first `retrieval` are retrieval heads.
+        head_dim: width of a key.
+        retrieval: retrieval heads, which have clusters.
+        num_anchors: anchors of each retrieval head.
+        num_keys: clustered tokens of each retrieval head.
+        num_clusters: level-2 clusters of each retrieval head.
+        num_upper: its level-1 clusters; 0 for one-level lookup.
+        num_streaming_keys: keys of each streaming head.
+        capacity: keys that a question may have.
+    """
 
-def _check_layer(
-    layer: ResidentLayer, head_dim: int, dtype: torch.dtype, device: torch.device
-) -> int:
-    """Check what retrieval heads read; returns how many they are."""
-    heads, num_keys, _ = check_dims("keys", layer.keys)
-    check_heads("keys", layer.keys, (heads, num_keys, head_dim), dtype, device)
-    check_values(layer.keys, layer.values, device)
-    if num_keys < layer.num_anchors:
-        raise ShapeError(f"{num_keys} keys cannot begin with {layer.num_anchors} anchors.")
-    _, clusters, _ = check_dims("centroids", layer.centroids)
-    check_contiguous("centroids", layer.centroids, (heads, clusters, head_dim), dtype, device)
-    check_contiguous("offsets", layer.offsets, (heads, clusters + 1), torch.int32, device)
-    if layer.upper is not None:
-        upper, shape = layer.upper, layer.upper.centroids.shape
-        check_dims("level-1 centroids", upper.centroids)
-        check_contiguous(
-            "level-1 centroids", upper.centroids, (heads, shape[1], head_dim), dtype, device
-        )
-        edges = (heads, shape[1] + 1)
-        check_contiguous("level-1 offsets", upper.offsets, edges, torch.int32, device)
-        check_contiguous("token offsets", upper.token_offsets, edges, torch.int32, device)
-        check_contiguous("parents", upper.parents, (heads, clusters), torch.int32, device)
-    return heads
+    batch: int
+    num_heads: int
+    kv_heads: int
+    head_dim: int
+    retrieval: int
+    num_anchors: int
+    num_keys: int
+    num_clusters: int
+    num_upper: int
+    num_streaming_keys: int
+    capacity: int
+
+    @property
+    def group(self) -> int:
+        """Query heads per KV head."""
+        return self.num_heads // self.kv_heads
+
+    @property
+    def group_pad(self) -> int:
+        """Rows that a question's group takes in a tile of queries."""
+        return power_of_two(self.group)
+
+    @property
+    def rows(self) -> int:
+        """Rows of all questions in a tile: row b x group_pad + g is head g of question b."""
+        return power_of_two(self.batch) * self.group_pad
 
 
-def _check_streaming(
-    streaming: StreamingKeys, head_dim: int, dtype: torch.dtype, device: torch.device
-) -> int:
-    """Check what streaming heads read; returns how many they are."""
-    heads, num_keys, _ = check_dims("streaming keys", streaming.keys)
-    check_contiguous("streaming keys", streaming.keys, (heads, num_keys, head_dim), dtype, device)
-    check_values(streaming.keys, streaming.values, device)
-    check_contiguous("log weights", streaming.log_weights, (heads, num_keys), torch.float32, device)
-    return heads
+def sizes_of(layer: ResidentLayer, question: QuestionKeys, num_heads: int) -> StepSizes:
+    """Return the sizes of a step.
+
+    Args:
+        layer, question: what the step reads.
+        num_heads: query heads.
+    """
+    batch, kv_heads, capacity, head_dim = question.keys.shape
+    return StepSizes(
+        batch=batch,
+        num_heads=num_heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        retrieval=layer.keys.shape[0],
+        num_anchors=layer.num_anchors,
+        num_keys=layer.keys.shape[1] - layer.num_anchors,
+        num_clusters=layer.centroids.shape[1],
+        num_upper=0 if layer.upper is None else layer.upper.centroids.shape[1],
+        num_streaming_keys=0 if layer.streaming is None else layer.streaming.keys.shape[1],
+        capacity=capacity,
+    )

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from engine.kernels.decode.inputs import DecodeInputs, Scoring
-from engine.kernels.decode.step_sizes import StepSizes
-from engine.kernels.decode.workspace import Workspace
+from engine.kernels.decode.inputs import DecodeInputs, Scoring, StepSizes
+from engine.kernels.decode.tuning import Tuning
 from engine.kernels.shared.attend_keys import scores_reference
 from engine.kernels.shared.sizes import ceil_div
 
@@ -61,18 +60,19 @@ def raw_scores(query: Tensor, keys: Tensor, sizes: StepSizes, scoring: Scoring) 
     return scores.transpose(1, 2)
 
 
-def lookup_lse(cluster_lse: Tensor, work: Workspace, head: int) -> Tensor:
+def lookup_lse(cluster_lse: Tensor, dense_lse: Tensor, sizes: StepSizes, head: int) -> Tensor:
     """Return the logarithm of a lookup's denominator: all clusters and the dense keys.
 
     Args:
         cluster_lse: (retrieval, splits, rows), log-sum-exp over disjoint sets of clusters.
-        work: its `dense_lse` is filled.
+        dense_lse: (batch, kv_heads, dense splits, group), over disjoint sets of dense keys.
+        sizes: of the step.
         head: a retrieval head.
     Returns: (rows,) fp32 in nats.
     """
-    s, lse = work.sizes, cluster_lse[head].logsumexp(0)
+    s, lse = sizes, cluster_lse[head].logsumexp(0)
     dense = torch.full_like(lse, -torch.inf).view(-1, s.group_pad)
-    dense[: s.batch, : s.group] = work.dense_lse[:, head].logsumexp(1)
+    dense[: s.batch, : s.group] = dense_lse[:, head].logsumexp(1)
     return torch.logaddexp(lse, dense.flatten())
 
 
@@ -97,17 +97,18 @@ def reaches_threshold(
     return selected.T
 
 
-def split_segments(work: Workspace) -> Iterator[tuple[int, int, slice]]:
+def split_segments(num_segments: Tensor, tuning: Tuning) -> Iterator[tuple[int, int, slice]]:
     """Divide the listed segments evenly between the programs of `attend_runs`.
 
     The segments of all heads are laid end to end and cut into equal shares.
 
     Args:
-        work: as `select_runs` leaves it.
+        num_segments: (retrieval,) int32, as `select_runs` leaves it.
+        tuning: of the step.
     Returns: for every program and every head of which it has segments: the program, the head, and
         which of the head's segments these are.
     """
-    counts, t = work.num_segments.tolist(), work.tuning
+    counts, t = num_segments.tolist(), tuning
     step = t.attend_block // t.segment_size
     share = ceil_div(ceil_div(sum(counts), t.attend_programs), step) * step
     begin = 0

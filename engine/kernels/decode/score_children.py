@@ -41,7 +41,7 @@ def score_children_reference(inputs: DecodeInputs, work: Workspace) -> None:
     work.centroid_lse.fill_(-torch.inf)
     for head in range(s.retrieval):
         parent_scores = work.upper_scores[head]  # (level-1 clusters, rows)
-        lse = lookup_lse(work.upper_lse, work, head)
+        lse = lookup_lse(work.upper_lse, work.dense_lse, work.sizes, head)
         is_selected = reaches_threshold(parent_scores, lse, inputs.thresholds[0], s, inputs.scoring)
         # (batch, level-1 clusters)
         is_selected = is_selected & (upper.token_offsets[head].diff() > 0)

@@ -38,7 +38,7 @@ def select_runs_reference(inputs: DecodeInputs, work: Workspace) -> None:
     s, size = work.sizes, work.tuning.segment_size
     bit = torch.arange(s.batch, device=work.segments.device)[:, None]
     for head in range(s.retrieval):
-        lse = lookup_lse(work.centroid_lse, work, head)
+        lse = lookup_lse(work.centroid_lse, work.dense_lse, work.sizes, head)
         scores = work.centroid_scores[head]
         is_selected = reaches_threshold(scores, lse, inputs.thresholds[1], s, inputs.scoring)
         offsets = inputs.layer.offsets[head].long()

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from engine.kernels.decode.step_sizes import StepSizes
+from engine.kernels.decode.inputs import StepSizes
 from engine.kernels.shared.sizes import ceil_div
 
 UNITS = 132  # multiprocessors of an H200

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from engine.kernels.decode.step_sizes import StepSizes
+from engine.kernels.decode.inputs import StepSizes
 from engine.kernels.decode.tuning import Tuning, default_tuning
 from engine.kernels.shared.overlap import can_overlap
 from engine.kernels.shared.sizes import ceil_div

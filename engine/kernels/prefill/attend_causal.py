@@ -9,6 +9,7 @@ from torch import Tensor
 
 from common.errors import ShapeError
 from engine.kernels.prefill import attend_causal_library as library
+from engine.kernels.shared.attend_keys import attend_keys
 from engine.kernels.shared.checks import check_dims, check_strided
 from engine.kernels.shared.merge_states import merge_states
 from engine.kernels.shared.sizes import ceil_div
@@ -34,7 +35,7 @@ def attend_all(
     _check(query, keys, values)
     if keys.shape[1] == 0 or query.numel() == 0:
         return empty_state(query)
-    return library.attend(query, keys, values, scale=scale, softcap=softcap)
+    return _attend(query, keys, values, scale=scale, softcap=softcap)
 
 
 def attend_causal(
@@ -61,12 +62,12 @@ def attend_causal(
         raise ShapeError(f"{query.shape[1]} tokens cannot be the last of {keys.shape[1]}.")
     if query.numel() == 0:
         return empty_state(query)
-    chunk = library.attend(
+    chunk = _attend(
         query, keys[:, past:], values[:, past:], scale=scale, softcap=softcap, causal=True
     )
     if past == 0:
         return chunk
-    before = library.attend(query, keys[:, :past], values[:, :past], scale=scale, softcap=softcap)
+    before = _attend(query, keys[:, :past], values[:, :past], scale=scale, softcap=softcap)
     return merge_states(before, chunk)
 
 
@@ -103,6 +104,29 @@ def attend_window(
     return attend_window_reference(query, keys, values, window=window, scale=scale, softcap=softcap)
 
 
+def _attend(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    *,
+    scale: float,
+    softcap: float | None,
+    causal: bool = False,
+    mask: Tensor | None = None,
+) -> State:
+    """Attend by a library, or in plain torch where scores are capped, as no library caps them."""
+    if softcap is None:
+        return library.attend(query, keys, values, scale=scale, causal=causal, mask=mask)
+    heads, tokens, head_dim = query.shape
+    kv_heads = keys.shape[0]
+    if causal:
+        mask = torch.ones(tokens, tokens, dtype=torch.bool, device=query.device).tril()
+    rows = query.reshape(kv_heads, -1, head_dim)
+    seen = None if mask is None else mask.repeat(heads // kv_heads, 1)
+    state = attend_keys(rows, keys, values, scale=scale, softcap=softcap, mask=seen)
+    return State(state.out.reshape(query.shape), state.lse.reshape(heads, tokens))
+
+
 def _check(query: Tensor, keys: Tensor, values: Tensor) -> None:
     heads, _, head_dim = check_dims("query", query)
     kv_heads, num_keys, _ = check_dims("keys", keys)
@@ -130,7 +154,7 @@ def attend_window_reference(
     group_rows = _pad_tokens(query, padded).reshape(kv_heads, -1, padded // block, block, head_dim)
     rows = group_rows.transpose(1, 2).flatten(0, 1).flatten(1, 2)  # (blocks, group x block, d)
     mask = _window_mask(block, window, query.device).repeat(heads // kv_heads, 1)
-    state = library.attend(
+    state = _attend(
         rows,
         _keys_by_block(keys, window, block, padded),
         _keys_by_block(values, window, block, padded),

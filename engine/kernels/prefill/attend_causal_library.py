@@ -7,7 +7,6 @@ log-sum-exp. `attend_causal` checks the tensors.
 import torch
 from torch import Tensor
 
-from engine.kernels.shared.attend_keys import attend_keys
 from engine.kernels.shared.state import State
 
 aten = torch.ops.aten
@@ -22,7 +21,6 @@ def attend(
     values: Tensor,
     *,
     scale: float,
-    softcap: float | None = None,
     causal: bool = False,
     mask: Tensor | None = None,
 ) -> State:
@@ -32,14 +30,11 @@ def attend(
         query: (heads, tokens, head_dim).
         keys, values: (kv_heads, num_keys, head_dim), at least one key.
         scale: factor on the dot product.
-        softcap: cap on scores; None for no cap. No library has one, so it takes plain torch.
         causal: token i sees the keys up to i; there are as many keys as tokens.
         mask: (tokens, num_keys) bool, every row with a True; not together with `causal`.
     Returns: out (heads, tokens, head_dim) and lse (heads, tokens) in nats.
     Source: cuDNN, FlashAttention-2 and memory-efficient attention, as torch bundles them.
     """
-    if softcap is not None:
-        return _attend_capped(query, keys, values, scale, softcap, causal, mask)
     if _fits_flash(query) and mask is None:
         tokens = query.shape[1]
         padded = query if causal or tokens < CUDNN_CHUNK else _pad_to_chunk(query)
@@ -150,26 +145,6 @@ def _attend_grouped(
             grouped, keys, values, 0.0, causal, attn_mask=bias, scale=scale
         )
     return State(out.reshape(query.shape), lse.reshape(heads, tokens))
-
-
-def _attend_capped(
-    query: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    scale: float,
-    softcap: float,
-    causal: bool,
-    mask: Tensor | None,
-) -> State:
-    """Plain torch, as no library's kernel caps scores."""
-    heads, tokens, head_dim = query.shape
-    kv_heads = keys.shape[0]
-    if causal:
-        mask = torch.ones(tokens, tokens, dtype=torch.bool, device=query.device).tril()
-    rows = query.reshape(kv_heads, -1, head_dim)
-    seen = None if mask is None else mask.repeat(heads // kv_heads, 1)
-    state = attend_keys(rows, keys, values, scale=scale, softcap=softcap, mask=seen)
-    return State(state.out.reshape(query.shape), state.lse.reshape(heads, tokens))
 
 
 def _bias(mask: Tensor, dtype: torch.dtype) -> Tensor:

@@ -9,7 +9,7 @@ from app.factory import create_app
 from app.questions.schemas import AnswerBody
 from app.services.services import Services
 from common.errors import CorruptArtifact
-from engine.decode.running_answer import TextDelta
+from engine.decode.answer import TextDelta
 from tests.app.documents.test_routes import events
 from tests.app.engines import answering
 from tests.app.seeding import TEXT, StorageSeeder

@@ -5,7 +5,7 @@ import torch
 
 from engine.attend.evidence import AttentionMass, Evidence, find_evidence
 from engine.attend.question import open_question
-from engine.decode.running_answer import Answer
+from engine.decode.answer import Answer
 from engine.decode.sampling import Sampling
 from engine.document.budget import EXACT
 from engine.document.cache import DocumentCache

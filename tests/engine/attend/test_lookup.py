@@ -10,8 +10,14 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from common.errors import InvalidInput
-from engine.attend.clusters import FullClusterAttention, SparseClusterAttention, attend_selected
-from engine.attend.lookup import Lookup, Selection, select_clusters
+from engine.attend.clusters import (
+    FullClusterAttention,
+    Lookup,
+    Selection,
+    SparseClusterAttention,
+    attend_selected,
+    select_clusters,
+)
 from engine.config import LookupConfig
 from engine.document.budget import Thresholds
 from engine.document.cache import Clusters, LayerCache

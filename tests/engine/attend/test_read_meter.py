@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from engine.attend.budget import ReadMeter
-from engine.attend.lookup import FullSelection, Selection
+from engine.attend.clusters import FullSelection, Selection
 from engine.document.cache import Clusters, LayerCache, StreamingCache
 
 # 2 KV heads, 30 tokens of which 6 are anchors, vectors of 8 numbers.

@@ -16,10 +16,10 @@ from common.errors import UnsupportedModel
 from engine.attend.evidence import AttentionMass
 from engine.attend.question import open_question
 from engine.config import DecodeConfig, LookupConfig
+from engine.decode.answer import Answer
 from engine.decode.graph import DecodeGraph
 from engine.decode.graph_pool import DecodeGraphPool, DecodeSession
 from engine.decode.model_variants import compile_layers
-from engine.decode.running_answer import Answer
 from engine.decode.sampling import Sampling
 from engine.document.budget import EXACT, READ_ALL
 from engine.document.cache import DocumentCache
@@ -189,13 +189,13 @@ def test_a_step_refuses_what_it_has_no_room_for(
     forward(model.model, asked, state.position, state)
     step = DecodeGraph(model.spec, document, len(asked) + 1)
     step.warm_up(model.model)
-    step.begin(state)
+    step.begin(state.keys_and_values())
     token = torch.tensor([7])
     step.run(token, READ_ALL, state.meter)
     with pytest.raises(UnsupportedModel, match=f"more than {len(asked) + 1}"):
         step.run(token, READ_ALL, state.meter)
     with pytest.raises(UnsupportedModel, match="more than 4"):
-        DecodeGraph(model.spec, document, 4).begin(state)
+        DecodeGraph(model.spec, document, 4).begin(state.keys_and_values())
 
 
 def test_without_a_threshold_a_pass_reads_everything_and_its_centroids(
@@ -211,7 +211,7 @@ def test_without_a_threshold_a_pass_reads_everything_and_its_centroids(
         forward(model.model, asked, one.position, one)
     whole = open_question(document, EXACT)  # the question's own keys, after everything was read
     forward(model.model, asked, whole.position, whole)
-    step.begin(whole)
+    step.begin(whole.keys_and_values())
     logits = step.run(token, READ_ALL, whole.meter)
     assert_close(
         logits, forward(model.model, token, exact.position, exact)[-1], rtol=1e-4, atol=1e-4

@@ -8,16 +8,14 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from common.errors import UnsupportedModel
-from engine.attend.clusters import SparseClusterAttention
-from engine.attend.lookup import Lookup
+from engine.attend.clusters import Lookup, SparseClusterAttention
 from engine.attend.streaming import attend_streaming
 from engine.config import LookupConfig
 from engine.decode.layer_view import resident_layer
 from engine.document.budget import Thresholds
 from engine.document.cache import Clusters, LayerCache, StreamingCache, no_clusters
 from engine.kernels.decode.decode_attention import decode_attention
-from engine.kernels.decode.inputs import DecodeInputs, QuestionKeys, Scoring
-from engine.kernels.decode.step_sizes import sizes_of
+from engine.kernels.decode.inputs import DecodeInputs, QuestionKeys, Scoring, sizes_of
 from engine.kernels.decode.workspace import allocate
 from engine.kernels.shared.attend_keys import attend_keys
 from engine.kernels.shared.merge_states import merge_states

@@ -13,9 +13,9 @@ from engine.kernels.decode.inputs import (
     Scoring,
     StreamingKeys,
     UpperLevel,
+    sizes_of,
     upper_level,
 )
-from engine.kernels.decode.step_sizes import sizes_of
 from engine.kernels.decode.tuning import Tuning
 from engine.kernels.decode.workspace import Workspace, allocate
 from tests.engine.kernels.harness import DEVICE, surrounded

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.model.alibi import attention_scope, linear_bias, score_spread
+from engine.attend.alibi import linear_bias
+from engine.model.alibi import attention_scope, score_spread
 from tests.engine.naive import normal
 
 EPSILON = 1e-3

@@ -17,14 +17,13 @@ from engine.kernels.decode.decode_attention import (
     decode_attention_reference,
     supports,
 )
-from engine.kernels.decode.inputs import DecodeInputs
+from engine.kernels.decode.inputs import DecodeInputs, StepSizes
 from engine.kernels.decode.reference_helpers import raw_scores
 from engine.kernels.decode.score_centroids_and_attend_dense import (
     score_centroids_and_attend_dense_reference,
 )
 from engine.kernels.decode.score_children import score_children_reference
 from engine.kernels.decode.select_runs import select_runs_reference
-from engine.kernels.decode.step_sizes import StepSizes
 from engine.kernels.decode.workspace import Workspace, allocate
 from tests.engine import naive
 from tests.engine.kernels.decode_case import SMALL, Case, workspace_for

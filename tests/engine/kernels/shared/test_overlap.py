@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from engine.kernels.decode.append_keys import append_keys
-from engine.kernels.decode.inputs import DecodeInputs
-from engine.kernels.decode.step_sizes import sizes_of
+from engine.kernels.decode.inputs import DecodeInputs, sizes_of
 from engine.kernels.decode.tuning import default_tuning
 from engine.kernels.decode.workspace import allocate
 from engine.kernels.prefill.attend_tokens import AttendTokensInputs

@@ -9,9 +9,10 @@ from torch import Tensor
 from transformers import BloomConfig, LlamaConfig, MptConfig, PretrainedConfig
 
 from common.errors import UnsupportedModel
+from engine.attend.alibi import linear_bias
 from engine.kernels.shared.attend_keys import attend_keys
 from engine.model.adapters.base import find_adapter
-from engine.model.alibi import attention_scope, linear_bias
+from engine.model.alibi import attention_scope
 from engine.model.attention import AttentionCall, forward
 from engine.model.spec import probe
 from tests.models import ALIBI, MPT, random_model

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 import torch
 
-from common.errors import Cancelled, InvalidInput
+from common.errors import InvalidInput, JobCancelled
 from engine.model.loader import LoadedModel, assemble
 from precompute.heads.base import Measure
 from precompute.heads.duo import Duo, DuoConfig, Recipe
@@ -72,7 +72,7 @@ def test_the_model_is_left_as_it_was() -> None:
 def stop_after(steps: int) -> Any:
     def progress(done: int, _total: int) -> None:
         if done == steps:
-            raise Cancelled("Enough for today.")
+            raise JobCancelled("Enough for today.")
 
     return progress
 
@@ -82,7 +82,7 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_gates(tmp_path: Path) -
     config = replace(CONFIG, steps=6, learning_rate=0.05, save_steps=2)
     whole = train_gates(model, config, unheard)
     saved = replace(config, state=str(tmp_path / "new" / "state.safetensors"))
-    with pytest.raises(Cancelled):
+    with pytest.raises(JobCancelled):
         train_gates(model, saved, stop_after(5))
     told: list[int] = []
     gates = train_gates(model, saved, lambda done, _total: told.append(done))

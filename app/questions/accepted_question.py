@@ -1,4 +1,4 @@
-"""The question service, on the event loop: it checks, queues, watches and streams questions."""
+"""A question that is in the queue or being answered: watched, waited for and streamed."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -10,73 +10,16 @@ from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
-from app.config import ServerConfig
-from app.documents.loader import DELETED, check_ready
 from app.http.errors import explain
 from app.http.sse import encode_event
-from app.questions.answer_job import AnswerItem, AnswerJob, CheckedQuestion
-from app.questions.schemas import AnswerBody, PieceEvent, QuestionBody
-from app.services.question_queue import PendingAnswer
-from app.services.services import Services
-from common.errors import (
-    CallerGone,
-    DocumentDeleted,
-    DocumentNotFound,
-    EmptyQuestion,
-    InvalidInput,
-    LecternError,
-    QuestionTooLong,
-)
-from engine.decode.running_answer import TextDelta
-from engine.decode.sampling import Sampling
-from engine.document.budget import parse_budget
+from app.questions.schemas import AnswerBody, AnswerItem, PieceEvent
+from app.services.document_loader import DELETED
+from app.services.question_queue import PendingAnswer, QuestionQueue
+from common.errors import CallerGone, DocumentDeleted, DocumentNotFound, LecternError
+from engine.decode.answer import TextDelta
+from storage.documents import Documents
 
-DEFAULT_MAX_TOKENS = 128
-LOWEST_TEMPERATURE = 1e-3
 WATCH_S = 1.0
-
-
-def check_question(body: QuestionBody, limits: ServerConfig) -> CheckedQuestion:
-    """Check a question against the server's limits.
-
-    Raises: EmptyQuestion, QuestionTooLong; InvalidInput if it asks for too many tokens.
-    """
-    text = body.question.strip()
-    if not text:
-        raise EmptyQuestion("Ask a question: `question` holds no text.", param="question")
-    if len(text) > limits.max_question_chars:
-        raise QuestionTooLong(
-            f"The question has {len(text)} characters; at most {limits.max_question_chars} fit.",
-            param="question",
-        )
-    max_tokens = body.max_tokens or min(DEFAULT_MAX_TOKENS, limits.max_answer_tokens)
-    if max_tokens > limits.max_answer_tokens:
-        raise InvalidInput(
-            f"max_tokens: at most {limits.max_answer_tokens} on this server.", param="max_tokens"
-        )
-    sampling = Sampling(
-        max_tokens=max_tokens,
-        # Logits divided by a lower temperature could overflow; the result would be greedy anyway.
-        temperature=body.temperature if body.temperature >= LOWEST_TEMPERATURE else 0.0,
-        top_p=body.top_p,
-        seed=body.seed,
-    )
-    return CheckedQuestion(text, parse_budget(body.budget), sampling)
-
-
-async def submit_question(
-    services: Services, tenant_id: UUID, document_id: UUID, question: CheckedQuestion
-) -> "AcceptedQuestion":
-    """Queue a question about a tenant's document.
-
-    Raises: DocumentNotFound; DocumentNotReady, CacheRebuilding or DocumentFailed if the document
-        cannot be asked about; TooManyQuestions, ShuttingDown.
-    """
-    document = await run_in_threadpool(services.storage.documents.get, tenant_id, document_id)
-    check_ready(document)
-    job = AnswerJob(services, document, question)
-    pending = services.question_queue.submit(document_id, job.run)
-    return AcceptedQuestion(services, tenant_id, document_id, pending)
 
 
 @dataclass(frozen=True)
@@ -87,7 +30,8 @@ class AcceptedQuestion:
     connection is closed or the document is deleted.
     """
 
-    services: Services
+    question_queue: QuestionQueue
+    documents: Documents
     tenant_id: UUID
     document_id: UUID
     pending: PendingAnswer[AnswerItem]
@@ -134,7 +78,7 @@ class AcceptedQuestion:
         Args:
             error: what a caller that still waits gets.
         """
-        self.services.question_queue.cancel(self.pending, error)
+        self.question_queue.cancel(self.pending, error)
 
     @asynccontextmanager
     async def _watched(self, request: Request) -> AsyncIterator[None]:
@@ -160,11 +104,10 @@ class AcceptedQuestion:
 
     async def _watch_document(self) -> None:
         """Stop the work when the document is deleted, which another process may do."""
-        documents = self.services.storage.documents
         while True:
             await asyncio.sleep(WATCH_S)
             try:
-                await run_in_threadpool(documents.get, self.tenant_id, self.document_id)
+                await run_in_threadpool(self.documents.get, self.tenant_id, self.document_id)
             except DocumentNotFound:
                 self.cancel(DocumentDeleted(DELETED))
                 return

@@ -15,7 +15,7 @@ from app.factory import create_app
 from app.http.server import make_server
 from app.services.services import Services
 from common.errors import CallerGone, DatabaseUnavailable
-from engine.decode.running_answer import TextDelta
+from engine.decode.answer import TextDelta
 from tests.app.documents.test_routes import events
 from tests.app.engines import answering
 from tests.app.live import listening, send_raw, until
@@ -254,7 +254,7 @@ def test_an_answer_goes_on_while_the_database_is_away(
         looks.release()
         raise DatabaseUnavailable("The database does not answer.")
 
-    monkeypatch.setattr("app.questions.service.WATCH_S", 0.01)
+    monkeypatch.setattr("app.questions.accepted_question.WATCH_S", 0.01)
     with ThreadPoolExecutor(1) as pool:
         streamed = pool.submit(ask, address, seeder, document_id, stream=True)
         assert engine.running.acquire(timeout=10)

@@ -1,0 +1,55 @@
+"""A question within the limits of the server."""
+
+from dataclasses import dataclass
+
+from app.config import ServerConfig
+from app.questions.schemas import QuestionBody
+from common.errors import EmptyQuestion, InvalidInput, QuestionTooLong
+from engine.decode.sampling import Sampling
+from engine.document.budget import parse_budget
+
+DEFAULT_MAX_TOKENS = 128
+LOWEST_TEMPERATURE = 1e-3
+
+
+@dataclass(frozen=True)
+class CheckedQuestion:
+    """A question within the server's limits.
+
+    Attributes:
+        text: the question, without blanks around it.
+        budget: share of the document's cache that may be read per token, in (0, 1].
+        sampling: how tokens are chosen, and how many there may be.
+    """
+
+    text: str
+    budget: float
+    sampling: Sampling
+
+
+def check_question(body: QuestionBody, limits: ServerConfig) -> CheckedQuestion:
+    """Check a question against the server's limits.
+
+    Raises: EmptyQuestion, QuestionTooLong; InvalidInput if it asks for too many tokens.
+    """
+    text = body.question.strip()
+    if not text:
+        raise EmptyQuestion("Ask a question: `question` holds no text.", param="question")
+    if len(text) > limits.max_question_chars:
+        raise QuestionTooLong(
+            f"The question has {len(text)} characters; at most {limits.max_question_chars} fit.",
+            param="question",
+        )
+    max_tokens = body.max_tokens or min(DEFAULT_MAX_TOKENS, limits.max_answer_tokens)
+    if max_tokens > limits.max_answer_tokens:
+        raise InvalidInput(
+            f"max_tokens: at most {limits.max_answer_tokens} on this server.", param="max_tokens"
+        )
+    sampling = Sampling(
+        max_tokens=max_tokens,
+        # Logits divided by a lower temperature could overflow; the result would be greedy anyway.
+        temperature=body.temperature if body.temperature >= LOWEST_TEMPERATURE else 0.0,
+        top_p=body.top_p,
+        seed=body.seed,
+    )
+    return CheckedQuestion(text, parse_budget(body.budget), sampling)
