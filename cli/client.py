@@ -149,7 +149,9 @@ def _host(url: str) -> str:
     except httpx.InvalidURL:
         parsed = httpx.URL("")
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise NoServer(f"'{url}' is no address of a server; http://127.0.0.1:8080 would be one.")
+        raise NoServer(
+            f"'{url}' is not the address of a server; an example is http://127.0.0.1:8080."
+        )
     return parsed.host
 
 

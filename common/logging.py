@@ -1,4 +1,4 @@
-"""Structured logs with ids, never with document or question text."""
+"""Structured logs. They contain ids, but never the text of documents, questions or answers."""
 
 import logging
 import sys
@@ -7,7 +7,12 @@ import structlog
 
 
 def configure(level: str = "INFO", *, as_json: bool = False) -> None:
-    """Send every log line of this process to standard error, once, at start-up."""
+    """Send all log lines of this process to standard error; to be called once, at the start.
+
+    Args:
+        level: lines below this level are left out.
+        as_json: whether each line is a JSON object, for programs, instead of text for people.
+    """
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -23,7 +28,7 @@ def configure(level: str = "INFO", *, as_json: bool = False) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler], level=level, force=True)
-    logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of every start
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it logs every migration check
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),

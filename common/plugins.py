@@ -1,4 +1,4 @@
-"""Plug-ins are files: a module in a folder that defines `build(config)` is registered by name."""
+"""Plug-ins: a module of a package that defines `build(config)` is a plug-in under its own name."""
 
 import importlib
 import pkgutil
@@ -9,15 +9,21 @@ from common.errors import UnknownPlugin
 
 
 def names(package: ModuleType) -> tuple[str, ...]:
-    """List the plug-ins of `package`: its modules beside `base`, in alphabetical order."""
-    found = (module.name for module in pkgutil.iter_modules(package.__path__))
-    return tuple(sorted(name for name in found if name != "base" and not name.startswith("_")))
+    """Return the names of a package's plug-ins in alphabetical order.
+
+    These are all of its modules, except `base` and those whose name begins with an underscore.
+    """
+    modules = (module.name for module in pkgutil.iter_modules(package.__path__))
+    return tuple(sorted(name for name in modules if name != "base" and not name.startswith("_")))
 
 
 def load(package: ModuleType, name: str) -> ModuleType:
-    """Import one plug-in; the others stay unimported, so their extras stay optional.
+    """Import one plug-in. The others are not imported, so that what they need stays optional.
 
-    Raises: UnknownPlugin if no file of that name stands in the folder.
+    Args:
+        package: the package that contains the plug-ins.
+        name: the plug-in's name.
+    Raises: UnknownPlugin if the package has no plug-in of this name.
     """
     if name not in names(package):
         choices = ", ".join(names(package))
@@ -26,8 +32,12 @@ def load(package: ModuleType, name: str) -> ModuleType:
 
 
 def build(package: ModuleType, name: str, config: Any = None) -> Any:
-    """Import one plug-in and build it.
+    """Import one plug-in and call its `build`.
 
-    Raises: UnknownPlugin if no file of that name stands in the folder.
+    Args:
+        package: the package that contains the plug-ins.
+        name: the plug-in's name.
+        config: passed to `build`.
+    Raises: UnknownPlugin if the package has no plug-in of this name.
     """
     return load(package, name).build(config)

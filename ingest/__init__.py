@@ -1,1 +1,1 @@
-"""From uploaded bytes to plain text with page and character spans; knows nothing of tensors."""
+"""Text extraction: from an uploaded file to plain text with the character spans of its pages."""

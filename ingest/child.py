@@ -1,4 +1,4 @@
-"""The process that reads strangers' files: it limits itself before it looks at any byte."""
+"""The process that reads untrusted files; it limits itself before it opens one."""
 
 import json
 import resource
@@ -11,9 +11,10 @@ from ingest.limits import Limits
 
 
 def main() -> None:
-    """Read a task from standard input, write a line of JSON and then the text to standard output.
+    """Do the task that standard input describes, and write the result to standard output.
 
-    An error of ours is an answer. A process that dies without an answer ran into a limit.
+    The result is a line of JSON, followed by the extracted text in UTF-8. An expected error is a
+    result too. If the process dies without a result, it has exceeded a limit.
     """
     task = json.load(sys.stdin)
     limits = Limits(**task["limits"])
@@ -23,31 +24,31 @@ def main() -> None:
     except LecternError as error:
         meta, text = {"error": {"class": type(error).__name__, "message": error.message}}, ""
     except MemoryError:
-        failure = DocumentRejected("Reading the file takes more memory than one file may take.")
-        meta, text = {"error": {"class": "DocumentRejected", "message": failure.message}}, ""
+        message = "Reading the file takes more memory than one file may take."
+        meta, text = {"error": {"class": DocumentRejected.__name__, "message": message}}, ""
     sys.stdout.buffer.write(json.dumps(meta).encode() + b"\n" + text.encode())
     sys.stdout.buffer.flush()
 
 
 def _confine(limits: Limits) -> None:
-    """Bound memory and processor time, forbid writing files, starting programs and the network."""
+    """Limit memory and processor time; forbid to write files, start programs or use the network."""
     resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
     cpu_s = int(limits.timeout_s) + 1
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    sys.addaudithook(_refuse)
+    sys.addaudithook(_forbid)
 
 
-def _refuse(event: str, _details: tuple[Any, ...]) -> None:
-    """Parsers of documents have no business with sockets or programs."""
+def _forbid(event: str, _details: tuple[Any, ...]) -> None:
+    """Raise an error for events that the parser of a document has no reason for."""
     if event in ("socket.connect", "socket.getaddrinfo", "subprocess.Popen", "os.system"):
         raise PermissionError(f"not allowed here: {event}")
 
 
 def _run(action: str, path: Path, kind: str, limits: Limits) -> tuple[dict[str, Any], str]:
-    if action == "locked":
-        return {"locked": _locked(path)}, ""
+    if action == "is_locked":
+        return {"is_locked": _is_locked_pdf(path)}, ""
     from ingest.extract import extract
 
     document = extract(path, kind, limits)
@@ -55,13 +56,13 @@ def _run(action: str, path: Path, kind: str, limits: Limits) -> tuple[dict[str, 
     return {"pages": pages}, document.text
 
 
-def _locked(path: Path) -> bool:
+def _is_locked_pdf(path: Path) -> bool:
     import pypdf
 
-    from ingest.extract.pdf import locked
+    from ingest.extract.pdf import is_locked
 
     try:
         with pypdf.PdfReader(path) as reader:
-            return locked(reader)
-    except Exception as error:  # what is broken is told when the document is read
+            return is_locked(reader)
+    except Exception as error:  # the extraction will report what is wrong
         raise DocumentRejected("The PDF is damaged and cannot be opened.") from error

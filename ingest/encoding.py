@@ -1,4 +1,4 @@
-"""Which character encoding a text file has, told from its bytes."""
+"""Detect the character encoding of a text file from its bytes."""
 
 import codecs
 import re
@@ -11,9 +11,9 @@ import charset_normalizer
 from common.errors import UnknownEncoding, UnsupportedType
 
 CHUNK_BYTES = 1 << 20
-WINDOW_BYTES = 1 << 16  # what the guessing looks at; the decoding always covers the whole file
-MAX_CONTROL_SHARE = 0.01  # random bytes have a tenth, text has none
-BOMS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
+WINDOW_BYTES = 1 << 16  # guesses are made from so many bytes, and checked with the whole file
+MAX_CONTROL_SHARE = 0.01  # a tenth of random bytes are control characters, but none of a text
+BOMS = (  # UTF-32 comes first, because its little-endian mark begins with that of UTF-16
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -26,40 +26,49 @@ CHARSET = re.compile(rb"""<meta[^<>]{0,400}?charset\s*=\s*["']?([\w.:-]{2,40})""
 
 @dataclass(frozen=True)
 class Encoding:
-    """A Python codec and how to treat bytes that it cannot decode."""
+    """A Python codec, and how it treats bytes that it cannot decode."""
 
     name: str
     errors: str = "strict"
 
 
 def detect(path: Path, *, html: bool = False) -> Encoding:
-    """Tell the encoding of a text file; time is linear in its size, memory constant.
+    """Detect the encoding of a text file, in linear time and constant memory.
 
-    A byte-order mark decides, then an HTML `charset` (if `html`), then valid UTF-8, then a guess.
+    A byte-order mark decides first, then the `charset` of an HTML file, then whether the bytes are
+    valid UTF-8; otherwise the encoding is guessed.
 
-    Raises: UnsupportedType if the bytes are not text; UnknownEncoding if they are, in an encoding
-    that cannot be told.
+    Args:
+        path: the file.
+        html: whether the file may declare its encoding as HTML files do.
+    Raises: UnsupportedType if the bytes are not text; UnknownEncoding if they are text in an
+        encoding that cannot be determined.
     """
     head = _read(path, 0)
-    for mark, name in BOMS:
-        if head.startswith(mark):
-            return _checked(path, Encoding(name))
+    for bom, name in BOMS:
+        if head.startswith(bom):
+            return _checked_encoding(path, Encoding(name))
     _refuse_binary(head)
-    declared = _declared(head) if html else None
+    declared = _declared_encoding(head) if html else None
     if declared is not None:
         return declared
-    bad = _first_bad_byte(path)
-    return Encoding("utf-8") if bad is None else _guess(path, bad)
+    offset = _find_invalid_utf8(path)
+    return Encoding("utf-8") if offset is None else _guess_encoding(path, offset)
 
 
 def read_text(path: Path, *, html: bool = False) -> str:
-    """The whole file as text. Raises: as `detect`."""
+    """Return the whole file as text; see `detect` for the arguments and errors."""
     encoding = detect(path, html=html)
-    return "".join(pieces(path, encoding))
+    return "".join(decode_pieces(path, encoding))
 
 
-def pieces(path: Path, encoding: Encoding) -> Iterator[str]:
-    """Decode the file piece by piece. Raises: UnknownEncoding where the bytes do not decode."""
+def decode_pieces(path: Path, encoding: Encoding) -> Iterator[str]:
+    """Decode a file piece by piece.
+
+    Args:
+        path: the file.
+    Raises: UnknownEncoding if its bytes cannot be decoded.
+    """
     decoder = codecs.getincrementaldecoder(encoding.name)(encoding.errors)
     try:
         with path.open("rb") as file:
@@ -67,16 +76,16 @@ def pieces(path: Path, encoding: Encoding) -> Iterator[str]:
                 yield decoder.decode(chunk)
         yield decoder.decode(b"", final=True)
     except UnicodeError as error:
-        raise _unknown() from error
+        raise _unknown_error() from error
 
 
-def _unknown() -> UnknownEncoding:
+def _unknown_error() -> UnknownEncoding:
     return UnknownEncoding(
-        "The file's character encoding cannot be told. Save it as UTF-8 and upload it again."
+        "The file's character encoding cannot be determined. Save it as UTF-8 and upload it again."
     )
 
 
-def _binary() -> UnsupportedType:
+def _binary_error() -> UnsupportedType:
     return UnsupportedType("The file holds binary data, not text.")
 
 
@@ -86,26 +95,29 @@ def _read(path: Path, start: int) -> bytes:
         return file.read(WINDOW_BYTES)
 
 
-def _checked(path: Path, encoding: Encoding) -> Encoding:
-    for _ in pieces(path, encoding):
+def _checked_encoding(path: Path, encoding: Encoding) -> Encoding:
+    for _ in decode_pieces(path, encoding):
         pass
     return encoding
 
 
 def _refuse_binary(window: bytes) -> None:
-    """NULs in every other byte are UTF-16 without a mark; elsewhere they, or controls, are binary.
+    """Refuse bytes that are not text, or are UTF-16 without a byte-order mark.
 
-    A stray NUL is let through: it is stripped later.
+    A single NUL is allowed, because it is removed from the text later.
+
+    Raises: UnsupportedType, UnknownEncoding.
     """
     if _looks_like_utf16(window):
-        raise _unknown()
+        raise _unknown_error()
     nuls = window.count(0)
     controls = len(window) - len(window.translate(None, CONTROLS))
     if nuls + controls > max(1, MAX_CONTROL_SHARE * len(window)):
-        raise _binary()
+        raise _binary_error()
 
 
 def _looks_like_utf16(window: bytes) -> bool:
+    """Return whether every other byte is NUL, or 16-bit units read like text and bytes do not."""
     even, odd = window[0::2], window[1::2]
     few, many = sorted((even.count(0) / max(len(even), 1), odd.count(0) / max(len(odd), 1)))
     if len(window) < 8:
@@ -118,12 +130,12 @@ def _looks_like_utf16(window: bytes) -> bool:
 
 
 def _has_controls(window: bytes) -> bool:
-    rest = window.translate(None, CONTROLS + b"\x00")
-    return len(window) - len(rest) > MAX_CONTROL_SHARE * len(window)
+    without_controls = window.translate(None, CONTROLS + b"\x00")
+    return len(window) - len(without_controls) > MAX_CONTROL_SHARE * len(window)
 
 
 def _reads_well(window: bytes, name: str) -> bool:
-    """Whether bytes decode to text with spaces: random bytes soon hold a lone surrogate."""
+    """Return whether bytes decode to printable text with spaces, which random bytes never do."""
     try:
         text = window[: len(window) // 2 * 2].decode(name)
     except UnicodeDecodeError:
@@ -133,14 +145,14 @@ def _reads_well(window: bytes, name: str) -> bool:
     return printable >= 0.98 * len(text) and blank >= 0.02 * len(text)
 
 
-def _declared(head: bytes) -> Encoding | None:
-    """The encoding that an HTML head names, unless it cannot be (we read ASCII to find it)."""
-    found = CHARSET.search(head[:4096])
-    if found is None:
+def _declared_encoding(head: bytes) -> Encoding | None:
+    """Return the encoding that an HTML head declares, unless the head could not be ASCII then."""
+    declaration = CHARSET.search(head[:4096])
+    if declaration is None:
         return None
     try:
-        name = codecs.lookup(found[1].decode("ascii", "replace")).name
-        "".encode(name)  # some codecs are not text encodings
+        name = codecs.lookup(declaration[1].decode("ascii", "replace")).name
+        "".encode(name)  # this fails for codecs that are not text encodings
     except LookupError:
         return None
     if name.startswith(("utf-16", "utf-32", "utf-7")):
@@ -148,8 +160,8 @@ def _declared(head: bytes) -> Encoding | None:
     return Encoding("cp1252" if name in ("iso8859-1", "ascii") else name, "replace")
 
 
-def _first_bad_byte(path: Path) -> int | None:
-    """Offset near the first byte that is not UTF-8 (exact to three bytes), or None."""
+def _find_invalid_utf8(path: Path) -> int | None:
+    """Return the offset of the first invalid UTF-8 byte, or up to three bytes before; else None."""
     decoder, done = codecs.getincrementaldecoder("utf-8")(), 0
     with path.open("rb") as file:
         while True:
@@ -163,33 +175,33 @@ def _first_bad_byte(path: Path) -> int | None:
             done += len(chunk)
 
 
-def _guess(path: Path, bad: int) -> Encoding:
-    """Guess from a window around the first byte that is not UTF-8."""
-    before = min(bad, WINDOW_BYTES // 4)
-    window = _read(path, bad - before)
+def _guess_encoding(path: Path, offset: int) -> Encoding:
+    """Guess the encoding from the bytes around the first one that is not valid UTF-8."""
+    before = min(offset, WINDOW_BYTES // 4)
+    window = _read(path, offset - before)
     last_line_end = window.rfind(b"\n") + 1
     window = window[:last_line_end] if last_line_end > before else window
     _refuse_binary(window)
-    if _damaged_utf8(window):
+    if _is_damaged_utf8(window):
         return Encoding("utf-8", "replace")
-    return _checked(path, Encoding(_best_guess(window)))
+    return _checked_encoding(path, Encoding(_best_guess(window)))
 
 
 def _best_guess(window: bytes) -> str:
-    """The guess that reads most like a language; among equals the most common in the wild."""
+    """Return the encoding whose text is most like a language; of equal ones, the most common."""
     matches = list(charset_normalizer.from_bytes(window))
     if not matches:
-        raise _unknown()
-    top = max(match.coherence - match.chaos for match in matches)
-    equals = [match for match in matches if match.coherence - match.chaos == top]
-    if any("cp1252" in match.could_be_from_charset for match in equals):
+        raise _unknown_error()
+    best_score = max(match.coherence - match.chaos for match in matches)
+    best = [match for match in matches if match.coherence - match.chaos == best_score]
+    if any("cp1252" in match.could_be_from_charset for match in best):
         return "cp1252"
-    return equals[0].encoding
+    return best[0].encoding
 
 
-def _damaged_utf8(window: bytes) -> bool:
-    """Whether this is UTF-8 with a few bad bytes, rather than another encoding."""
+def _is_damaged_utf8(window: bytes) -> bool:
+    """Return whether this is UTF-8 with a few invalid bytes, rather than another encoding."""
     text = window.decode("utf-8", "replace")
-    bad = text.count("\ufffd")
-    good = sum(char > "\x7f" for char in text) - bad
-    return good >= 20 * bad
+    num_invalid = text.count("\ufffd")
+    num_valid = sum(char > "\x7f" for char in text) - num_invalid
+    return num_valid >= 20 * num_invalid

@@ -1,4 +1,4 @@
-"""Cheap checks at upload: what kind of file is this, and is it worth a worker's time?"""
+"""Cheap checks at upload: what kind of file it is, and whether it can be read at all."""
 
 import re
 from dataclasses import dataclass
@@ -50,20 +50,22 @@ ENCRYPT_ENTRY = re.compile(rb"/Encrypt\s{0,20}(\d{1,10}\s{1,20}\d{1,5}\s{1,20}R|
 
 @dataclass(frozen=True)
 class Kind:
-    """What a file is: `name` is the extractor that reads it."""
+    """The kind of a file; `name` is also the name of the extractor that reads it."""
 
     name: str
     media_type: str
 
 
 def inspect(path: Path, filename: str, limits: Limits) -> Kind:
-    """Tell what a file is from its bytes and its name, and refuse what cannot be read.
+    """Determine the kind of a file from its bytes and its name, and refuse what cannot be read.
 
-    The bytes decide; a name that contradicts them is refused, so that nobody is surprised later.
+    The bytes decide. A name that contradicts them is refused, because it is probably a mistake.
 
     Args:
-        path: where the uploaded bytes are.
-        filename: the caller's name for them; only its extension is looked at.
+        path: the uploaded file.
+        filename: the caller's name for it, of which only the extension matters.
+        limits: how much a file may unpack to.
+    Returns: the kind.
     Raises: EmptyDocument, UnsupportedType, EncryptedPdf, ArchiveBomb, UnknownEncoding,
         DocumentRejected.
     """
@@ -71,63 +73,63 @@ def inspect(path: Path, filename: str, limits: Limits) -> Kind:
         head = file.read(HEAD_BYTES)
     if not head:
         raise EmptyDocument("The file is empty.")
-    name = _kind(path, head, PurePosixPath(filename.lower()).suffix)
-    _check(path, name, limits)
+    name = _determine_kind(path, head, PurePosixPath(filename.lower()).suffix)
+    _check_readable(path, name, limits)
     return Kind(name, MEDIA_TYPES[name])
 
 
-def _kind(path: Path, head: bytes, suffix: str) -> str:
-    """Join what the bytes say with what the name says."""
-    signed = _signature(head)
-    if signed == "zip":
-        signed = "docx" if "word/document.xml" in archive.part_names(path) else "zip archive"
-    if signed is not None and signed not in MEDIA_TYPES:
-        raise UnsupportedType(f"The file is a kind of {signed}. {SUPPORTED}")
+def _determine_kind(path: Path, head: bytes, suffix: str) -> str:
+    """Return the name of the kind, on which the bytes and the extension must agree."""
+    detected = _detect_signature(head)
+    if detected == "zip":
+        detected = "docx" if "word/document.xml" in archive.part_names(path) else "zip archive"
+    if detected is not None and detected not in MEDIA_TYPES:
+        raise UnsupportedType(f"The file is a kind of {detected}. {SUPPORTED}")
     claimed = SUFFIXES.get(suffix)
     if claimed is None and suffix:
         raise UnsupportedType(f"Files named '*{suffix[:20]}' cannot be read. {SUPPORTED}")
     if claimed is None:
-        return signed or ("html" if HTML_START.match(head) else "txt")
-    if signed is None and claimed in ("pdf", "docx"):
+        return detected or ("html" if HTML_START.match(head) else "txt")
+    if detected is None and claimed in ("pdf", "docx"):
         raise UnsupportedType(f"The file is named '*{suffix}' but is no {claimed.upper()} file.")
-    if signed is not None and signed != claimed:
-        raise UnsupportedType(f"The file is named '*{suffix}' but is a {signed.upper()} file.")
+    if detected is not None and detected != claimed:
+        raise UnsupportedType(f"The file is named '*{suffix}' but is a {detected.upper()} file.")
     return claimed
 
 
-def _signature(head: bytes) -> str | None:
-    """What the first bytes say, or None for text and the unknown."""
-    for mark, name in SIGNATURES:
-        if head.startswith(mark):
+def _detect_signature(head: bytes) -> str | None:
+    """Return the kind that the first bytes are typical of; None for text and unknown kinds."""
+    for signature, name in SIGNATURES:
+        if head.startswith(signature):
             return name
     return "pdf" if b"%PDF-" in head[:1024] and b"\x00" not in head[:16] else None
 
 
-def _check(path: Path, name: str, limits: Limits) -> None:
+def _check_readable(path: Path, name: str, limits: Limits) -> None:
     if name == "docx":
         archive.check(path, limits)
     elif name == "pdf":
-        if _names_encryption(path) and sandbox.locked(path, limits):
+        if _mentions_encryption(path) and sandbox.is_locked(path, limits):
             raise EncryptedPdf("The PDF asks for a password. Remove it and upload the file again.")
-    elif _blank(path, html=name == "html"):
+    elif _is_blank(path, html=name == "html"):
         raise EmptyDocument("The file holds no text.")
 
 
-def _names_encryption(path: Path) -> bool:
-    """Whether an encryption dictionary is named anywhere; a first look, without parsing."""
-    before = b""
+def _mentions_encryption(path: Path) -> bool:
+    """Return whether a PDF seems to contain an encryption dictionary; it is not parsed for that."""
+    previous = b""
     with path.open("rb") as file:
         while chunk := file.read(CHUNK_BYTES):
-            if ENCRYPT_ENTRY.search(before + chunk):
+            if ENCRYPT_ENTRY.search(previous + chunk):
                 return True
-            before = chunk[-64:]
+            previous = chunk[-64:]
     return False
 
 
-def _blank(path: Path, *, html: bool) -> bool:
-    """Whether the text is only whitespace; decodes all of it, a piece at a time."""
-    found = encoding.detect(path, html=html)
-    blank = True
-    for piece in encoding.pieces(path, found):
-        blank = blank and not piece.replace("\x00", "").replace("\ufeff", "").strip()
-    return blank
+def _is_blank(path: Path, *, html: bool) -> bool:
+    """Return whether a text is only whitespace; all of it is decoded, piece by piece."""
+    detected = encoding.detect(path, html=html)
+    is_blank = True
+    for piece in encoding.decode_pieces(path, detected):
+        is_blank = is_blank and not piece.replace("\x00", "").replace("\ufeff", "").strip()
+    return is_blank

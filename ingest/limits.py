@@ -1,4 +1,4 @@
-"""How much work one file may cause before it is refused."""
+"""Limits on the work that one file may cause."""
 
 from dataclasses import dataclass
 
@@ -7,15 +7,15 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class Limits:
-    """Caps on what a stranger's file can make us do.
+    """Limits on the work that one untrusted file may cause.
 
     Attributes:
-        timeout_s: wall-clock seconds that extraction may take.
-        memory_bytes: address space of the extracting process.
+        timeout_s: wall-clock seconds that the extraction may take.
+        memory_bytes: bytes of address space that the extracting process may use.
         unpacked_bytes: bytes that all parts of an archive or PDF may unpack to.
-        ratio: unpacked bytes per byte of the file, looked at above `ratio_floor_bytes`.
-        ratio_floor_bytes: below this many unpacked bytes a high ratio is harmless.
-        entries: parts that an archive may hold.
+        ratio: unpacked bytes for each byte of the file, which counts above `ratio_floor_bytes`.
+        ratio_floor_bytes: number of unpacked bytes up to which any ratio is allowed.
+        entries: parts that an archive may have.
         stream_bytes: bytes that one stream inside a PDF may unpack to.
         text_chars: characters that the extracted text may have.
     """

@@ -1,4 +1,4 @@
-"""Extraction in a child process, so that a hostile file costs one process, not the server."""
+"""Extraction in a child process, so that a malicious file can only harm that process."""
 
 import json
 import subprocess
@@ -12,53 +12,63 @@ from ingest.limits import Limits as Limits
 from ingest.text import DocumentText, PageSpan
 
 ROOT = Path(__file__).resolve().parents[1]
-BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from ingest.child import main; main()"
+BOOTSTRAP = "import sys; sys.path.insert(0, sys.argv[1]); from ingest.child import main; main()"
 
 
 def extract_limited(path: Path, kind: str, limits: Limits) -> DocumentText:
-    """As `ingest.extract.extract`, in a fresh process bound in time and memory.
+    """Extract a file's text in a new process that is limited in time and memory.
 
-    Raises: the same typed errors; DocumentRejected if the process ran into a limit or died.
+    Args:
+        path: the file.
+        kind: name of the extractor.
+        limits: limits of the process and of the text.
+    Returns: the text with the character spans of its pages.
+    Raises: the errors of `ingest.extract.extract`; DocumentRejected if the process exceeded a
+        limit or died.
     """
     meta, text = _call("extract", path, kind, limits)
     pages = tuple(PageSpan(*page) for page in meta["pages"])
     return DocumentText(text, pages)
 
 
-def locked(path: Path, limits: Limits) -> bool:
-    """Whether a PDF needs a password. A PDF that cannot even be opened counts as not locked."""
+def is_locked(path: Path, limits: Limits) -> bool:
+    """Return whether a PDF can only be opened with a password.
+
+    Args:
+        path: the file; a PDF that cannot be opened at all counts as not locked.
+    """
     try:
-        return bool(_call("locked", path, "pdf", limits)[0]["locked"])
+        return bool(_call("is_locked", path, "pdf", limits)[0]["is_locked"])
     except DocumentRejected:
         return False
 
 
 def _call(action: str, path: Path, kind: str, limits: Limits) -> tuple[dict[str, Any], str]:
-    """Run `ingest.child` and read its answer: a line of JSON, then the text."""
+    """Run `ingest.child`, and return its result: a JSON object and a text."""
     task = {"action": action, "path": str(path.resolve()), "kind": kind, "limits": vars(limits)}
     try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-c", BOOT, str(ROOT)],
+        process = subprocess.run(
+            [sys.executable, "-I", "-c", BOOTSTRAP, str(ROOT)],
             input=json.dumps(task).encode(),
             capture_output=True,
             timeout=limits.timeout_s,
-            env={"LANG": "C.UTF-8"},  # no secrets of ours
+            env={"LANG": "C.UTF-8"},  # the child must not see our secrets
             check=False,
         )
     except subprocess.TimeoutExpired as error:
         raise DocumentRejected(
             f"The file could not be read within {limits.timeout_s:g} seconds."
         ) from error
-    line, _, text = done.stdout.partition(b"\n")
-    if done.returncode != 0 or not line:
+    line, _, text = process.stdout.partition(b"\n")
+    if process.returncode != 0 or not line:
         raise DocumentRejected("The file needs more memory or time than reading it may take.")
     meta = json.loads(line)
     if "error" in meta:
-        raise _typed(meta["error"])
+        raise _typed_error(meta["error"])
     return meta, text.decode()
 
 
-def _typed(error: dict[str, str]) -> LecternError:
-    """The error that the child raised, as the same class."""
+def _typed_error(error: dict[str, str]) -> LecternError:
+    """Return the error that the child has raised, as an object of the same class."""
     kind: type[LecternError] = getattr(errors, error["class"], DocumentRejected)
     return kind(error["message"])

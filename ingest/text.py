@@ -1,4 +1,4 @@
-"""What extraction returns: plain text and where its pages lie."""
+"""Extracted text, and the character spans of its pages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,10 +8,11 @@ PAGE_BREAK = "\n\n"
 
 @dataclass(frozen=True)
 class PageSpan:
-    """One page: characters `start` to `end` (half open) of the document's text.
+    """The half-open span of characters that one page has in the document's text.
 
     Attributes:
-        number: counted from 1.
+        number: the page's number, counted from 1.
+        start, end: offset of the page's first character, and of the first one after the page.
     """
 
     number: int
@@ -21,19 +22,19 @@ class PageSpan:
 
 @dataclass(frozen=True)
 class DocumentText:
-    """A document as plain text. The pages cover the text without gap or overlap."""
+    """A document as plain text; its pages cover the text without gaps and overlaps."""
 
     text: str
     pages: tuple[PageSpan, ...]
 
 
 def join_pages(pages: Sequence[str]) -> DocumentText:
-    """Join page texts with an empty line; the break belongs to the page before it.
+    """Join the texts of pages with empty lines, each of which belongs to the page before it.
 
-    A page without text keeps its number and an empty (or break-only) span.
+    A page without text keeps its number, and its span contains at most the empty line.
     """
-    cleaned = [clean(page) for page in pages]
-    parts = [page + PAGE_BREAK for page in cleaned[:-1]] + cleaned[-1:]
+    texts = [clean(page) for page in pages]
+    parts = [text + PAGE_BREAK for text in texts[:-1]] + texts[-1:]
     spans, start = [], 0
     for number, part in enumerate(parts, 1):
         spans.append(PageSpan(number, start, start + len(part)))
@@ -42,18 +43,18 @@ def join_pages(pages: Sequence[str]) -> DocumentText:
 
 
 def clean(text: str) -> str:
-    """Drop NULs, turn every line end into \\n and lone surrogates into U+FFFD; no more than that.
+    """Remove NULs, and replace line ends by \\n and lone surrogates by U+FFFD.
 
-    Unicode is not normalised: what was written with combining marks stays so.
+    Unicode is not normalised, so that combining marks stay as they are.
     """
     text = text.replace("\x00", "").replace("\r\n", "\n").replace("\r", "\n")
-    if any_surrogate(text):
+    if _has_surrogate(text):
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
 
 
-def any_surrogate(text: str) -> bool:
-    """Whether `text` holds a code point that UTF-8 cannot carry."""
+def _has_surrogate(text: str) -> bool:
+    """Return whether a text contains a code point that UTF-8 cannot encode."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -80,7 +80,10 @@ class QuestionState:
         return zip(self._keys, self._values, strict=True)
 
     def attend(self, call: AttentionCall) -> Tensor:
-        """Attend to document and question; causality and windows are decided here."""
+        """Attend to document and question; causality and windows are decided here.
+
+        Returns: outputs (heads, tokens, head_dim) in the query's dtype.
+        """
         if call.layer == 0:
             self.meter.begin_pass()
         first_pass = len(self._keys) <= call.layer

@@ -180,7 +180,10 @@ class DecodeGraph:
         return self._logits
 
     def attend(self, call: AttentionCall) -> Tensor:
-        """Write the token's key and value to their place, and attend to document and question."""
+        """Write the token's key and value to their place, and attend to document and question.
+
+        Returns: outputs (heads, 1, head_dim) in the query's dtype.
+        """
         layer = self.layers[call.layer]
         append_keys(
             layer.question.keys[0],

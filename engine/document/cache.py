@@ -138,7 +138,10 @@ class LayerCache:
         return self.constant_vectors + first.num_centroids
 
     def level1_token_sizes(self) -> Tensor:
-        """Tokens per level-1 cluster (kv_heads, level-1 clusters)."""
+        """Count the tokens of each level-1 cluster.
+
+        Returns: (retrieval_heads, level-1 clusters) int32.
+        """
         return self.level2.offsets.gather(1, self.level1.offsets.long()).diff(dim=1)
 
     def tensors(self) -> Iterator[Tensor]:

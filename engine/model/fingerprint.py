@@ -27,7 +27,10 @@ def file_digest(path: Path) -> str:
 
 
 def weights_fingerprint(folder: Path) -> str:
-    """Identify a model folder: configuration, tokenizer and weights, in whatever dtype they run."""
+    """Identify a model folder: configuration, tokenizer and weights, in whatever dtype they run.
+
+    Returns: a SHA-256 in hexadecimal, the same for equal files.
+    """
     names = [name for name in FILES if (folder / name).is_file()]
     names += sorted(path.name for path in folder.glob("*.safetensors"))
     return digest({name: file_digest(folder / name) for name in names})

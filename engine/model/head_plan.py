@@ -67,7 +67,11 @@ def plan_all(spec: ModelSpec) -> HeadPlan:
 
 
 def write_plan(plan: HeadPlan, path: Path) -> None:
-    """Write a plan as JSON, a line a field and a line a layer, so that people can read it."""
+    """Write a plan as JSON, a line a field and a line a layer, so that people can read it.
+
+    Args:
+        path: of the file; its folder is made if it is missing.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(to_json(plan), encoding="utf-8")
 

@@ -1,37 +1,40 @@
-"""Extraction in this process; strangers' files go through `ingest.sandbox` instead."""
+"""Extraction in this process; untrusted files must go through `ingest.sandbox` instead."""
 
 from pathlib import Path
 
 from common import plugins
 from common.errors import DocumentRejected, EmptyDocument, LecternError
-from ingest import extract as folder
+from ingest import extract as extractors
 from ingest.extract.base import Extractor
 from ingest.limits import Limits
 from ingest.text import DocumentText
 
 
 def extract(path: Path, kind: str, limits: Limits) -> DocumentText:
-    """Read a file of a known kind as plain text.
+    """Extract the text of a file.
 
     Args:
-        kind: name of the extractor, as `inspect` returns it.
-    Raises: DocumentRejected and its kin (EmptyDocument, EncryptedPdf, ArchiveBomb,
-        UnknownEncoding, UnsupportedType); UnknownPlugin for a kind without extractor.
+        path: the file.
+        kind: name of the extractor, from `ingest.inspect`.
+        limits: how much the file may unpack to, and how long its text may be.
+    Returns: the text with the character spans of its pages.
+    Raises: DocumentRejected or one of its subclasses (EmptyDocument, EncryptedPdf, ArchiveBomb,
+        UnknownEncoding, UnsupportedType); UnknownPlugin for a kind without an extractor.
     """
-    extractor: Extractor = plugins.build(folder, kind, limits)
+    extractor: Extractor = plugins.build(extractors, kind, limits)
     try:
         document = extractor.extract(path)
     except (LecternError, MemoryError):
         raise
-    except Exception as error:  # parsers raise whatever a broken file makes them raise
+    except Exception as error:  # a damaged file can make a parser raise any error
         raise DocumentRejected(f"The file is damaged and cannot be read as {kind}.") from error
-    return _accepted(document, kind, limits)
+    _check_text(document, kind, limits)
+    return document
 
 
-def _accepted(document: DocumentText, kind: str, limits: Limits) -> DocumentText:
+def _check_text(document: DocumentText, kind: str, limits: Limits) -> None:
     if len(document.text) > limits.text_chars:
         raise DocumentRejected(f"The file holds more than {limits.text_chars:,} characters.")
     if not document.text.strip().strip("\ufeff"):
         hint = " Scanned pages need text recognition first." if kind == "pdf" else ""
         raise EmptyDocument(f"The file holds no text.{hint}")
-    return document

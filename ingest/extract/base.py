@@ -1,4 +1,4 @@
-"""What every extractor is: a file in this folder with `build(limits)`."""
+"""The interface of an extractor, which is a module of this folder with `build(limits)`."""
 
 from pathlib import Path
 from typing import Protocol
@@ -7,15 +7,17 @@ from ingest.text import DocumentText
 
 
 class Extractor(Protocol):
-    """Reads one kind of file."""
+    """Extracts the text of one kind of file."""
 
     def extract(self, path: Path) -> DocumentText:
-        """The file's text with page spans.
+        """Return a file's text with the character spans of its pages.
 
-        Time is linear in the bytes that the file unpacks to. Nothing but `path` is read, nothing
-        is written, no network is used.
+        The time must be linear in the bytes that the file unpacks to. An extractor reads no other
+        file, writes none and does not use the network.
 
-        Raises: DocumentRejected or its kin where the reason is known; anything else where the file
-            is broken (the caller turns that into DocumentRejected).
+        Args:
+            path: the file.
+        Raises: DocumentRejected or one of its subclasses if the reason is known; any other error
+            counts as a damaged file.
         """
         ...

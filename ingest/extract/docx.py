@@ -1,4 +1,4 @@
-"""DOCX: paragraphs and tables of the body, in order."""
+"""DOCX files: the paragraphs and tables of the body, in order."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallbac
 PARAGRAPH, TABLE, ROW, CELL = (WORD + name for name in ("p", "tbl", "tr", "tc"))
 TEXTBOX = WORD + "txbxContent"
 REMOVED = frozenset((WORD + "del", WORD + "moveFrom", FALLBACK, TEXTBOX))
-MARKS = {
+SPECIAL_CHARS = {
     WORD + "tab": "\t",
     WORD + "br": "\n",
     WORD + "cr": "\n",
@@ -26,12 +26,12 @@ MARKS = {
 
 @dataclass(frozen=True)
 class DocxExtractor:
-    """Reads the body's own XML: python-docx's `text` leaves out content controls and insertions."""
+    """Walks the XML, since the `text` of python-docx lacks content controls and insertions."""
 
     limits: Limits
 
     def extract(self, path: Path) -> DocumentText:
-        """The whole file as one page: where pages end is decided when it is printed.
+        """Return the text as one page, because pages only exist when the file is printed.
 
         Raises: ArchiveBomb, DocumentRejected.
         """
@@ -41,7 +41,7 @@ class DocxExtractor:
 
 
 def _blocks(parent: Any) -> Iterator[str]:
-    """Paragraphs and table rows below `parent`, a line each."""
+    """Yield each paragraph and table row below `parent` as one line."""
     for node in parent:
         if node.tag == PARAGRAPH:
             yield _inline(node)
@@ -51,18 +51,18 @@ def _blocks(parent: Any) -> Iterator[str]:
             yield from _rows(node)
             yield ""
         elif node.tag not in REMOVED:
-            yield from _blocks(node)  # content controls and the like wrap blocks
+            yield from _blocks(node)  # for example a content control, which contains blocks
 
 
 def _rows(table: Any) -> Iterator[str]:
     for row in table.iter(ROW):
-        if next(row.iterancestors(TABLE)) is table:  # rows of nested tables stay in their cell
+        if next(row.iterancestors(TABLE)) is table:  # not a row of a nested table
             cells = (cell for cell in row.iter(CELL) if next(cell.iterancestors(ROW)) is row)
             yield " | ".join(" ".join(" ".join(_blocks(cell)).split()) for cell in cells)
 
 
 def _inline(paragraph: Any) -> str:
-    """The visible text of one paragraph: insertions yes, deletions and text boxes no."""
+    """Return the visible text of a paragraph, with insertions, without deletions and text boxes."""
     parts, stack = [], [iter(paragraph)]
     while stack:
         node = next(stack[-1], None)
@@ -70,20 +70,20 @@ def _inline(paragraph: Any) -> str:
             stack.pop()
         elif node.tag == WORD + "t":
             parts.append(node.text or "")
-        elif node.tag in MARKS:
-            parts.append(MARKS[node.tag])
+        elif node.tag in SPECIAL_CHARS:
+            parts.append(SPECIAL_CHARS[node.tag])
         elif node.tag not in REMOVED and node.tag != WORD + "pPr":
             stack.append(iter(node))
     return "".join(parts).rstrip()
 
 
 def _text_boxes(paragraph: Any) -> Iterator[Any]:
-    """Text boxes anchored in a paragraph, once each (Word writes a fallback copy)."""
+    """Yield the text boxes of a paragraph, but not the copies that Word writes as a fallback."""
     for box in paragraph.iter(TEXTBOX):
         if next(box.iterancestors(FALLBACK), None) is None:
             yield box
 
 
 def build(limits: Limits) -> DocxExtractor:
-    """The plug-in's entry."""
+    """Make the extractor; this is the plug-in's entry point."""
     return DocxExtractor(limits)

@@ -1,4 +1,4 @@
-"""HTML: what a browser would show, block by block."""
+"""HTML files: the text that a browser would show, block by block."""
 
 import re
 from dataclasses import dataclass, field
@@ -24,20 +24,20 @@ BLOCKS = _words(
 PARAGRAPHS = _words("p h1 h2 h3 h4 h5 h6 table ul ol blockquote pre figure")
 BULLET = "- "
 CELLS = frozenset(("td", "th"))
-BLANKS = re.compile(r"[ \t\n\r\f]+")
+WHITESPACE = re.compile(r"[ \t\n\r\f]+")
 
 
 @dataclass
 class _Page:
-    """Text under construction: inline text gathers in `line`, block ends move it to `lines`."""
+    """The text so far: inline text is collected in `line`, which ends at the end of a block."""
 
     lines: list[str] = field(default_factory=list)
     line: list[str] = field(default_factory=list)
     pre_depth: int = 0
-    cell_depth: int = 0  # within a table row everything stays on one line
+    cell_depth: int = 0  # a table row becomes one line, whatever its cells contain
 
     def add(self, text: str) -> None:
-        self.line.append(text if self.pre_depth else BLANKS.sub(" ", text))
+        self.line.append(text if self.pre_depth else WHITESPACE.sub(" ", text))
 
     def end_line(self) -> None:
         if self.cell_depth:
@@ -45,8 +45,8 @@ class _Page:
             return
         text = "".join(self.line)
         if text.strip() == BULLET.strip() and self.line[0] is BULLET:
-            return  # a block inside a list item begins on the bullet's line
-        text = text.strip("\n").rstrip() if self.pre_depth else BLANKS.sub(" ", text).strip()
+            return  # a block in a list item starts on the line of the bullet
+        text = text.strip("\n").rstrip() if self.pre_depth else WHITESPACE.sub(" ", text).strip()
         if text:
             self.lines.append(text)
         self.line.clear()
@@ -63,16 +63,16 @@ class _Page:
 
 @dataclass(frozen=True)
 class HtmlExtractor:
-    """Visible text; blocks on lines of their own, table rows as `a | b`."""
+    """Extracts visible text; blocks become lines, and table rows become `a | b`."""
 
     def extract(self, path: Path) -> DocumentText:
-        """The whole file as one page."""
+        """Return the text of the file at `path` as one page."""
         root = LexborHTMLParser(read_text(path, html=True)).root
         return join_pages([_text(root) if root is not None else ""])
 
 
 def _text(root: LexborNode) -> str:
-    """Walk the tree without recursion: strangers nest deeper than Python does."""
+    """Walk the tree without recursion, because files can be nested deeper than Python allows."""
     page, node = _Page(), root
     while True:
         child = _enter(node, page)
@@ -88,7 +88,7 @@ def _text(root: LexborNode) -> str:
 
 
 def _enter(node: LexborNode, page: _Page) -> LexborNode | None:
-    """Open a node and return its first child, if there is one to visit."""
+    """Process the start of a node, and return its first child if its content is visible."""
     if node.is_text_node:
         page.add(node.text_content or "")
         return None
@@ -97,7 +97,7 @@ def _enter(node: LexborNode, page: _Page) -> LexborNode | None:
         return None
     if tag in BLOCKS or tag == "br":
         page.end_line()
-    elif tag in CELLS and not _first_cell(node):
+    elif tag in CELLS and not _is_first_cell(node):
         page.line.append(" | ")
     if tag == "li":
         page.line.append(BULLET)
@@ -109,6 +109,7 @@ def _enter(node: LexborNode, page: _Page) -> LexborNode | None:
 
 
 def _leave(node: LexborNode, page: _Page) -> None:
+    """Process the end of a node."""
     tag = node.tag or ""
     page.cell_depth -= tag in CELLS
     if tag in PARAGRAPHS:
@@ -116,17 +117,17 @@ def _leave(node: LexborNode, page: _Page) -> None:
     elif tag in BLOCKS:
         page.end_line()
     page.pre_depth -= tag == "pre"
-    if tag == "li" and page.line:  # nothing but its bullet
+    if tag == "li" and page.line:  # the list item has no text
         page.line.clear()
 
 
-def _first_cell(node: LexborNode) -> bool:
-    before = node.prev
-    while before is not None and before.tag not in CELLS:
-        before = before.prev
-    return before is None
+def _is_first_cell(node: LexborNode) -> bool:
+    previous = node.prev
+    while previous is not None and previous.tag not in CELLS:
+        previous = previous.prev
+    return previous is None
 
 
 def build(_limits: Limits) -> HtmlExtractor:
-    """The plug-in's entry."""
+    """Make the extractor; this is the plug-in's entry point."""
     return HtmlExtractor()

@@ -1,9 +1,9 @@
-"""Markdown, kept as its source: headings, lists and tables read well as they are."""
+"""Markdown files, whose source stays as it is: its headings, lists and tables read well."""
 
 from ingest.extract.txt import TxtExtractor
 from ingest.limits import Limits
 
 
 def build(_limits: Limits) -> TxtExtractor:
-    """The plug-in's entry."""
+    """Make the extractor; this is the plug-in's entry point."""
     return TxtExtractor()

@@ -1,4 +1,4 @@
-"""PDF: the text of each page, in the order in which the file draws it."""
+"""PDF files: the text of each page, in the order in which the file draws it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,49 +7,53 @@ import pypdf
 from pypdf.errors import DependencyError, LimitReachedError
 
 from common.errors import DocumentRejected, EncryptedPdf
+from ingest.archive import unpacked_bytes_limit
 from ingest.limits import Limits
 from ingest.text import DocumentText, join_pages
 
 
 @dataclass(frozen=True)
 class PdfExtractor:
-    """Reads PDFs that need no password; an empty one, as print shops set it, is tried."""
+    """Extracts text of PDFs that open without a password, or with an empty one."""
 
     limits: Limits
 
     def extract(self, path: Path) -> DocumentText:
-        """One page span a page. Raises: EncryptedPdf, DocumentRejected (damaged, or a bomb)."""
-        work = self.limits.stream_bytes
+        """Return the text of the file at `path` with one span for each page.
+
+        Raises: EncryptedPdf; DocumentRejected if the file is damaged or unpacks to too much.
+        """
+        max_bytes = self.limits.stream_bytes
         with pypdf.apply_configuration(
             disable_legacy_handling=True,
-            zlib_maximum_output_length=work,
-            lzw_maximum_output_length=work,
-            run_length_maximum_output_length=work,
-            array_based_stream_maximum_output_length=work,
+            zlib_maximum_output_length=max_bytes,
+            lzw_maximum_output_length=max_bytes,
+            run_length_maximum_output_length=max_bytes,
+            array_based_stream_maximum_output_length=max_bytes,
         ):
             try:
                 return self._read(path)
             except LimitReachedError as error:
-                raise _bomb() from error
+                raise _bomb_error() from error
 
     def _read(self, path: Path) -> DocumentText:
         with pypdf.PdfReader(path) as reader:
-            if locked(reader):
+            if is_locked(reader):
                 raise EncryptedPdf(
                     "The PDF asks for a password. Remove it and upload the file again."
                 )
-            left = _allowance(path, self.limits)
+            remaining = unpacked_bytes_limit(path, self.limits)
             pages = []
             for page in reader.pages:
-                left -= _content_bytes(page)
-                if left < 0:
-                    raise _bomb()
+                remaining -= _count_content_bytes(page)
+                if remaining < 0:
+                    raise _bomb_error()
                 pages.append(page.extract_text())
         return join_pages(pages or [""])
 
 
-def locked(reader: pypdf.PdfReader) -> bool:
-    """Whether the file needs a password, or a cipher that we do not have."""
+def is_locked(reader: pypdf.PdfReader) -> bool:
+    """Return whether the file needs a password, or a cipher that is not available."""
     if not reader.is_encrypted:
         return False
     try:
@@ -58,21 +62,16 @@ def locked(reader: pypdf.PdfReader) -> bool:
         return True
 
 
-def _content_bytes(page: pypdf.PageObject) -> int:
-    """Unpacked bytes of what the page draws; time to read it grows with them."""
+def _count_content_bytes(page: pypdf.PageObject) -> int:
+    """Return the unpacked bytes of a page's content, on which the time to read it depends."""
     content = page.get_contents()
     return 0 if content is None else len(content.get_data())
 
 
-def _allowance(path: Path, limits: Limits) -> int:
-    by_ratio = max(limits.ratio_floor_bytes, limits.ratio * path.stat().st_size)
-    return min(limits.unpacked_bytes, by_ratio)
-
-
-def _bomb() -> DocumentRejected:
+def _bomb_error() -> DocumentRejected:
     return DocumentRejected("The PDF unpacks to far more than its size allows.")
 
 
 def build(limits: Limits) -> PdfExtractor:
-    """The plug-in's entry."""
+    """Make the extractor; this is the plug-in's entry point."""
     return PdfExtractor(limits)

@@ -1,4 +1,4 @@
-"""Plain text, in whatever encoding it is."""
+"""Plain text files in any encoding."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +10,13 @@ from ingest.text import DocumentText, join_pages
 
 @dataclass(frozen=True)
 class TxtExtractor:
-    """Text as it stands; form feeds, the page breaks of old printers, stay in it."""
+    """Returns the text as it is; form feeds are not treated as page breaks."""
 
     def extract(self, path: Path) -> DocumentText:
-        """The whole file as one page."""
+        """Return the text of the file at `path` as one page."""
         return join_pages([read_text(path)])
 
 
 def build(_limits: Limits) -> TxtExtractor:
-    """The plug-in's entry."""
+    """Make the extractor; this is the plug-in's entry point."""
     return TxtExtractor()

@@ -103,7 +103,7 @@ class Artifacts:
             .order_by(Artifact.created_at)
         )
         with self._db.reading() as session:
-            return {
+            return {  # of several artifacts of a document, the newest replaces the others
                 row.document_id: record(ArtifactRecord, row, tenant_id=tenant_id)
                 for row, tenant_id in session.execute(oldest_first)
             }

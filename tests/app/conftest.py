@@ -82,9 +82,9 @@ def client(services: Services, seeder: StorageSeeder) -> Iterator[TestClient]:
 
 
 @pytest.fixture
-def stranger(client: TestClient, seeder: StorageSeeder) -> dict[str, str]:
+def other_tenant(client: TestClient, seeder: StorageSeeder) -> dict[str, str]:
     """The headers of another tenant."""
-    return seeder.headers("stranger")
+    return seeder.headers("other_tenant")
 
 
 @pytest.fixture

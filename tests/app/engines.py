@@ -1,4 +1,4 @@
-"""Engines that answer as a test wants."""
+"""Engines that answer as a script says."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,18 +10,18 @@ from engine.engine import Engine
 
 
 class ScriptedEngine(Engine):
-    """The engine of some services, but for how it answers."""
+    """An engine whose answers come from a script."""
 
     def __init__(self, engine: Engine, script: Callable[..., Any]) -> None:
         super().__init__(engine.model)
         self._script = script
 
-    def answer(self, *given: Any, **options: Any) -> Iterator[TextDelta | Answer]:
+    def answer(self, *arguments: Any, **options: Any) -> Iterator[TextDelta | Answer]:
         """Call the script with the document, the question and the options."""
-        found: Iterator[TextDelta | Answer] = self._script(*given, **options)
-        return found
+        items: Iterator[TextDelta | Answer] = self._script(*arguments, **options)
+        return items
 
 
-def answering(services: Services, script: Callable[..., Any]) -> Services:
-    """The services with an engine that answers by a script."""
+def with_script(services: Services, script: Callable[..., Any]) -> Services:
+    """Return services whose engine answers by a script."""
     return replace(services, engine=ScriptedEngine(services.engine, script))

@@ -1,4 +1,4 @@
-"""Puts tenants and documents into storage, as uploads and a worker would."""
+"""Put tenants and documents into storage, as uploads and a worker would do."""
 
 import hashlib
 import tempfile
@@ -23,7 +23,7 @@ TEXT = "The gate of the east wing closes at 18:40. " + " ".join(
 
 @dataclass
 class StorageSeeder:
-    """Fills a storage."""
+    """Makes tenants, keys, documents and artifacts."""
 
     storage: Storage
     cache: DocumentCache

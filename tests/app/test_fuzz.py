@@ -27,30 +27,30 @@ def document_id(client: TestClient, seeder: StorageSeeder) -> str:
     return seeder.ready(client)
 
 
-def body(dice: random.Random) -> bytes:
+def body(rng: random.Random) -> bytes:
     """Broken JSON, JSON of wrong values, a broken form, or any bytes."""
-    picked = {field: dice.choice(VALUES) for field in dice.sample(FIELDS, dice.randint(0, 5))}
+    picked = {field: rng.choice(VALUES) for field in rng.sample(FIELDS, rng.randint(0, 5))}
     forms = (
         json.dumps(picked).encode(),
-        json.dumps(picked).encode()[: dice.randint(0, 40)],
-        b"--b\r\nContent-Disposition: form-data; name=file" + dice.randbytes(30) + b"\r\n--b",
-        b"[" * dice.randint(1, 5000),
-        dice.randbytes(dice.randint(0, 500)),
+        json.dumps(picked).encode()[: rng.randint(0, 40)],
+        b"--b\r\nContent-Disposition: form-data; name=file" + rng.randbytes(30) + b"\r\n--b",
+        b"[" * rng.randint(1, 5000),
+        rng.randbytes(rng.randint(0, 500)),
     )
-    return dice.choice(forms)
+    return rng.choice(forms)
 
 
 def test_nonsense_is_refused(client: TestClient, document_id: str) -> None:
-    dice, statuses = random.Random(4), set()
+    rng, statuses = random.Random(4), set()
     for number in range(400):
-        method, path = dice.choice(METHODS), dice.choice(PATHS)
+        method, path = rng.choice(METHODS), rng.choice(PATHS)
         if (method, path) == ("DELETE", "/documents/{}"):
             continue
         if "/events" in path and method in ("GET", "HEAD"):
             continue  # an honest request
-        path = path.replace("{}", dice.choice((document_id, "x", "-1")))
-        headers = {"content-type": dice.choice(TYPES)}
-        response = client.request(method, path, content=body(dice), headers=headers)
+        path = path.replace("{}", rng.choice((document_id, "x", "-1")))
+        headers = {"content-type": rng.choice(TYPES)}
+        response = client.request(method, path, content=body(rng), headers=headers)
         assert response.status_code < 500, (number, method, path, response.text)
         statuses.add(response.status_code)
     assert statuses >= {400, 404, 405, 422}, "it reaches every kind of refusal"

@@ -1,4 +1,4 @@
-"""A GPU without memory left: others make room, the caller is told, nothing stays behind."""
+"""A full GPU: other documents are removed, the caller gets an error, and no memory is leaked."""
 
 import gc
 import weakref
@@ -18,7 +18,7 @@ from engine.decode.answer import TextDelta
 from engine.document.artifact import unpack
 from engine.model.memory import out_of_memory_as_busy
 from tests.app.documents.test_routes import events
-from tests.app.engines import answering
+from tests.app.engines import with_script
 from tests.app.seeding import TEXT, StorageSeeder
 
 QUESTION = {"question": "When does the gate close?", "max_tokens": 4}
@@ -93,7 +93,7 @@ def test_running_out_while_answering_frees_what_is_held(
         yield TextDelta("The ga")
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    with client_of(answering(services, runs_out), seeder) as client:
+    with client_of(with_script(services, runs_out), seeder) as client:
         path = f"/documents/{seeder.ready(client)}/ask"
         assert client.post(path, json=QUESTION).json()["error"]["code"] == "gpu_busy"
         *_, (name, body) = events(client.post(path, json={**QUESTION, "stream": True}).text)

@@ -1,4 +1,4 @@
-"""A key that is revoked while the server runs: what it opens no more, and what goes on."""
+"""A key that is revoked while the server runs: new requests fail, those under way go on."""
 
 import json
 import threading
@@ -17,7 +17,7 @@ from engine.engine import Engine
 from engine.model.loader import LoadedModel
 from storage.storage import open_storage
 from tests.app.documents.test_routes import events
-from tests.app.engines import answering
+from tests.app.engines import with_script
 from tests.app.seeding import StorageSeeder
 
 
@@ -44,7 +44,7 @@ def engine(model: LoadedModel) -> HeldEngine:
 @pytest.fixture
 def services(services: Services, engine: HeldEngine) -> Services:
     """Services whose answers stay under way until the test lets them go."""
-    return answering(services, engine)
+    return with_script(services, engine)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def is_refused(response: httpx.Response) -> bool:
 def test_the_next_request_is_refused(
     caller: httpx.Client, settings: Settings, seeder: StorageSeeder
 ) -> None:
-    stranger = seeder.headers("stranger")
+    other_tenant = seeder.headers("other_tenant")
     document_id = seeder.add("a.txt").id
     assert caller.get("/documents").status_code == 200
     revoke(settings, seeder)
@@ -77,7 +77,7 @@ def test_the_next_request_is_refused(
     assert is_refused(caller.delete(f"/documents/{document_id}"))
     assert is_refused(caller.post("/documents", files={"file": ("b.txt", b"A text.")}))
     assert is_refused(caller.post(f"/documents/{document_id}/ask", json={"question": "When?"}))
-    assert caller.get("/documents", headers=stranger).status_code == 200
+    assert caller.get("/documents", headers=other_tenant).status_code == 200
 
 
 def test_what_the_key_brought_stays_with_its_tenant(
@@ -120,6 +120,6 @@ def test_events_under_way_go_on_to_their_end(
         revoke(settings, seeder)
         assert is_refused(caller.get(path))
         seeder.publish()
-        told = events(first + "".join(chunks))
-    assert [name for name, _ in told] == ["progress"] * len(told)
-    assert told[-1][1]["status"] == "ready"
+        received = events(first + "".join(chunks))
+    assert [name for name, _ in received] == ["progress"] * len(received)
+    assert received[-1][1]["status"] == "ready"

@@ -40,7 +40,7 @@ OPERATIONS = (
     *PROBES,
 )
 CLOSED = tuple(operation for operation in OPERATIONS if operation not in PROBES)
-NOBODYS = "6f0c3c1e-0000-4000-8000-000000000000"
+UNKNOWN_ID = "6f0c3c1e-0000-4000-8000-000000000000"
 MODELS = vars(http_schemas) | vars(document_schemas) | vars(question_schemas)
 NOT_UNDERSTOOD = frozenset({"invalid_request", "malformed_json", "malformed_body"})
 TYPES: dict[str, Any] = {
@@ -192,7 +192,7 @@ class Api:
         known = self.ready_id
         if operation == DELETE:  # each deletes its own
             known = self.seeder.upload(self.client, f"document {next(FRESH)}")
-        wanted = data.draw(st.sampled_from((known, known, NOBODYS)) | SEGMENTS)
+        wanted = data.draw(st.sampled_from((known, known, UNKNOWN_ID)) | SEGMENTS)
         return operation[1].replace("{document_id}", quote(wanted, safe=""))
 
     def send(self, operation: Operation, address: str, request: Schema) -> Any:

@@ -1,4 +1,4 @@
-"""A server in memory, and the command as a stranger runs it."""
+"""A server in memory, and the `lectern` command, run as a user runs it."""
 
 import json
 from collections.abc import Callable

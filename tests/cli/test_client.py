@@ -84,5 +84,5 @@ def test_network_faults_become_sentences(fault: httpx.HTTPError, sentence: str) 
 
 @pytest.mark.parametrize("url", ["localhost:8080", "ftp://host", "http://", "http://a:b", ""])
 def test_a_wrong_address_is_told(url: str) -> None:
-    with pytest.raises(NoServer, match="is no address of a server"):
+    with pytest.raises(NoServer, match="is not the address of a server"):
         Client(url, None)

@@ -1,4 +1,4 @@
-"""The client's commands as a stranger runs them."""
+"""The client's commands, run as a user runs them."""
 
 import json
 from collections.abc import Callable

@@ -130,9 +130,9 @@ def test_a_job_that_a_newcomer_takes_over_in_the_jump_is_published_once(
     assert status(storage, document) == "ready"
 
 
-def any_jump_s(dice: random.Random) -> float:
+def any_jump_s(rng: random.Random) -> float:
     """Hours, or about as long as leases and delays."""
-    return dice.choice((dice.uniform(-HOURS_S, HOURS_S), dice.uniform(-200, 200)))
+    return rng.choice((rng.uniform(-HOURS_S, HOURS_S), rng.uniform(-200, 200)))
 
 
 @pytest.fixture
@@ -160,12 +160,12 @@ def test_a_dead_workers_lease_ends_soon_after_any_jump(
     storage: Storage, upload: Upload, set_clock: SetClock, pass_time: PassTime
 ) -> None:
     upload()
-    dice = random.Random(3)
+    rng = random.Random(3)
     for _ in range(20):
         set_clock(0.0)
         assert storage.jobs.claim("elsewhere", LEASE_S) is not None
         assert storage.jobs.sweep(99) == ()
-        passed_s = pass_time(any_jump_s(dice), lambda: storage.jobs.sweep(99))
+        passed_s = pass_time(any_jump_s(rng), lambda: storage.jobs.sweep(99))
         assert passed_s <= LEASE_S + LONGEST_DELAY_S + SETTLE_S + 5
         set_clock(-3 * HOURS_S)  # where whatever is queued is due
         job = storage.jobs.claim("worker", LEASE_S)
@@ -178,12 +178,12 @@ def test_a_job_that_waits_is_due_soon_after_any_jump(
     storage: Storage, upload: Upload, set_clock: SetClock, pass_time: PassTime
 ) -> None:
     upload()
-    dice = random.Random(4)
+    rng = random.Random(4)
     for _ in range(20):
         set_clock(0.0)
         job = storage.jobs.claim("worker", LEASE_S)
         assert job is not None
-        storage.jobs.release(job, delay_s=dice.uniform(10, LONGEST_DELAY_S))
+        storage.jobs.release(job, delay_s=rng.uniform(10, LONGEST_DELAY_S))
         assert storage.jobs.claim("worker", LEASE_S) is None
         found: list[JobRecord | None] = []
 
@@ -191,7 +191,7 @@ def test_a_job_that_waits_is_due_soon_after_any_jump(
             found.append(storage.jobs.claim("worker", LEASE_S))
             return found[-1]
 
-        assert pass_time(any_jump_s(dice), look) <= 2 * LONGEST_DELAY_S + 5
+        assert pass_time(any_jump_s(rng), look) <= 2 * LONGEST_DELAY_S + 5
         assert found[-1] is not None
         set_clock(0.0)
         storage.jobs.release(found[-1])
@@ -285,12 +285,12 @@ def test_workers_under_a_restless_clock_read_every_document_once(
     for thread in threads:
         thread.start()
     try:
-        dice = random.Random(5)
+        rng = random.Random(5)
         deadline_s = time.monotonic() + 60
         while {status(storage, document) for document in documents} != {"ready"}:
             assert time.monotonic() < deadline_s
-            set_clock(dice.choice((-HOURS_S, 0.0, HOURS_S)))
-            time.sleep(dice.uniform(0.02, 0.1))
+            set_clock(rng.choice((-HOURS_S, 0.0, HOURS_S)))
+            time.sleep(rng.uniform(0.02, 0.1))
     finally:
         stop.set()
         for thread in threads:

@@ -1,4 +1,4 @@
-"""What strangers send by mistake: a 4xx with a code and a sentence, or a failed document."""
+"""What users send by mistake leads to a 4xx with code and message, or to a failed document."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""`lectern demo` as a stranger runs it; a random model stands in, its own answers are expected."""
+"""`lectern demo`, run as a user runs it, with the answers that a random model gives."""
 
 import json
 import os

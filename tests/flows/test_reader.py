@@ -23,7 +23,7 @@ FILLER = (
 
 @pytest.fixture
 def server(make_server: MakeServer) -> LecternServer:
-    """A server without further settings, as a stranger starts it."""
+    """A server without further settings, as a new user starts it."""
     return make_server()
 
 

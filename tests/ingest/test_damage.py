@@ -13,15 +13,15 @@ from tests.ingest import samples
 from tests.ingest.conftest import Put
 
 
-def damaged(data: bytes, dice: random.Random) -> bytes:
+def damaged(data: bytes, rng: random.Random) -> bytes:
     out = bytearray(data)
-    for _ in range(dice.randint(1, 8)):
-        out[dice.randrange(len(out))] = dice.randrange(256)
-    if dice.random() < 0.3:
-        del out[dice.randrange(len(out)) :]
-    if dice.random() < 0.3:
-        at = dice.randrange(len(out) + 1)
-        out[at:at] = dice.randbytes(dice.randint(1, 40))
+    for _ in range(rng.randint(1, 8)):
+        out[rng.randrange(len(out))] = rng.randrange(256)
+    if rng.random() < 0.3:
+        del out[rng.randrange(len(out)) :]
+    if rng.random() < 0.3:
+        at = rng.randrange(len(out) + 1)
+        out[at:at] = rng.randbytes(rng.randint(1, 40))
     return bytes(out)
 
 
@@ -29,10 +29,10 @@ def damaged(data: bytes, dice: random.Random) -> bytes:
 @pytest.mark.parametrize("kind", samples.SAMPLES)
 def test_damaged_files_give_text_or_a_typed_refusal(kind: str, put: Put) -> None:
     filename, make = samples.SAMPLES[kind]
-    data, dice = make(), random.Random(20)
+    data, rng = make(), random.Random(20)
     outcomes = set()
     for _ in range(40):
-        path = put(damaged(data, dice))
+        path = put(damaged(data, rng))
         outcome = "read"
         try:
             found = inspect(path, filename, Limits())
@@ -44,10 +44,10 @@ def test_damaged_files_give_text_or_a_typed_refusal(kind: str, put: Put) -> None
 
 
 def test_bytes_of_any_kind_under_any_name(put: Put) -> None:
-    dice = random.Random(21)
+    rng = random.Random(21)
     for _ in range(60):
-        path = put(dice.randbytes(dice.randint(1, 300)))
+        path = put(rng.randbytes(rng.randint(1, 300)))
         with suppress(LecternError):
             inspect(
-                path, dice.choice(["a.txt", "a.pdf", "a", "..", "a.docx", "\x00.html"]), Limits()
+                path, rng.choice(["a.txt", "a.pdf", "a", "..", "a.docx", "\x00.html"]), Limits()
             )

@@ -5,7 +5,7 @@ import codecs
 import pytest
 
 from common.errors import UnknownEncoding
-from ingest.encoding import Encoding, detect, pieces, read_text
+from ingest.encoding import Encoding, decode_pieces, detect, read_text
 from tests.ingest.conftest import Put
 
 POLISH = "Zażółć gęślą jaźń, nocą żółty koń biegł przez łąkę i pił wodę. " * 20
@@ -70,4 +70,4 @@ def test_an_impossible_html_charset_is_not_believed(name: str, put: Put) -> None
 
 def test_undecodable_bytes_are_refused(put: Put) -> None:
     with pytest.raises(UnknownEncoding):
-        list(pieces(put(b"\x81\xff"), Encoding("ascii")))
+        list(decode_pieces(put(b"\x81\xff"), Encoding("ascii")))

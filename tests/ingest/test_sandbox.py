@@ -7,7 +7,7 @@ import pytest
 from common.errors import DocumentRejected, EmptyDocument, EncryptedPdf
 from ingest.extract import extract
 from ingest.limits import MIB, Limits
-from ingest.sandbox import extract_limited, locked
+from ingest.sandbox import extract_limited, is_locked
 from tests.ingest import samples
 from tests.ingest.conftest import Put
 
@@ -80,7 +80,7 @@ def test_the_child_sees_none_of_our_environment(
     assert extract_limited(put(b"fine"), "txt", Limits()).text == "fine"
 
 
-def test_locked_tells_a_password_from_none(put: Put) -> None:
-    assert locked(put(samples.encrypted_pdf("secret")), Limits())
-    assert not locked(put(samples.encrypted_pdf("")), Limits())
-    assert not locked(put(b"%PDF-1.4 broken"), Limits())
+def test_only_a_pdf_with_a_password_is_locked(put: Put) -> None:
+    assert is_locked(put(samples.encrypted_pdf("secret")), Limits())
+    assert not is_locked(put(samples.encrypted_pdf("")), Limits())
+    assert not is_locked(put(b"%PDF-1.4 broken"), Limits())

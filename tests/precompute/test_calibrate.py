@@ -7,7 +7,7 @@ from statistics import fmean
 
 import pytest
 
-from common.errors import Cancelled
+from common.errors import JobCancelled
 from engine.attend.budget import ReadMeter
 from engine.attend.question import open_question
 from engine.config import LookupConfig
@@ -100,9 +100,9 @@ def test_progress_counts_probes_and_may_stop_them(model: LoadedModel) -> None:
 
     def cancel(done: int) -> None:
         told.append(done)
-        raise Cancelled("Enough.")
+        raise JobCancelled("Enough.")
 
-    with pytest.raises(Cancelled):
+    with pytest.raises(JobCancelled):
         calibrate(model, document, settings, cancel)
     assert told[9:] == [1]
 

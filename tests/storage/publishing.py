@@ -32,3 +32,8 @@ def publish(
         for name, data in files.items():
             draft.write(name, data)
         return draft.publish(job, {"codec": "none"}, **FACTS)  # type: ignore[arg-type]
+
+
+def load_all(storage: Storage, artifact: ArtifactRecord) -> dict[str, bytes]:
+    """Return the verified files of an artifact."""
+    return dict(storage.artifacts.load(artifact).files)

@@ -1,6 +1,7 @@
 """Documents: unique by tenant and content, listed in pages, gone at once when deleted."""
 
 import hashlib
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -150,7 +151,7 @@ def test_originals_without_a_row_are_collected_once_they_are_old(
     (tmp_path / "orphan").write_bytes(b"x")
     orphan = storage.blobs.put(tmp_path / "orphan")
     (tmp_path / "data" / "blobs" / f"{uuid4().hex}.part").write_bytes(b"half")
-    (tmp_path / "data" / "blobs" / "README").write_bytes(b"a stranger's file")
+    (tmp_path / "data" / "blobs" / "README").write_bytes(b"another program's file")
     assert storage.documents.collect_garbage() == 0
     assert orphan in set(storage.blobs.keys())
     assert storage.documents.collect_garbage(unclaimed_s=0) == 2
@@ -158,8 +159,19 @@ def test_originals_without_a_row_are_collected_once_they_are_old(
     assert (tmp_path / "data" / "blobs" / "README").exists()
 
 
-def test_blob_keys_lead_nowhere_else(storage: Storage, tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text("secret")
-    for key in ("../../secret", "/etc/passwd", "", "a" * 32):
-        with pytest.raises(OriginalMissing):
-            storage.blobs.path(key)
+def test_an_original_is_on_disk_before_its_row(
+    storage: Storage, upload: Upload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[int] = []
+    sync = os.fsync
+
+    def watched(descriptor: int) -> None:
+        rows.append(len(storage.documents.list(storage.tenants.default(), 10)))
+        sync(descriptor)
+
+    storage.tenants.default()
+    monkeypatch.setattr(os, "fsync", watched)
+    document = upload()
+    monkeypatch.undo()
+    assert rows == [0, 0], "the file and its folder"
+    assert storage.blobs.path(document.blob_key).exists()

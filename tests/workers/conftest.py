@@ -1,5 +1,6 @@
 """A worker over SQLite, with an artifact builder that does what its test says."""
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -84,3 +85,11 @@ def upload(storage: Storage, tmp_path: Path) -> Upload:
         return send_text(storage, tmp_path, storage.tenants.default(), text)[0]
 
     return send
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    """Wait until something is true."""
+    deadline_s = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline_s, "waited in vain"
+        time.sleep(0.01)

@@ -3,7 +3,7 @@
 import resource
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -25,7 +25,6 @@ from common.errors import (
     EmptyDocument,
     EncryptedPdf,
     GpuBusy,
-    LeaseLost,
     StorageFull,
     UnknownEncoding,
     UnsupportedModel,
@@ -34,9 +33,8 @@ from common.errors import (
 from storage.db.records import JobRecord
 from storage.db.tables import Job
 from storage.storage import Storage
-from tests.workers.conftest import QUICK, StubArtifactBuilder, Upload
+from tests.workers.conftest import QUICK, StubArtifactBuilder, Upload, wait_for
 from workers.config import WorkerConfig
-from workers.heartbeat import Heartbeat
 from workers.worker import Worker
 
 SECRET = "xylophone"
@@ -64,13 +62,6 @@ def take_over(storage: Storage) -> JobRecord:
     job = storage.jobs.claim("another", 30)
     assert job is not None
     return job
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> None:
-    deadline_s = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline_s, "waited in vain"
-        time.sleep(0.01)
 
 
 @contextmanager
@@ -495,34 +486,6 @@ def test_a_job_much_longer_than_its_lease_runs_once(
     assert len(builder.texts) == 1
     job = latest(storage, document.id)
     assert (job.status, job.attempt) == ("done", 1)
-
-
-def test_a_heart_misses_a_beat_while_the_database_is_away() -> None:
-    beats: list[int] = []
-
-    def beat() -> None:
-        beats.append(len(beats))
-        if len(beats) < 3:
-            raise DatabaseUnavailable("away")
-
-    with Heartbeat(beat, every_s=0.005) as heartbeat:
-        wait_for(lambda: len(beats) > 5)
-        heartbeat.check()
-
-
-def test_a_heart_that_lost_its_job_stops_and_says_so() -> None:
-    beats: list[int] = []
-
-    def beat() -> None:
-        beats.append(1)
-        raise LeaseLost("taken over")
-
-    with Heartbeat(beat, every_s=0.005) as heartbeat:
-        wait_for(lambda: beats)
-        time.sleep(0.05)
-        with pytest.raises(LeaseLost):
-            heartbeat.check()
-    assert len(beats) == 1
 
 
 def test_a_queue_out_of_reach_does_not_end_the_worker(

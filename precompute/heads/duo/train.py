@@ -81,7 +81,11 @@ class GateTraining:
     def begin(
         cls, model: LoadedModel, config: DuoConfig, initial: Tensor | None = None
     ) -> "GateTraining":
-        """Begin with `initial`, or where the saved state left off; see `train_gates`."""
+        """Begin a training, or go on where its saved state left off.
+
+        Args:
+            initial: gates (layers, kv_heads) in [0, 1]; all ones if None.
+        """
         training = cls(model, config, _ones(model) if initial is None else initial)
         saved = load_state(Path(config.state), training._about) if config.state else None
         if saved is not None:

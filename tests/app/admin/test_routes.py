@@ -1,4 +1,4 @@
-"""The dashboard's fence: login, forms, headers."""
+"""Access to the dashboard: login, forms, headers."""
 
 import hashlib
 import re
@@ -42,7 +42,7 @@ def csrf(page: str) -> str:
     return found[1]
 
 
-def test_strangers_are_sent_to_the_login(browser: TestClient) -> None:
+def test_requests_without_a_session_are_sent_to_the_login(browser: TestClient) -> None:
     assert browser.get("/admin").headers["location"] == "/admin/login"
     polling = browser.get("/admin/live", headers=HX)
     assert polling.status_code == 401

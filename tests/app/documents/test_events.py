@@ -47,10 +47,10 @@ def test_every_step_is_told_until_the_document_is_ready(
         def report(job: object) -> None:
             services.storage.jobs.progress(job, "prefill", 1, 2)
             services.storage.notifier.notify_watchers(document.id)
-            told = [json.loads(next(events)) for _ in range(1)]
-            if told[-1]["phase"] is None:  # the claim alone was seen first
-                told.append(json.loads(next(events)))
-            assert told[-1] == {
+            received = [json.loads(next(events)) for _ in range(1)]
+            if received[-1]["phase"] is None:  # the claim alone was seen first
+                received.append(json.loads(next(events)))
+            assert received[-1] == {
                 "status": "reading",
                 "phase": "prefill",
                 "tokens_done": 1,

@@ -1,15 +1,19 @@
 """Documents over HTTP: upload, list, look at, follow, delete."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
+from sqlalchemy import Engine, event
 from starlette.testclient import TestClient
 
 from app.services.services import Services
 from common.errors import DatabaseUnavailable, StorageFull
 from tests.app.seeding import TEXT, StorageSeeder
 
-NOBODYS = "6f0c3c1e-0000-4000-8000-000000000000"
+UNKNOWN_ID = "6f0c3c1e-0000-4000-8000-000000000000"
 FIELDS = {
     "id", "object", "filename", "media_type", "num_bytes", "status", "error", "num_tokens",
     "num_pages", "reading_ms", "created_at", "ready_at", "progress", "cache_bytes",
@@ -129,6 +133,50 @@ def test_pages_of_the_list(client: TestClient, seeder: StorageSeeder) -> None:
     assert seen == made[::-1]
 
 
+@contextmanager
+def counted_statements() -> Iterator[list[str]]:
+    """Fill a list with the SQL statements that the block executes."""
+    statements: list[str] = []
+
+    def note(_: Any, __: Any, statement: str, *___: Any) -> None:
+        statements.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield statements
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+
+def test_a_page_takes_as_many_statements_however_many_documents_it_has(
+    client: TestClient, seeder: StorageSeeder
+) -> None:
+    for number in range(4):
+        seeder.ready(client, f"ready text number {number}")
+        seeder.upload(client, f"text number {number} that cannot be read")
+        seeder.fail("document_too_long", "It has 9 tokens, the model holds 8.")
+        seeder.upload(client, f"text number {number} that is being read")
+        job = seeder.storage.jobs.claim("test", 60.0)
+        seeder.storage.jobs.progress(job, "prefill", number, 9)
+    seeder.upload(client, "a text that waits")
+
+    pages = []
+    for limit in (4, 13):
+        with counted_statements() as statements:
+            pages.append(client.get("/documents", params={"limit": limit}).json()["data"])
+        selects = [statement for statement in statements if statement.startswith("SELECT")]
+        assert len([one for one in selects if "api_keys" not in one]) == 3, selects
+    small, large = pages
+    assert large[:4] == small
+    assert [document["status"] for document in large[:4]] == [
+        "queued", "reading", "failed", "ready",
+    ]  # fmt: skip
+    progress = [one["progress"] for one in large if one["status"] == "reading"]
+    assert [one["tokens_done"] for one in progress] == [3, 2, 1, 0]
+    assert all(one["cache_bytes"] for one in large if one["status"] == "ready")
+    assert large == [client.get(f"/documents/{one['id']}").json() for one in large]
+
+
 @pytest.mark.parametrize("query", [{"limit": "0"}, {"limit": "101"}, {"limit": "x"}])
 def test_a_bad_page_is_refused(client: TestClient, query: dict[str, str]) -> None:
     response = client.get("/documents", params=query)
@@ -146,7 +194,7 @@ def test_an_empty_list(client: TestClient) -> None:
     }
 
 
-@pytest.mark.parametrize("document_id", [NOBODYS, "x", "..%2f..", "%00", "0" * 500])
+@pytest.mark.parametrize("document_id", [UNKNOWN_ID, "x", "..%2f..", "%00", "0" * 500])
 @pytest.mark.parametrize(
     ("method", "tail"), [("GET", ""), ("DELETE", ""), ("GET", "/events"), ("POST", "/ask")]
 )
@@ -159,7 +207,7 @@ def test_an_unknown_id_is_not_found(
 
 
 def test_tenants_do_not_see_each_other(
-    client: TestClient, seeder: StorageSeeder, stranger: dict[str, str]
+    client: TestClient, seeder: StorageSeeder, other_tenant: dict[str, str]
 ) -> None:
     mine = seeder.ready(client)
     for method, tail in (("GET", ""), ("DELETE", ""), ("GET", "/events"), ("POST", "/ask")):
@@ -167,16 +215,16 @@ def test_tenants_do_not_see_each_other(
             client.request(
                 method,
                 f"/documents/{document_id}{tail}",
-                headers=stranger,
+                headers=other_tenant,
                 json={"question": "When?"} if method == "POST" else None,
             )
-            for document_id in (mine, NOBODYS)
+            for document_id in (mine, UNKNOWN_ID)
         ]
         assert [answer.status_code for answer in answers] == [404, 404]
         assert answers[0].json() == answers[1].json()
-    assert client.get("/documents", headers=stranger).json()["data"] == []
+    assert client.get("/documents", headers=other_tenant).json()["data"] == []
     assert client.get(f"/documents/{mine}").status_code == 200
-    theirs = client.post("/documents", files={"file": ("a.txt", TEXT)}, headers=stranger).json()
+    theirs = client.post("/documents", files={"file": ("a.txt", TEXT)}, headers=other_tenant).json()
     assert theirs["id"] != mine
     assert theirs["status"] == "queued"  # not even that somebody else has it can be seen
 

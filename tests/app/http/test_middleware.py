@@ -44,7 +44,7 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
     async def json(body: dict[str, int]) -> dict[str, int]:
         return body
 
-    transport = httpx.ASGITransport(app)  # an exception that escapes the envelope fails the test
+    transport = httpx.ASGITransport(app)  # an exception that gets through fails the test
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         yield client
 

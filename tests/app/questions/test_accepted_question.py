@@ -17,7 +17,7 @@ from app.services.services import Services
 from common.errors import CallerGone, DatabaseUnavailable
 from engine.decode.answer import TextDelta
 from tests.app.documents.test_routes import events
-from tests.app.engines import answering
+from tests.app.engines import with_script
 from tests.app.live import listening, send_raw, until
 from tests.app.seeding import StorageSeeder
 
@@ -55,7 +55,7 @@ def engine() -> StoppableEngine:
 @pytest.fixture
 def services(services: Services, engine: StoppableEngine) -> Services:
     """Services whose answers take as long as the test wants."""
-    return answering(services, engine)
+    return with_script(services, engine)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from app.services.services import Services
 from common.errors import CorruptArtifact
 from engine.decode.answer import TextDelta
 from tests.app.documents.test_routes import events
-from tests.app.engines import answering
+from tests.app.engines import with_script
 from tests.app.seeding import TEXT, StorageSeeder
 
 QUESTION = {"question": "When does the gate close?", "max_tokens": 8}
@@ -225,7 +225,7 @@ def test_an_error_in_the_middle_of_a_stream_is_an_event(
         yield TextDelta("The ga")
         raise CorruptArtifact("/secret/path")
 
-    with TestClient(create_app(answering(services, breaks)), headers=seeder.headers()) as client:
+    with TestClient(create_app(with_script(services, breaks)), headers=seeder.headers()) as client:
         path = f"/documents/{seeder.ready(client)}/ask"
         response = client.post(path, json={**QUESTION, "stream": True})
         assert response.status_code == 200

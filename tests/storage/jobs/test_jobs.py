@@ -174,6 +174,29 @@ def test_a_document_has_one_active_job(storage: Storage, upload: Upload) -> None
         storage.jobs.enqueue(uuid4())
 
 
+def test_the_latest_jobs_of_several_documents_are_found_at_once(
+    storage: Storage, upload: Upload
+) -> None:
+    read, rebuilding, waiting, never_queued = (
+        upload("One."),
+        upload("Two."),
+        upload("Three."),
+        uuid4(),
+    )
+    for document in (read, rebuilding):
+        publish(storage, document)
+    storage.jobs.enqueue(rebuilding.id)
+    document_ids = [read.id, rebuilding.id, waiting.id, never_queued]
+    latest = storage.jobs.latest_of(document_ids)
+    assert {key: job.status for key, job in latest.items()} == {
+        read.id: "done",
+        rebuilding.id: "queued",
+        waiting.id: "queued",
+    }
+    assert [storage.jobs.latest(key) for key in document_ids] == list(map(latest.get, document_ids))
+    assert storage.jobs.latest_of([]) == {}
+
+
 def test_documents_of_another_fingerprint_are_rebuilt(storage: Storage, upload: Upload) -> None:
     old, new, waiting = upload("One."), upload("Two."), upload("Three.")
     publish(storage, old, fingerprint="before")

@@ -1,4 +1,4 @@
-"""Secrets and texts that must never show: in logs, in errors, in what anybody may ask for."""
+"""Secrets and texts of users never appear in logs, errors, or responses that others can get."""
 
 import logging
 import sqlite3
@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from app.factory import create_app
 from app.services.services import Services
 from engine.decode.answer import TextDelta
-from tests.app.engines import answering
+from tests.app.engines import with_script
 from tests.app.seeding import TEXT, StorageSeeder
 
 DOCUMENT, QUESTION, NAME, WRONG_KEY, PASSWORD = (
@@ -28,16 +28,16 @@ def breaks(_: object, question: str, **__: object) -> Iterator[TextDelta]:
     raise RuntimeError(f"cannot answer {question} about {DOCUMENT}")
 
 
-def test_no_canary_is_logged_or_told(
+def test_no_secret_is_logged_or_sent(
     services: Services, seeder: StorageSeeder, password: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     caplog.set_level(logging.WARNING, "httpx2")  # the client's own
-    headers, told = seeder.headers(), []
+    headers, responses = seeder.headers(), []
     secrets = [DOCUMENT, QUESTION, NAME, WRONG_KEY, PASSWORD, password]
     secrets.append(headers["authorization"].removeprefix("Bearer "))
 
-    app = create_app(answering(services, breaks))
+    app = create_app(with_script(services, breaks))
     with capture_logs() as logs, TestClient(app, raise_server_exceptions=False) as client:
         client.headers.update(headers)
         document_id = seeder.upload(client, f"{TEXT} {DOCUMENT}", f"{NAME}.txt")
@@ -45,15 +45,15 @@ def test_no_canary_is_logged_or_told(
         asked = {"question": f"Where is {QUESTION}?"}
         path = f"/documents/{document_id}/ask"
         for body in (asked, asked | {"stream": True}, asked | {"budget": DOCUMENT}):
-            told.append(client.post(path, json=body))
-        told.append(client.get("/documents", headers={"authorization": f"Bearer {WRONG_KEY}"}))
-        told.append(client.get(f"/documents/{NAME}"))
-        told.append(client.post("/admin/login", data={"password": PASSWORD}, headers=ORIGIN))
+            responses.append(client.post(path, json=body))
+        responses.append(client.get("/documents", headers={"authorization": f"Bearer {WRONG_KEY}"}))
+        responses.append(client.get(f"/documents/{NAME}"))
+        responses.append(client.post("/admin/login", data={"password": PASSWORD}, headers=ORIGIN))
         files = {"file": (f"{NAME}.bin", bytes(range(256)) + DOCUMENT.encode())}
-        told.append(client.post("/documents", files=files))
-        told += [client.get(probe) for probe in ("/healthz", "/readyz")]
-    assert [response.status_code for response in told][:3] == [500, 200, 422]
-    seen = repr(logs) + caplog.text + "".join(response.text for response in told)
+        responses.append(client.post("/documents", files=files))
+        responses += [client.get(probe) for probe in ("/healthz", "/readyz")]
+    assert [response.status_code for response in responses][:3] == [500, 200, 422]
+    seen = repr(logs) + caplog.text + "".join(response.text for response in responses)
     assert "unexpected error" in seen, "the fault itself is logged"
     assert [secret for secret in secrets if secret in seen] == []
     with closing(sqlite3.connect(services.data_dir / "lectern.sqlite3")) as database:

@@ -1,4 +1,4 @@
-"""The whole way of a document over HTTP: in, read, asked, still there after a restart."""
+"""A document over HTTP: uploaded, read, asked about, and still there after a restart."""
 
 import sqlite3
 import time

@@ -1,4 +1,4 @@
-"""API and worker as processes of their own, as docker-compose.yml runs them."""
+"""Server and worker as separate processes, as docker-compose.yml runs them."""
 
 import os
 import signal

@@ -1,6 +1,6 @@
-"""What a tenant's upload costs must not tell whether another tenant has the same file.
+"""The work for an upload must not show whether another tenant has the same file.
 
-Work is counted, not timed: SQL statements and file operations of the real stack, in their order.
+The work is counted, not timed: it is the SQL statements and file operations in their order.
 """
 
 import re
@@ -101,18 +101,18 @@ def test_an_upload_is_the_same_work_whether_another_tenant_has_the_file_or_nobod
     client: TestClient,
     services: Services,
     seeder: StorageSeeder,
-    stranger: Headers,
+    other_tenant: Headers,
     did: Callable[[TestClient, StorageSeeder, Headers], None],
 ) -> None:
-    theirs, nobodys = TEXT, TEXT[::-1]
-    assert send(client, theirs, stranger).status_code == 202
-    did(client, seeder, stranger)
+    theirs, unknown = TEXT, TEXT[::-1]
+    assert send(client, theirs, other_tenant).status_code == 202
+    did(client, seeder, other_tenant)
     send(client, "The first upload opens connections.")
 
     with counted(services) as for_theirs:
         having = send(client, theirs)
     with counted(services) as for_nobodys:
-        lacking = send(client, nobodys)
+        lacking = send(client, unknown)
 
     assert for_theirs == for_nobodys
     assert seen(having) == seen(lacking)
@@ -125,10 +125,10 @@ def test_an_upload_is_the_same_work_whether_another_tenant_has_the_file_or_nobod
 
 
 def test_a_question_is_the_same_work_whether_another_tenant_has_asked_or_nobody(
-    client: TestClient, services: Services, seeder: StorageSeeder, stranger: Headers
+    client: TestClient, services: Services, seeder: StorageSeeder, other_tenant: Headers
 ) -> None:
-    assert send(client, TEXT, stranger).status_code == 202
-    ask(client, seeder, stranger)
+    assert send(client, TEXT, other_tenant).status_code == 202
+    ask(client, seeder, other_tenant)
     mine = seeder.ready(client)
     other = seeder.ready(client, TEXT[::-1])
     work, answers = [], []
@@ -142,12 +142,12 @@ def test_a_question_is_the_same_work_whether_another_tenant_has_asked_or_nobody(
 
 
 def test_deleting_leaves_another_tenants_file(
-    client: TestClient, seeder: StorageSeeder, stranger: Headers
+    client: TestClient, seeder: StorageSeeder, other_tenant: Headers
 ) -> None:
-    send(client, TEXT, stranger)
-    ask(client, seeder, stranger)
+    send(client, TEXT, other_tenant)
+    ask(client, seeder, other_tenant)
     mine = seeder.ready(client)
     assert client.delete(f"/documents/{mine}").status_code == 204
-    [document] = client.get("/documents", headers=stranger).json()["data"]
+    [document] = client.get("/documents", headers=other_tenant).json()["data"]
     path = f"/documents/{document['id']}/ask"
-    assert client.post(path, json=QUESTION, headers=stranger).json()["cache_hit"] is True
+    assert client.post(path, json=QUESTION, headers=other_tenant).json()["cache_hit"] is True

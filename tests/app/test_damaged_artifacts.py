@@ -1,4 +1,4 @@
-"""Stored caches that rot: nothing is answered from them, and their documents are read again."""
+"""No question is answered from a damaged artifact, and its document is read again."""
 
 import random
 from collections import Counter
@@ -41,24 +41,24 @@ def start_of_data(path: Path) -> int:
         return 8 + int.from_bytes(file.read(8), "little")
 
 
-def flip(dice: random.Random, path: Path, _: Path) -> None:
+def flip(rng: random.Random, path: Path, _: Path) -> None:
     data = bytearray(path.read_bytes())
-    data[dice.randrange(start_of_data(path), len(data))] ^= 1 << dice.randrange(8)
+    data[rng.randrange(start_of_data(path), len(data))] ^= 1 << rng.randrange(8)
     path.write_bytes(data)
 
 
-def zero_a_page(dice: random.Random, path: Path, _: Path) -> None:
+def zero_a_page(rng: random.Random, path: Path, _: Path) -> None:
     data = bytearray(path.read_bytes())
     starts = range(start_of_data(path), len(data), PAGE)
-    start = dice.choice([start for start in starts if any(data[start : start + PAGE])])
+    start = rng.choice([start for start in starts if any(data[start : start + PAGE])])
     end = min(start + PAGE, len(data))
     data[start:end] = bytes(end - start)
     path.write_bytes(data)
 
 
-def truncate(dice: random.Random, path: Path, _: Path) -> None:
+def truncate(rng: random.Random, path: Path, _: Path) -> None:
     data = path.read_bytes()
-    path.write_bytes(data[: dice.randrange(1, len(data))])
+    path.write_bytes(data[: rng.randrange(1, len(data))])
 
 
 def empty(_: random.Random, path: Path, __: Path) -> None:
@@ -122,7 +122,7 @@ def is_same(one: DocumentCache, other: DocumentCache) -> bool:
 # -- tests -------------------------------------------------------------------------------------
 
 
-def test_no_cache_is_loaded_from_a_rotten_file(
+def test_no_cache_is_loaded_from_a_damaged_file(
     client: TestClient, seeder: StorageSeeder, other_seeder: StorageSeeder, root: Path
 ) -> None:
     storage = seeder.storage
@@ -132,13 +132,13 @@ def test_no_cache_is_loaded_from_a_rotten_file(
     names = sorted({path.name for path in sound})
     assert len(sound) == 2 * len(names)
 
-    dice, met = random.Random(1000), Counter[str]()
+    rng, met = random.Random(1000), Counter[str]()
     with capture_logs() as logs:
         for _ in range(NUM_DAMAGES):
-            mine, others = dice.sample([one, other], 2)
-            name, damage = dice.choice(names), dice.choice(list(DAMAGES))
+            mine, others = rng.sample([one, other], 2)
+            name, damage = rng.choice(names), rng.choice(list(DAMAGES))
             path = root / mine.folder / name
-            DAMAGES[damage](dice, path, root / others.folder / name)
+            DAMAGES[damage](rng, path, root / others.folder / name)
             with pytest.raises(CorruptArtifact):
                 load(storage, mine)
             path.write_bytes(sound[path])
@@ -152,7 +152,7 @@ def test_no_cache_is_loaded_from_a_rotten_file(
     assert is_same(load(storage, other), other_seeder.cache)
 
 
-def test_no_question_is_answered_from_a_rotten_file(
+def test_no_question_is_answered_from_a_damaged_file(
     client: TestClient,
     services: Services,
     seeder: StorageSeeder,
@@ -164,13 +164,13 @@ def test_no_question_is_answered_from_a_rotten_file(
         other_seeder.ready(client, OTHER_TEXT): other_seeder,
     }
     answers = {one: ask(client, one).json()["answer"] for one in seeders}
-    dice = random.Random(60)
+    rng = random.Random(60)
     for _ in range(NUM_ASKED):
         services.loaded_documents.clear()
-        mine, others = dice.sample(list(seeders), 2)
+        mine, others = rng.sample(list(seeders), 2)
         theirs = root / current(seeder.storage, others).folder
-        path = root / current(seeder.storage, mine).folder / dice.choice(files_of(theirs))
-        DAMAGES[dice.choice(list(DAMAGES))](dice, path, theirs / path.name)
+        path = root / current(seeder.storage, mine).folder / rng.choice(files_of(theirs))
+        DAMAGES[rng.choice(list(DAMAGES))](rng, path, theirs / path.name)
 
         for _ in range(2):
             refused = ask(client, mine)
