@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -79,7 +80,18 @@ def _run(folder: Path, module: str, options: argparse.Namespace) -> Rows:
         )
         (file,) = Path(scratch).glob("*.json")
         found = json.loads(file.read_text(encoding="utf-8"))
-    return {tuple(row.get(name) for name in IDENTITY): row["step"]["p50"] for row in found["rows"]}
+    return dict(_rows(found))
+
+
+def _rows(found: dict[str, Any]) -> Iterator[tuple[tuple[Any, ...], float]]:
+    """What identifies each row of a result, and its median: of `decode`, or of `prefill`."""
+    for row in found.get("rows", ()):
+        yield tuple(row.get(name) for name in IDENTITY), row["step"]["p50"]
+    for name, case in found.get("microseconds", {}).items():
+        context, tokens = name.split(" x ")
+        for sparsity in case.keys() - {"full"}:
+            about = {"context": context, "tokens": int(tokens), "sparsity": int(sparsity)}
+            yield tuple(about.get(key) for key in IDENTITY), case[sparsity]["whole"]["p50"]
 
 
 def _other_paths() -> list[str]:

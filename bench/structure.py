@@ -1,6 +1,8 @@
 """Measure the structure of the product's code: sizes, small files, import depth, docstrings.
 
-    python -m bench.structure [--root FOLDER] [--out bench/results/structure.json] [--list]
+    python -m bench.structure --out FOLDER
+    python -m bench.structure --before FOLDER --out FOLDER    # an earlier checkout beside it
+    python -m bench.structure --list    # functions at borders without a contract
 
 The *product* is what the wheel holds. *Import depth* is the longest chain of module-level imports,
 counted in modules. *Small* modules have fewer than 40 lines; package files (`__init__.py`) are not
@@ -18,6 +20,8 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from statistics import median
+
+from training.record import commit, write
 
 PRODUCT = ("app", "cli", "common", "engine", "ingest", "precompute", "reader", "storage", "workers")
 CALLERS = ("bench", "training")
@@ -38,6 +42,7 @@ class Structure:
     Attributes:
         files, lines: of the product's Python code, per package.
         small_modules: modules of fewer than 40 lines, per package.
+        num_small_modules: of all packages.
         import_depth: modules on the longest chain of module-level imports.
         longest_chain: that chain.
         function_lines: median and ninetieth percentile of the lines of a function.
@@ -50,6 +55,7 @@ class Structure:
     files: dict[str, int]
     lines: dict[str, int]
     small_modules: dict[str, int]
+    num_small_modules: int
     import_depth: int
     longest_chain: tuple[str, ...]
     function_lines: tuple[float, int]
@@ -102,9 +108,8 @@ def measure(root: Path) -> Structure:
             package: sum(m.num_lines for m in product.values() if m.package == package)
             for package in PRODUCT
         },
-        small_modules=_per_package(
-            product, lambda m: not m.is_package and m.num_lines < SMALL_LINES
-        ),
+        small_modules=_per_package(product, _is_small),
+        num_small_modules=sum(map(_is_small, product.values())),
         import_depth=len(chain),
         longest_chain=chain,
         function_lines=(median(spans), spans[int(0.9 * len(spans))]),
@@ -186,6 +191,10 @@ def _module_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield from _module_level(node.body)
 
 
+def _is_small(module: Module) -> bool:
+    return not module.is_package and module.num_lines < SMALL_LINES
+
+
 def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     return (node for node in ast.walk(tree) if isinstance(node, DEFINITIONS))
 
@@ -201,7 +210,8 @@ def main() -> None:
     """Print the figures, and write them if asked to."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", type=Path, default=Path(__file__).parents[1])
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--before", type=Path, help="an earlier checkout, to be counted too")
+    parser.add_argument("--out", type=Path, help="folder of the result")
     parser.add_argument("--list", action="store_true", help="name what has no contract docstring")
     options = parser.parse_args()
     found = measure(options.root)
@@ -210,10 +220,12 @@ def main() -> None:
         for name, node in border_functions(modules):
             if not is_contract(node):
                 print(name)
-    text = json.dumps(asdict(found), indent=1)
-    print(text)
+    result = {"benchmark": "structure", "commit": commit(), **asdict(found)}
+    if options.before is not None:
+        result["before"] = asdict(measure(options.before))
+    print(json.dumps(result, indent=1))
     if options.out is not None:
-        options.out.write_text(text + "\n", encoding="utf-8")
+        write("structure", result, options.out)
 
 
 if __name__ == "__main__":

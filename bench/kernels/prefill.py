@@ -40,7 +40,7 @@ CONTEXTS, TOKENS = (32_768, 131_072, 524_288), (16, 64, 1024, 4096)
 SPARSITIES = (70, 80, 90, 95)  # percent
 HOW = "max_group_mean"
 NUM_LAYERS = 2  # taken in turn: together several times the L2 cache
-NO_CURVES, LOWEST = -1e30, -80.0
+SELECTS_ALL, LOWEST = -1e30, -80.0
 # Of votes in nats, of outputs relative in norm, of log-sum-exps in nats; in bf16.
 TOLERANCE = {"vote": 2e-2, "out": 1e-2, "lse": 1e-2}
 
@@ -147,7 +147,7 @@ def ask(shape: Shape, layer: Layer, tokens: int, seed: int) -> Asked:
     causal = torch.ones(tokens, tokens, dtype=torch.bool, device=device).tril()
     seen = causal.repeat(shape.num_heads // shape.kv_heads, 1)
     state = attend_keys(rows, own[0], own[1], scale=shape.scale, mask=seen)
-    return Asked(layer, shape, rows, state, torch.tensor(NO_CURVES, device=device))
+    return Asked(layer, shape, rows, state, torch.tensor(SELECTS_ALL, device=device))
 
 
 def with_sparsity(asked: Asked, percent: int, votes: Tensor | None = None) -> Asked:

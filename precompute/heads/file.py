@@ -99,7 +99,7 @@ def write_pattern(plan: HeadPlan, folder: Path) -> None:
     Gates are written as they are; of other methods, whose scores are no gates, what they chose.
 
     Args:
-        folder: gets one file, a line a layer and a column a KV head.
+        folder: gets the gates, a line a layer and a column a KV head, and the settings.
     """
     rows = plan.scores if plan.method in GATED and plan.scores else plan.retrieval
     lines = ("\t".join(f"{float(number):.18e}" for number in row) for row in rows)
