@@ -152,5 +152,5 @@ def _case(case: ElementTree.Element) -> tuple[str, bool, bool]:
 
 def _passes(test: str, cases: Sequence[tuple[str, bool, bool]]) -> bool:
     """Whether some case of a file or a test function passed, and none failed."""
-    own = [case for case in cases if case[0] == test or case[0].startswith((f"{test}::", f"{test}["))]
+    own = [case for case in cases if f"{case[0]}/".startswith((f"{test}/", f"{test}::", f"{test}["))]
     return any(passed for _, passed, _ in own) and not any(failed for _, _, failed in own)
