@@ -1,17 +1,17 @@
 """Plant many bugs, several at a time, and keep the outcomes as they come."""
 
 import json
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from queue import SimpleQueue
+from tempfile import TemporaryDirectory
 
 from bench.mutations.catalogue import Mutation
-from bench.mutations.trial import NO_TESTS, Copy, Outcome
+from bench.mutations.trial import NO_TESTS, Outcome, Trials
 from training.record import commit
 
 LIMIT_S = 300.0  # of one bug's tests
@@ -39,47 +39,52 @@ def run(
         shares = [tests[number::jobs] for number in range(jobs)]
         passing = frozenset[str]().union(*pool.map(copies.passing, shares))
         futures = {pool.submit(copies.try_out, one, passing): one for one in missing}
-        for number, future in enumerate(as_completed(futures), 1):
-            one, outcome = futures[future], future.result()
-            outcomes[one.name] = outcome
-            kept.add(one, outcome)
-            print(
-                f"[{number}/{len(missing)}] {outcome.outcome}: {one.name} "
-                f"({outcome.seconds:.0f} s) {outcome.reason}",
-                flush=True,
-            )
+        try:
+            for number, future in enumerate(as_completed(futures), 1):
+                one, outcome = futures[future], future.result()
+                outcomes[one.name] = outcome
+                kept.add(one, outcome)
+                print(
+                    f"[{number}/{len(missing)}] {outcome.outcome}: {one.name} "
+                    f"({outcome.seconds:.0f} s) {outcome.reason}",
+                    flush=True,
+                )
+        except BaseException:  # also an interruption: what has not begun is not begun any more
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     return outcomes
 
 
 class _Copies:
     """Copies of the tree, each used by one thread at a time."""
 
-    def __init__(self, free: Sequence[Copy]) -> None:
-        self._free: SimpleQueue[Copy] = SimpleQueue()
-        for copy in free:
+    def __init__(self, copies: Iterable[Trials]) -> None:
+        self._free: SimpleQueue[Trials] = SimpleQueue()
+        for copy in copies:
             self._free.put(copy)
 
     @classmethod
     @contextmanager
     def of(cls, tree: Path, number: int) -> Iterator["_Copies"]:
         """Make copies that are removed at the end of the block."""
-        with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
-            yield cls([Copy.of(tree, Path(folder) / f"copy{index}") for index in range(number)])
+        with TemporaryDirectory(prefix="mutations-") as folder, ExitStack() as stack:
+            copies = (Trials(tree, Path(folder) / f"copy{index}") for index in range(number))
+            yield cls([stack.enter_context(copy) for copy in copies])
 
     def passing(self, tests: Sequence[str]) -> frozenset[str]:
-        """See `Copy.passing`."""
+        """See `Trials.passing`."""
         with self._one() as copy:
             return copy.passing(tests, BASELINE_LIMIT_S)
 
     def try_out(self, mutation: Mutation, passing: frozenset[str]) -> Outcome:
-        """See `Copy.try_out`; a bug with a test that does not pass without it is not planted."""
+        """See `Trials.try_out`; a bug with a test that does not pass without it is not planted."""
         if unfit := set(mutation.tests) - passing:
             return Outcome(NO_TESTS, ", ".join(sorted(unfit)), 0.0)
         with self._one() as copy:
             return copy.try_out(mutation, LIMIT_S)
 
     @contextmanager
-    def _one(self) -> Iterator[Copy]:
+    def _one(self) -> Iterator[Trials]:
         copy = self._free.get()
         try:
             yield copy

@@ -1,4 +1,4 @@
-"""`python -m bench.mutations`: plant the bugs of the list, and report those that no test notices."""
+"""`python -m bench.mutations`: plant the bugs of the list, and report those that survive."""
 
 import argparse
 import sys

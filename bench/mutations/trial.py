@@ -1,22 +1,19 @@
-"""Copies of the tree, in which bugs are planted and tests are run."""
+"""A copy of the tree, in which bugs are planted and tests are run."""
 
-import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 from xml.etree import ElementTree
 
 from bench.mutations.catalogue import DoesNotApply, Mutation, plant
+from bench.mutations.pytest_runs import PytestRuns
 
-# A test that hangs has noticed the bug.
-PYTEST_OPTIONS = ("-q", "--tb=no", "-p", "no:cacheprovider", "--timeout=120")
 TESTS_FAILED = 1  # pytest's exit status
 KILLED, SURVIVED, NOT_PLANTED = "killed", "survived", "does not apply"
 BROKEN, NO_TESTS = "breaks the import of tests", "its tests fail or are skipped without it"
@@ -37,42 +34,24 @@ class Outcome:
     seconds: float
 
 
-@dataclass(frozen=True)
-class Copy:
-    """A copy of the tree.
+class Trials:
+    """Plants bugs in a copy of a tree and runs tests there; a context manager.
 
-    Attributes:
-        root: its folder.
+    Args:
+        tree: a git checkout, of which the files are copied that git does not ignore.
+        root: the folder of the copy, which is made.
     """
 
-    root: Path
+    def __init__(self, tree: Path, root: Path) -> None:
+        copy_tree(tree, root)
+        self._root = root
+        self._pytest = PytestRuns(root)
 
-    @classmethod
-    def of(cls, tree: Path, root: Path) -> "Copy":
-        """Copy the files of a git checkout that git does not ignore, changed ones as they are.
+    def __enter__(self) -> Self:
+        return self
 
-        Args:
-            tree: the checkout.
-            root: a folder that is made.
-        """
-        listed = subprocess.run(
-            ["git", "-C", str(tree), "ls-files", "-coz", "--exclude-standard"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        for name in filter(None, listed.stdout.split("\0")):
-            if (tree / name).is_file():
-                (root / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(tree / name, root / name)
-        # Bytecode that is checked by the source's hash: a bug of the same length is not overlooked.
-        subprocess.run(
-            [sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "."],
-            cwd=root,
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-        return cls(root)
+    def __exit__(self, *_: object) -> None:
+        self._pytest.__exit__()
 
     def passing(self, tests: Iterable[str], limit_s: float) -> frozenset[str]:
         """Run tests without a bug, and return those that say something.
@@ -81,14 +60,16 @@ class Copy:
             tests: files or test functions.
             limit_s: seconds for all of them.
         Returns: those of which at least one case passes and none fails.
+        Raises: RuntimeError if they cannot be run at all.
         """
         wanted = sorted(set(tests))
-        report = self.root / "junit.xml"
+        report = self._root / "junit.xml"
         report.unlink(missing_ok=True)
-        if wanted:
-            self._run([f"--junit-xml={report}", *wanted], limit_s)
-        if not report.is_file():
+        if not wanted:
             return frozenset()
+        _, text = self._pytest.run([f"--junit-xml={report}", *wanted], limit_s)
+        if not report.is_file():
+            raise RuntimeError(f"The tests cannot be run without a bug:\n{text[-2000:]}")
         cases = [_case(case) for case in ElementTree.parse(report).iter("testcase")]
         return frozenset(test for test in wanted if _passes(test, cases))
 
@@ -99,13 +80,13 @@ class Copy:
             limit_s: seconds for all of its tests; without a failure by then it has survived.
         """
         try:
-            planted = plant(mutation, self.root)
+            planted = plant(mutation, self._root)
         except DoesNotApply as error:
             return Outcome(NOT_PLANTED, str(error), 0.0)
         started_s = time.monotonic()
         planted.path.write_text(planted.after, encoding="utf-8")
         try:
-            status, text = self._run(["-x", *mutation.tests], limit_s)
+            status, text = self._pytest.run(["-x", *mutation.tests], limit_s)
         finally:
             planted.path.write_text(planted.before, encoding="utf-8")
         seconds = round(time.monotonic() - started_s, 1)
@@ -118,28 +99,27 @@ class Copy:
             return Outcome(SURVIVED, f"no test had failed after {limit_s:g} s", seconds)
         return Outcome(BROKEN, text.strip().rpartition("\n")[2], seconds)
 
-    def _run(self, arguments: Sequence[str], limit_s: float) -> tuple[int | None, str]:
-        """Run pytest; returns its exit status, None after `limit_s`, and its output."""
-        log = self.root / "pytest.log"
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "pytest", *PYTEST_OPTIONS, *arguments],
-                cwd=self.root,
-                env=os.environ | {"PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1"},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            try:
-                status: int | None = process.wait(limit_s)
-            except subprocess.TimeoutExpired:
-                status = None
-            finally:
-                with suppress(ProcessLookupError):  # what the tests have started ends with them
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        return status, log.read_text(encoding="utf-8", errors="replace")
+
+def copy_tree(tree: Path, root: Path) -> None:
+    """Copy a git checkout, with its changes, but not what git ignores.
+
+    Args:
+        tree: the checkout.
+        root: the folder of the copy, which is made.
+    """
+    listed = subprocess.run(
+        ["git", "-C", str(tree), "ls-files", "-coz", "--exclude-standard"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if (tree / name).is_file():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(tree / name, root / name)
+    # Bytecode that is checked by the source's hash: a bug of the same length is not overlooked.
+    compiled = ["-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "."]
+    subprocess.run([sys.executable, *compiled], cwd=root, check=True, stdout=subprocess.DEVNULL)
 
 
 def _case(case: ElementTree.Element) -> tuple[str, bool, bool]:
@@ -152,5 +132,6 @@ def _case(case: ElementTree.Element) -> tuple[str, bool, bool]:
 
 def _passes(test: str, cases: Sequence[tuple[str, bool, bool]]) -> bool:
     """Whether some case of a file or a test function passed, and none failed."""
-    own = [case for case in cases if f"{case[0]}/".startswith((f"{test}/", f"{test}::", f"{test}["))]
+    beginnings = (f"{test}/", f"{test}::", f"{test}[")
+    own = [case for case in cases if f"{case[0]}/".startswith(beginnings)]
     return any(passed for _, passed, _ in own) and not any(failed for _, _, failed in own)
