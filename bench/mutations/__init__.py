@@ -6,9 +6,8 @@
 
 The TOML files beside this one list the bugs: a text within a function, and what replaces it. Each
 is planted in a temporary copy of the tree, never in the working tree, and the tests that should see
-it are run there. Before that all of these tests are run without a bug: a test that fails, or is
-skipped, on its own says nothing. Not part of CI, where a quick test checks that every bug can be
-planted.
+it are run there, until one fails. The tests that failed must pass without the bug. Not part of CI,
+where a quick test checks that every bug can be planted.
 """
 
 from bench.mutations.program import main

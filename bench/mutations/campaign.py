@@ -4,24 +4,27 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 
 from bench.mutations.catalogue import Mutation
-from bench.mutations.trial import NO_TESTS, Outcome, Trials
+from bench.mutations.trial import KILLED, UNSOUND, Outcome, Trials
 from training.record import commit
 
 LIMIT_S = 300.0  # of one bug's tests
-BASELINE_LIMIT_S = 3600.0  # of all tests together, without a bug
+SOUND_LIMIT_S = 3600.0  # of all tests that caught a bug, without one
 
 
 def run(
     tree: Path, mutations: Sequence[Mutation], jobs: int, resume: Path | None = None
 ) -> dict[str, Outcome]:
     """Plant bugs in copies of a tree, and print each outcome.
+
+    In the end the tests that failed are run once more without a bug, as they say nothing if they
+    fail then, too.
 
     Args:
         tree: a git checkout.
@@ -35,10 +38,7 @@ def run(
     outcomes = {one.name: outcome for one in mutations if (outcome := kept.find(one)) is not None}
     missing = [one for one in mutations if one.name not in outcomes]
     with _Copies.of(tree, jobs) as copies, ThreadPoolExecutor(jobs) as pool:
-        tests = sorted({test for one in missing for test in one.tests})
-        shares = [tests[number::jobs] for number in range(jobs)]
-        passing = frozenset[str]().union(*pool.map(copies.passing, shares))
-        futures = {pool.submit(copies.try_out, one, passing): one for one in missing}
+        futures = {pool.submit(copies.try_out, one): one for one in missing}
         try:
             for number, future in enumerate(as_completed(futures), 1):
                 one, outcome = futures[future], future.result()
@@ -49,10 +49,16 @@ def run(
                     f"({outcome.seconds:.0f} s) {outcome.reason}",
                     flush=True,
                 )
+            catching = sorted({one.reason for one in outcomes.values() if one.outcome == KILLED})
+            shares = [catching[number::jobs] for number in range(jobs)]
+            unsound = frozenset[str]().union(*pool.map(copies.failing, shares))
         except BaseException:  # also an interruption: what has not begun is not begun any more
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return outcomes
+    return {
+        name: replace(one, outcome=UNSOUND) if one.reason in unsound else one
+        for name, one in outcomes.items()
+    }
 
 
 class _Copies:
@@ -71,17 +77,15 @@ class _Copies:
             copies = (Trials(tree, Path(folder) / f"copy{index}") for index in range(number))
             yield cls([stack.enter_context(copy) for copy in copies])
 
-    def passing(self, tests: Sequence[str]) -> frozenset[str]:
-        """See `Trials.passing`."""
-        with self._one() as copy:
-            return copy.passing(tests, BASELINE_LIMIT_S)
-
-    def try_out(self, mutation: Mutation, passing: frozenset[str]) -> Outcome:
-        """See `Trials.try_out`; a bug with a test that does not pass without it is not planted."""
-        if unfit := set(mutation.tests) - passing:
-            return Outcome(NO_TESTS, ", ".join(sorted(unfit)), 0.0)
+    def try_out(self, mutation: Mutation) -> Outcome:
+        """See `Trials.try_out`."""
         with self._one() as copy:
             return copy.try_out(mutation, LIMIT_S)
+
+    def failing(self, tests: Sequence[str]) -> frozenset[str]:
+        """See `Trials.failing`."""
+        with self._one() as copy:
+            return copy.failing(tests, SOUND_LIMIT_S)
 
     @contextmanager
     def _one(self) -> Iterator[Trials]:

@@ -1,6 +1,8 @@
 """`python -m bench.mutations`: plant the bugs of the list, and report those that survive."""
 
 import argparse
+import os
+import platform
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -11,7 +13,7 @@ from bench import RESULTS
 from bench.mutations.campaign import run
 from bench.mutations.catalogue import Mutation, read_catalogue
 from bench.mutations.trial import KILLED, Outcome
-from training.record import circumstances, write
+from training.record import commit, write
 
 ROOT = Path(__file__).resolve().parents[2]
 REQUIRED_SHARE = 0.95
@@ -64,7 +66,9 @@ def report(mutations: Sequence[Mutation], outcomes: Mapping[str, Outcome]) -> di
     packages = sorted({_package(one) for one in mutations})
     return {
         "benchmark": "mutations",
-        **circumstances("cpu"),
+        "commit": commit(),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "python": platform.python_version(),
         "bugs": len(mutations),
         "caught": len(caught),
         "caught_share": len(caught) / max(1, len(mutations)),
