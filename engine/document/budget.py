@@ -87,11 +87,45 @@ class BudgetCurve:
 
 
 @dataclass(frozen=True)
+class LayerSplit:
+    """How the budget of a question's prefill is divided among the layers.
+
+    Attributes:
+        shares: budgets, strictly rising.
+        layers: for each budget, the share of its clustered tokens that each layer read on average
+            in calibration; 0 for a layer without clusters.
+    """
+
+    shares: tuple[float, ...] = ()
+    layers: tuple[tuple[float, ...], ...] = ()
+
+    def at(self, budget: float, num_layers: int) -> tuple[float, ...]:
+        """Interpolate linearly; the same for all layers where nothing was calibrated."""
+        if not self.shares:
+            return (1.0,) * num_layers
+        right = min(bisect_left(self.shares, budget), len(self.shares) - 1)
+        left = max(0, right - 1)
+        span = self.shares[right] - self.shares[left]
+        part = min(1.0, max(0.0, (budget - self.shares[left]) / span)) if span else 1.0
+        return tuple(
+            low + part * (high - low)
+            for low, high in zip(self.layers[left], self.layers[right], strict=True)
+        )
+
+
+@dataclass(frozen=True)
 class BudgetCurves:
-    """One curve for the question's prefill, where its tokens share a selection, one for decode."""
+    """What calibration measured on probe questions.
+
+    Attributes:
+        prefill: for the question's prefill, whose tokens share a selection.
+        decode: for a token that is decoded.
+        split: how the prefill's budget is divided among layers.
+    """
 
     prefill: BudgetCurve
     decode: BudgetCurve
+    split: LayerSplit = LayerSplit()
 
     @property
     def floor(self) -> float:

@@ -14,4 +14,4 @@ def test_a_question_lies_in_memory_as_the_operations_demand(num_heads: int) -> N
     inputs.validate()
     selected = asked.choose()
     asked.attend_inputs(selected).validate()
-    assert selected.counts.tolist() == [13 + 300] * 4  # its threshold keeps everything
+    assert selected.counts.tolist() == [13 + 300] * 4  # it wants everything
