@@ -25,7 +25,8 @@ SALIENT = re.compile(r"\b(?:[A-Z][a-z]+(?: [A-Z][a-z]+)*|[A-Z0-9]*\d[\w.,:/-]*\w
 MIN_CHARS_BEFORE = 12  # a sentence's first word is capitalised for nothing
 WORDS_BEFORE, WORDS_AFTER = 10, 6
 # A probe costs a forward pass over so many tokens, whatever the text is.
-PASSAGE_TOKENS, ANSWER_TOKENS = 64, 16
+PASSAGE_TOKENS, ANSWER_TOKENS = 40, 16
+ENOUGH_PASSAGES = 32  # with fewer names and figures than this, any passage is asked about
 UNBROKEN_TOKENS = 4  # the answer where a passage has no words: encoded data, combining marks
 
 Span = tuple[int, int]
@@ -59,7 +60,8 @@ class ProbeMaker:
         self._ends = [end for start, end in document.offsets.tolist() if end > start]
         passages = list(self._passages())
         telling = [one for one in passages if _salient(self._text[slice(*one)])]
-        self._passages_left = telling or passages or [(0, len(self._text))]
+        chosen = telling if len(telling) >= min(ENOUGH_PASSAGES, len(passages)) else passages
+        self._passages_left = chosen or [(0, len(self._text))]
         self._draw.shuffle(self._passages_left)
         self._next = 0
 

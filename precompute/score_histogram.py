@@ -102,7 +102,7 @@ class ScoreHistogram:
 
     def split(self, curve: BudgetCurve) -> LayerSplit:
         """What the thresholds of a curve load in each layer, at some of its budgets."""
-        if not curve.shares:
+        if not curve.shares:  # everything is below the floor: every budget reads all
             return LayerSplit()
         last = len(curve.shares) - 1
         points = sorted({round(at * last / SPLIT_POINTS) for at in range(SPLIT_POINTS + 1)})

@@ -28,6 +28,7 @@ from engine.kernels.prefill.attend_tokens import attend_tokens_reference
 from engine.kernels.prefill.select_tokens import (
     NUM_SCORE_BINS,
     SelectedTokens,
+    find_threshold,
     select_tokens_reference,
 )
 from engine.kernels.prefill.triton.attend_tokens.combine import combine_splits
@@ -295,7 +296,10 @@ def check_lookup(case: Case, found: SelectedTokens) -> None:
     demand({"vote": float((ours - theirs).abs().max())}, {"vote": TOLERANCE["vote"]})
     layer = case.asked.layer
     near = torch.arange(layer.num_anchors, device=found.tokens.device)
-    for head, keep in enumerate(found.cluster_scores >= case.asked.threshold):
+    threshold = find_threshold(
+        found.cluster_scores, layer.offsets.diff(dim=1), case.asked.num_wanted
+    )
+    for head, keep in enumerate(found.cluster_scores >= threshold):
         kept = torch.repeat_interleave(keep, layer.offsets[head].diff().long()).nonzero()[:, 0]
         listed = found.tokens[head, : found.counts[head]].long()
         if not torch.equal(listed, torch.cat((near, layer.num_anchors + kept))):

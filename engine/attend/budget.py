@@ -97,6 +97,7 @@ def divide_prefill_budget(document: DocumentCache, budget: float) -> tuple[int, 
     asked for.
 
     Args:
+        document: calibrated with a split among layers.
         budget: share of the bytes of the budgeted layers, in (0, 1).
     Returns: by layer, clustered keys and values to read over all heads, and level-2 centroids too
         with two levels of lookup; 0 for a layer without clusters.
@@ -105,7 +106,7 @@ def divide_prefill_budget(document: DocumentCache, budget: float) -> tuple[int, 
     full = sum(layer.full_vectors for layer in document.budgeted_layers)
     fixed = sum(layer.fixed_vectors(levels) for layer in document.budgeted_layers)
     capacities = [2 * layer.num_clustered for layer in layers]
-    shares = document.curves.split.at(budget, len(layers))
+    shares = document.curves.split.at(budget)
     wanted = [share * most for share, most in zip(shares, capacities, strict=True)]
     return _scaled(wanted, capacities, max(0.0, budget * full - fixed))
 

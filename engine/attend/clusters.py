@@ -20,6 +20,8 @@ from engine.kernels.shared.attend_keys import scores_reference
 from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
 from engine.kernels.shared.state import State
 
+LEVEL1_TOKENS = 4  # for each token that a budget pays for
+
 
 @dataclass(frozen=True)
 class Selection:
@@ -105,7 +107,8 @@ def select_clusters(
     the pruned clusters keep their place in the denominator through their level-1 centroids.
     """
     scores, centroids_read = _score_clusters(lookup, layer, thresholds.level1, config)
-    return Selection(_members(scores >= thresholds.level2, layer.level2.sizes), centroids_read)
+    is_selected = (scores >= thresholds.level2) & scores.isfinite()  # none that level 1 pruned
+    return Selection(_members(is_selected, layer.level2.sizes), centroids_read)
 
 
 def select_best_clusters(
@@ -120,11 +123,12 @@ def select_best_clusters(
     Returns: the tokens of the selected clusters, in number as near to what was asked for as bins
         of scores allow (`find_threshold`).
     """
-    scores, centroids_read = _score_clusters(lookup, layer, level1, config)
     sizes = layer.level2.sizes
+    scores, centroids_read = _score_clusters(lookup, layer, level1, config, num_vectors // 2)
     candidates = centroids_read - layer.level1.num_centroids if config.levels == 2 else 0
     threshold = find_threshold(scores, sizes, (num_vectors - candidates) // 2)
-    return Selection(_members(scores >= threshold, sizes), centroids_read)
+    is_selected = (scores >= threshold) & scores.isfinite()
+    return Selection(_members(is_selected, sizes), centroids_read)
 
 
 class AttendedClusters(NamedTuple):
@@ -227,17 +231,19 @@ def gather_tokens(tensor: Tensor, layer: LayerCache, head: int, tokens: Tensor) 
 
 
 def _score_clusters(
-    lookup: Lookup, layer: LayerCache, level1: float, config: LookupConfig
+    lookup: Lookup, layer: LayerCache, level1: float, config: LookupConfig, num_tokens: int = 0
 ) -> tuple[Tensor, int]:
     """Score the level-2 clusters.
 
     Args:
         level1: threshold of level-1 clusters, where there are two levels.
+        num_tokens: clustered tokens that are to be selected; level 1 keeps `LEVEL1_TOKENS` times as
+            many at least, so that there is something to choose from.
     Returns: aggregated log scores (kv_heads, level-2 clusters), -inf for empty and for pruned ones;
         and the number of centroids that were read.
     """
     if config.levels == 2:
-        return _score_two_levels(lookup, layer, level1, config)
+        return _score_two_levels(lookup, layer, level1, config, num_tokens)
     scores = log_cluster_scores(
         lookup.rows,
         layer.level2.centroids,
@@ -250,7 +256,7 @@ def _score_clusters(
 
 
 def _score_two_levels(
-    lookup: Lookup, layer: LayerCache, level1: float, config: LookupConfig
+    lookup: Lookup, layer: LayerCache, level1: float, config: LookupConfig, num_tokens: int
 ) -> tuple[Tensor, int]:
     sizes1 = layer.level1_token_sizes()
     scores1 = log_cluster_scores(
@@ -261,7 +267,10 @@ def _score_two_levels(
         softcap=lookup.softcap,
         extra_lse=lookup.extra_lse,
     )
-    keep1 = aggregate(scores1, lookup.group, config.aggregation) >= level1  # (heads, K1)
+    aggregated = aggregate(scores1, lookup.group, config.aggregation)  # (heads, K1)
+    if num_tokens:
+        level1 = min(level1, float(find_threshold(aggregated, sizes1, LEVEL1_TOKENS * num_tokens)))
+    keep1 = aggregated >= level1
     pruned_lse = _pruned_mass(lookup, layer, sizes1, keep1)
     candidates = _members(keep1, layer.level1.sizes)  # per head: level-2 clusters
     scores2 = torch.full_like(layer.level2.sizes, -torch.inf, dtype=torch.float32)

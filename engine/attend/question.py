@@ -265,12 +265,12 @@ def open_question(
     if budget >= 1.0:
         return QuestionState(document, FullClusterAttention(), FullClusterAttention(), mass)
     meter, attention = ReadMeter(), sparse_attention_for(document, kernels=kernels)
-    prefill = budgeted_attention_for(
-        document,
-        divide_prefill_budget(document, budget),
-        document.curves.prefill.at(budget),
-        kernels=kernels,
-    )
+    thresholds = document.curves.prefill.at(budget)
+    if document.curves.split.shares:
+        divided = divide_prefill_budget(document, budget)
+        prefill = budgeted_attention_for(document, divided, thresholds, kernels=kernels)
+    else:  # it was read by an earlier version, or its layers have nothing to choose from
+        prefill = attention(thresholds)
     controller = BudgetController(document.curves.decode, budget, attention, meter)
     fused = kernels and on_gpu(document)
     return QuestionState(

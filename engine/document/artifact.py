@@ -70,7 +70,7 @@ def unpack(
     """
     try:
         return _unpack(manifest, files, device, dtype)
-    except (SafetensorError, KeyError, TypeError, ValueError, UnicodeDecodeError) as error:
+    except (SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise CorruptArtifact("The stored cache does not fit its own description.") from error
 
 

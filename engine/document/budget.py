@@ -94,15 +94,16 @@ class LayerSplit:
         shares: budgets, strictly rising.
         layers: for each budget, the share of its clustered tokens that each layer read on average
             in calibration; 0 for a layer without clusters.
+
+    Both are empty for a document without clusters, and for one that an earlier version has read:
+    its question's prefill keeps to the thresholds of the prefill's curve.
     """
 
     shares: tuple[float, ...] = ()
     layers: tuple[tuple[float, ...], ...] = ()
 
-    def at(self, budget: float, num_layers: int) -> tuple[float, ...]:
-        """Interpolate linearly; the same for all layers where nothing was calibrated."""
-        if not self.shares:
-            return (1.0,) * num_layers
+    def at(self, budget: float) -> tuple[float, ...]:
+        """Interpolate linearly, by layer; only where there are budgets."""
         right = min(bisect_left(self.shares, budget), len(self.shares) - 1)
         left = max(0, right - 1)
         span = self.shares[right] - self.shares[left]

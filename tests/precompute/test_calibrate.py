@@ -21,7 +21,7 @@ from precompute.calibrate import BATCH, calibrate
 from precompute.config import PrecomputeConfig
 from precompute.probes import Probe, ProbeMaker
 from precompute.score_histogram import FLOOR_TOKENS
-from tests.models import FAMILIES, HALF, SETTINGS, loaded, prose, read
+from tests.models import FAMILIES, FURTHER, HALF, SETTINGS, loaded, prose, read
 
 TEXT = prose(2000)
 LOOKUPS = [LookupConfig(levels, how) for levels in (1, 2) for how in AGGREGATIONS]
@@ -155,3 +155,37 @@ def test_a_document_that_only_streams_has_one_budget() -> None:
     assert document.curves.floor == pytest.approx(29 / 2001)
     meter = ask(model, document, make_probes(model, document)[0], 0.5)
     assert meter.share() == pytest.approx(29 / 2001)
+
+
+@pytest.mark.parametrize("family", ["gemma2", "gemma3"])
+@pytest.mark.parametrize("budget", [0.25, 0.35, 0.5])
+def test_windows_are_outside_of_the_budget(family: str, budget: float) -> None:
+    """Every question reads a window whole: no budget between its size and 1 is out of reach."""
+    model = loaded((FAMILIES | FURTHER)[family])
+    document = read(model, TEXT)
+    assert document.curves.floor < 0.25
+    window = next(layer for layer in document.layers if layer.window is not None)
+    for probe in make_probes(model, document)[:3]:
+        meter = ask(model, document, probe, budget)
+        assert meter.share(0, 1) == pytest.approx(budget, rel=0.15)
+        passes = 1 + len(probe.answer_ids)
+        assert meter.windowed == passes * window.constant_vectors * window.keys.shape[2] * 4
+        assert meter.bytes_read == sum(map(int, meter.read)) + meter.windowed
+
+
+@pytest.mark.parametrize("num_tokens", [1, 8, 70, 400])
+def test_a_question_of_any_length_loads_what_it_asked_for(
+    model: LoadedModel, document: DocumentCache, num_tokens: int
+) -> None:
+    ids = model.prompt.encode_question(prose(1000, seed=9))[:num_tokens]
+    for budget in (0.3, 0.5):
+        state = open_question(document, budget)
+        forward(model.model, ids, state.position, state)
+        assert state.meter.share() == pytest.approx(budget, rel=0.15)
+
+
+def test_calibration_stops_when_a_batch_changes_nothing(model: LoadedModel) -> None:
+    document, told = read(model, TEXT), []
+    calibrate(model, document, replace(SETTINGS, num_probes=64), told.append)
+    assert told[-1] == 64
+    assert len(told) < 1 + 64 // BATCH

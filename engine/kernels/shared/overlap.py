@@ -34,8 +34,8 @@ time, and before its wait a program may read whatever the launch right before it
 
 The launches of a question's prefill follow the same rules if it has at most `MAX_OVERLAP_ROWS` rows
 (`should_overlap`, the one place that turns overlapping on). They come in a fixed order:
-`select_tokens_denominator`, `select_tokens_aggregate`, `find_threshold` (where a number of tokens is
-given), `select_tokens_list`, `attend_tokens_splits` and `attend_tokens_combine`. Two kernels are
+`select_tokens_denominator`, `select_tokens_aggregate`, `find_threshold` (where a number of tokens
+is given), `select_tokens_list`, `attend_tokens_splits` and `attend_tokens_combine`. Two kernels are
 always ordinary launches: the one that aggregates the scores of long questions
 (`select_tokens_aggregate_long`), which replaces the second, and `attend_tokens_gather`, which comes
 before `attend_tokens_splits`. Before its wait
