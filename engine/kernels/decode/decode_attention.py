@@ -16,7 +16,7 @@ from engine.kernels.decode.validate import validate
 from engine.kernels.decode.workspace import Workspace
 from engine.kernels.shared.attend_keys import attend_keys_reference, scores_reference
 from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
-from engine.kernels.shared.sizes import HEAD_DIMS, MAX_ELEMENTS
+from engine.kernels.shared.sizes import MAX_ELEMENTS, has_kernels
 from engine.kernels.shared.state import State
 
 MAX_BATCH = 16  # questions of a step; more of them take several steps
@@ -64,11 +64,11 @@ def supports(sizes: StepSizes) -> bool:
     """Return whether the kernels can take a step on a GPU.
 
     Args:
-        sizes: of the step. Keys must be one of `HEAD_DIMS` wide, one head's keys must be countable
-            in 32 bits, and there may be at most `MAX_BATCH` questions.
+        sizes: of the step. Keys must be as wide as `has_kernels` says, one head's keys must be
+            countable in 32 bits, and there may be at most `MAX_BATCH` questions.
     """
     fits = (sizes.num_anchors + sizes.num_keys) * sizes.head_dim < MAX_ELEMENTS
-    return sizes.head_dim in HEAD_DIMS and sizes.batch <= MAX_BATCH and fits
+    return has_kernels(sizes.head_dim) and sizes.batch <= MAX_BATCH and fits
 
 
 class DecodeResult(NamedTuple):

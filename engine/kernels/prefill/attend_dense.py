@@ -15,7 +15,7 @@ from engine.kernels.shared.checks import (
     check_values,
 )
 from engine.kernels.shared.merge_states import merge_states
-from engine.kernels.shared.sizes import HEAD_DIMS
+from engine.kernels.shared.sizes import has_kernels
 from engine.kernels.shared.state import State
 
 
@@ -105,9 +105,9 @@ def supports(head_dim: int) -> bool:
     """Return whether the kernel can take a layer's keys on a GPU.
 
     Args:
-        head_dim: width of a key; must be one of `HEAD_DIMS`.
+        head_dim: width of a key.
     """
-    return head_dim in HEAD_DIMS
+    return has_kernels(head_dim)
 
 
 def attend_dense_reference(inputs: AttendDenseInputs) -> State:

@@ -5,8 +5,9 @@ import triton
 import triton.language as tl
 
 from engine.kernels.prefill.attend_dense import AttendDenseInputs
-from engine.kernels.shared.sizes import ceil_div, power_of_two
+from engine.kernels.shared.sizes import ceil_div, power_of_two, tile_bytes
 from engine.kernels.shared.state import State
+from engine.kernels.shared.triton.columns import mask_columns, tile_columns
 from engine.kernels.shared.triton.online_softmax import (
     apply_softcap,
     softmax_lse,
@@ -34,16 +35,17 @@ def _attend_document(
     BLOCK: tl.constexpr,
     SOFTCAP: tl.constexpr,
 ):
-    """Add to the online softmax `count` keys of the document, which every row of q [ROWS, D] sees.
+    """Add `count` keys of the document, which all rows of q [ROWS, WIDTH] see, to the softmax.
 
     The last key's score is raised by log_last_weight.
     """
-    cols = tl.arange(0, D)
+    cols = tile_columns(D)
     for first in range(0, count, BLOCK):
         key = first + tl.arange(0, BLOCK)  # [BLOCK]
         exists = key < count
-        k = tl.load(keys + key[:, None] * D + cols[None, :], mask=exists[:, None], other=0.0)
-        v = tl.load(values + key[:, None] * D + cols[None, :], mask=exists[:, None], other=0.0)
+        inside = mask_columns(exists[:, None], D)  # [BLOCK, WIDTH]
+        k = tl.load(keys + key[:, None] * D + cols[None, :], mask=inside, other=0.0)
+        v = tl.load(values + key[:, None] * D + cols[None, :], mask=inside, other=0.0)
         products = tl.dot(q, tl.trans(k), input_precision="ieee")  # [ROWS, BLOCK]
         scores = apply_softcap(products * scale, SOFTCAP)
         scores += tl.where(key == count - 1, log_last_weight, 0.0)[None, :]
@@ -87,12 +89,12 @@ def attend_dense_kernel(
     Strides are in elements, between heads (`key_head`, ...) and between tokens (`key_row`, ...).
     """
     begin, head = tl.program_id(0) * ROWS, tl.program_id(1).to(tl.int64)
-    row, cols = begin + tl.arange(0, ROWS), tl.arange(0, D)
+    row, cols = begin + tl.arange(0, ROWS), tile_columns(D)
     is_row = row < rows
-    row_offsets = (head * rows + row)[:, None] * D + cols[None, :]  # [ROWS, D]
-    q = tl.load(query + row_offsets, mask=is_row[:, None], other=0.0)
+    row_offsets = (head * rows + row)[:, None] * D + cols[None, :]  # [ROWS, WIDTH]
+    q = tl.load(query + row_offsets, mask=mask_columns(is_row[:, None], D), other=0.0)
     top = tl.full([ROWS], float("-inf"), tl.float32)
-    mass, total = tl.zeros([ROWS], tl.float32), tl.zeros([ROWS, D], tl.float32)
+    mass, total = tl.zeros([ROWS], tl.float32), tl.zeros([ROWS, cols.shape[0]], tl.float32)
     if head < retrieval:
         base = head * anchor_stride
         top, mass, total = _attend_document(
@@ -112,14 +114,15 @@ def attend_dense_kernel(
     for first in range(0, latest + 1, BLOCK):
         key = first + tl.arange(0, BLOCK)  # [BLOCK]
         exists = key <= latest
+        inside = mask_columns(exists[:, None], D)  # [BLOCK, WIDTH]
         k = tl.load(
             own_keys + head * key_head + key[:, None] * key_row + cols[None, :],
-            mask=exists[:, None],
+            mask=inside,
             other=0.0,
         )
         v = tl.load(
             own_values + head * value_head + key[:, None] * value_row + cols[None, :],
-            mask=exists[:, None],
+            mask=inside,
             other=0.0,
         )
         products = tl.dot(q, tl.trans(k), input_precision="ieee")  # [ROWS, BLOCK]
@@ -127,7 +130,8 @@ def attend_dense_kernel(
         seen = (key[None, :] <= (past + row % tokens)[:, None]) & exists[None, :]
         scores = tl.where(seen, scores, float("-inf"))
         top, mass, total = update_softmax(scores, v, top, mass, total)
-    tl.store(out + row_offsets, softmax_output(total, mass), mask=is_row[:, None])
+    inside = mask_columns(is_row[:, None], D)
+    tl.store(out + row_offsets, softmax_output(total, mass), mask=inside)
     tl.store(lse + head * rows + row, softmax_lse(top, mass), mask=is_row)
 
 
@@ -146,7 +150,7 @@ def attend_dense_triton(inputs: AttendDenseInputs) -> State:
     out = torch.empty(heads, rows, head_dim, dtype=query.dtype, device=query.device)
     lse = torch.empty(heads, rows, dtype=torch.float32, device=query.device)
     tile = LONG_ROWS if rows > LONG else min(ROWS, max(16, power_of_two(rows)))
-    width = max(1, head_dim * query.element_size() // 256)  # wider keys get shorter tiles
+    width = max(1, tile_bytes(head_dim, query.element_size()) // 256)  # wider: shorter tiles
     attend_dense_kernel[(ceil_div(rows, tile), heads)](
         query,
         own_keys,

@@ -49,13 +49,18 @@ CASES = [
     Case(tokens=1, clusters=3, anchors=1, lengths=(1,), level2=-1e9),
     Case(tokens=0, clusters=0),  # a document of anchors alone
     Case(anchors=0, streaming=0, head_dim=16, clusters=64, tokens=400),
+    # Widths that are no power of two: Phi-2's, Phi-3's, and two more.
+    Case(head_dim=80, group=1, upper=6, lengths=(7, 2), tokens=90, clusters=12),
+    Case(head_dim=96, retrieval=1, streaming_keys=9, tokens=70, clusters=9, softcap=3.0),
+    Case(head_dim=112, group=2, retrieval=1, streaming=0, tokens=70, clusters=9),
+    Case(head_dim=192, group=8, retrieval=1, streaming=0, tokens=70, clusters=9),
 ]
 # Interpreted, every case in one dtype, and in the other those that differ in more than sizes.
 RUNS = [
     (case, dtype)
     for case in CASES
     for dtype in DTYPES
-    if COMPILED or dtype == DTYPES[0] or case in (CASES[1], CASES[7], CASES[10])
+    if COMPILED or dtype == DTYPES[0] or case in (CASES[1], CASES[7], CASES[10], CASES[16])
 ]
 
 
@@ -109,7 +114,7 @@ def test_the_kernels_attend_as_the_definition_does(
     assert torch.equal(work.read_counts, expected.read_counts)
 
 
-@pytest.mark.parametrize("case", [CASES[1], CASES[7], CASES[10], CASES[12]])
+@pytest.mark.parametrize("case", [CASES[1], CASES[7], CASES[10], CASES[12], CASES[15]])
 def test_the_references_of_the_kernels_attend_as_the_definition_does(case: Case) -> None:
     inputs = case.inputs(torch.float32)
     work = workspace_for(inputs)
@@ -121,7 +126,7 @@ def test_the_references_of_the_kernels_attend_as_the_definition_does(case: Case)
 
 
 @pytest.mark.parametrize("run", [run_kernels, run_references])
-@pytest.mark.parametrize("case", [CASES[4], CASES[6], CASES[7], CASES[9]])
+@pytest.mark.parametrize("case", [CASES[4], CASES[6], CASES[7], CASES[9], CASES[16]])
 def test_scores_of_attended_tokens_are_kept_on_demand(
     case: Case, run: Callable[[DecodeInputs, Workspace], None]
 ) -> None:
@@ -293,10 +298,11 @@ def test_programs_of_the_default_tuning_all_fit_a_gpu_at_once(
         assert child_programs * work.tuning.child_warps <= 132 * MOST_WARPS
 
 
-def test_widths_that_are_no_power_of_two_have_no_kernel() -> None:
+def test_widths_and_sizes_that_have_no_kernel() -> None:
     sizes = workspace_for(Case().inputs(torch.float32)).sizes
     assert supports(sizes)
-    assert not supports(replace(sizes, head_dim=80))
+    assert all(supports(replace(sizes, head_dim=dim)) for dim in (16, 80, 96, 112, 192, 256))
+    assert not any(supports(replace(sizes, head_dim=dim)) for dim in (8, 24, 272, 512))
     assert not supports(replace(sizes, batch=17))
     assert not supports(replace(sizes, num_keys=1 << 26))
 

@@ -76,6 +76,10 @@ CASES = [
     Case(tokens=9, group=3, retrieval=0, anchors=4),
     Case(tokens=130, group=2, anchors=0, streaming=1, head_dim=16),
     Case(tokens=4, anchors=65, streaming_keys=1, head_dim=256),
+    Case(tokens=6, past=2, group=1, retrieval=1, streaming=1, head_dim=80),
+    Case(tokens=3, group=2, retrieval=1, streaming=0, head_dim=96, softcap=3.0),
+    Case(tokens=2, retrieval=1, streaming=1, head_dim=112),
+    Case(tokens=1, past=20, group=8, retrieval=1, streaming=0, head_dim=192),
 ]
 
 
