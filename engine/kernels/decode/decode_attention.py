@@ -26,7 +26,8 @@ def decode_attention(inputs: DecodeInputs, work: Workspace) -> Tensor:
     """Attend with one token of each question: to its question, itself included, and the document.
 
     Retrieval heads look up centroids and attend exactly to the clusters that they select, and to
-    the anchors; streaming heads attend to their own keys of the document. Where `supports` holds on
+    the anchors; streaming heads attend to their own keys of the document; a layer with a window has
+    anchors alone, and attends to those that the window shows. Where `supports` holds on
     a GPU these are four launches, five with two levels, that never wait for the host: shapes and
     addresses are fixed and counts stay on the device, so a CUDA graph can hold them. Everywhere
     else it is the reference, which does wait. Results do not depend on timing: equal inputs give

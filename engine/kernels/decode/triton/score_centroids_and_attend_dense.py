@@ -203,6 +203,7 @@ def score_centroids_and_attend_dense_kernel(
     DENSE_BLOCK: tl.constexpr,
     DENSE_STAGES: tl.constexpr,
     STAGES: tl.constexpr,
+    WINDOW: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
     """Take one split: of a head's dense keys for one question, or of a head's centroids.
@@ -234,6 +235,10 @@ def score_centroids_and_attend_dense_kernel(
             keys = streaming_keys + streaming_head.to(tl.int64) * streaming_stride
             values = streaming_values + streaming_head.to(tl.int64) * streaming_stride
             stop = start * 0 + num_streaming_keys
+        first = start
+        if WINDOW is not None:  # the token is the question's last, and the anchors lie before it
+            past = tl.where(split < DOCUMENT_SPLITS, num_anchors, 0)
+            first = tl.maximum(first, past + tl.load(own_lengths + question) - WINDOW)
         q = query + question * NUM_HEADS * D
         _attend_dense(
             load_query_rows(q, head, NUM_HEADS, GROUP, GROUP_PAD, 1, DENSE_ROWS, D),
@@ -241,7 +246,7 @@ def score_centroids_and_attend_dense_kernel(
             values,
             log_weights + streaming_head * num_streaming_keys,
             weighted,
-            start,
+            first,
             tl.minimum(start + DENSE_KEYS, stop),
             dense_out + program * GROUP * D,
             dense_lse + program * GROUP,
@@ -348,6 +353,7 @@ def score_centroids_and_attend_dense_triton(inputs: DecodeInputs, work: Workspac
         DENSE_BLOCK=min(DENSE_BLOCK, t.dense_split_keys),
         DENSE_STAGES=DENSE_STAGES,
         STAGES=t.score_stages,
+        WINDOW=layer.window,
         num_warps=4,
         **launch_options(t.overlap),
     )
