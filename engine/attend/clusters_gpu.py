@@ -21,7 +21,7 @@ from engine.document.cache import DocumentCache, LayerCache
 from engine.kernels.prefill.attend_tokens import AttendTokensInputs, attend_tokens
 from engine.kernels.prefill.select_tokens import SelectTokensInputs, select_tokens
 from engine.kernels.shared.accumulate_attention_mass import AttendedTokens
-from engine.kernels.shared.sizes import HEAD_DIMS, MAX_ELEMENTS
+from engine.kernels.shared.sizes import MAX_ELEMENTS, has_kernels
 from engine.kernels.shared.state import empty_state
 
 log = logging.getLogger("lectern.decoding")
@@ -154,8 +154,8 @@ def why_without_kernels(document: DocumentCache) -> str | None:
         if not layer.has_clusters:
             continue
         head_dim = layer.keys.shape[2]
-        if head_dim not in HEAD_DIMS:
-            return f"its heads are {head_dim} wide, which is not a power of two"
+        if not has_kernels(head_dim):
+            return f"its heads are {head_dim} wide, which is no multiple of 16 up to 256"
         if layer.num_tokens * head_dim >= MAX_ELEMENTS:
             return "it is too long"
     return None

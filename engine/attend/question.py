@@ -25,7 +25,7 @@ from engine.attend.streaming import attend_streaming
 from engine.document.cache import DocumentCache, LayerCache
 from engine.kernels.prefill.attend_causal import attend_all, attend_causal
 from engine.kernels.prefill.attend_dense import AttendDenseInputs, attend_dense, supports
-from engine.kernels.shared.attend_keys import attend_keys, attention_weights
+from engine.kernels.shared.attend_keys import attend_keys, attention_weights, visible
 from engine.kernels.shared.merge_states import merge_states
 from engine.kernels.shared.state import State
 from engine.model.attention import AttentionCall
@@ -112,8 +112,7 @@ class QuestionState:
 
         They are the question's own, a retrieval head's anchors and a streaming head's cache.
         """
-        windowed = layer.window is not None or call.window is not None
-        if self._kernels and not windowed and supports(rows.shape[2]):
+        if self._kernels and supports(rows.shape[2]):
             try:
                 return self._attend_dense_by_kernel(call, rows, layer)
             except torch.OutOfMemoryError:
@@ -149,6 +148,7 @@ class QuestionState:
             streaming_keys=None if kept is None else kept.keys,
             streaming_values=None if kept is None else kept.values,
             log_last_weight=math.log(dropped) if dropped else 0.0,
+            window=call.window,
             scale=call.scale,
             softcap=call.softcap,
         )
@@ -276,12 +276,6 @@ def open_question(
     return QuestionState(
         document, prefill, controller, mass, meter, controller=controller, kernels=fused
     )
-
-
-def visible(queries: Tensor, keys: Tensor, window: int | None) -> Tensor:
-    """Which positions see which: (queries, keys) bool, causal and within the window."""
-    distance = queries[:, None] - keys[None, :]
-    return (distance >= 0) if window is None else (distance >= 0) & (distance < window)
 
 
 def _fold(query: Tensor, kv_heads: int) -> Tensor:

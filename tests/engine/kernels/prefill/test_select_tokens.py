@@ -93,10 +93,18 @@ CASES = [
     Case(group=3, tokens=11, head_dim=128, clusters=16),
     Case(group=1, tokens=33, aggregation="mean", anchors=0),
 ]
-RUNS = [(case, tiles, dtype) for case in CASES for tiles in WAYS for dtype in DTYPES]
+WIDE = [  # widths that are no power of two, in one tile of rows and in several
+    Case(heads=1, group=1, head_dim=80, tokens=40, clusters=20, anchors=3),
+    Case(group=2, head_dim=96, clusters=20, softcap=3.0),
+    Case(heads=1, group=8, head_dim=112, tokens=2, clusters=20, aggregation="mean"),
+    Case(heads=1, head_dim=192, tokens=9, clusters=20, anchors=20, aggregation="max"),
+]
+RUNS = [(case, tiles, dtype) for case in CASES + WIDE for tiles in WAYS for dtype in DTYPES]
 if not COMPILED:  # every case in every way in one dtype, and every other case in the other
     RUNS = [(case, tiles, DTYPES[0]) for case in CASES for tiles in WAYS]
     RUNS += [(case, FIXED_APART, DTYPES[1]) for case in CASES[::2]]
+    RUNS += [(case, tiles, DTYPES[0]) for case in WIDE for tiles in (OVERLAPPING, FIXED)]
+    RUNS += [(WIDE[0], FIXED, DTYPES[1])]
 
 
 def threshold_at(scores: Tensor, share: float) -> Tensor:

@@ -17,6 +17,8 @@ from engine.kernels.prefill.triton.select_tokens.scores import (
 )
 from engine.kernels.prefill.triton.select_tokens.tiles import SelectTiles
 from engine.kernels.shared.overlap import can_overlap, launch_options, should_overlap
+from engine.kernels.shared.sizes import power_of_two
+from engine.kernels.shared.triton.columns import mask_columns, tile_columns
 from engine.kernels.shared.triton.overlap import release_next_launch, wait_for_previous_launch
 
 AGGREGATIONS = {"max_group_mean": 0, "mean": 1, "max": 2}  # names, and what the kernels call them
@@ -109,12 +111,13 @@ def select_tokens_aggregate_kernel(
     """
     head = tl.program_id(1).to(tl.int64)
     rows = group * tokens
-    dims = tl.arange(0, D)
+    dims = tile_columns(D)
     member, token = tl.arange(0, GROUP * TOKENS) // TOKENS, tl.arange(0, GROUP * TOKENS) % TOKENS
     first = tl.program_id(0) * tiles_per_program
     row = member * tokens + token  # [GROUP x TOKENS]
     is_row = (member < group) & (token < tokens)
-    q = tl.load(query + (head * rows + row[:, None]) * D + dims, mask=is_row[:, None], other=0.0)
+    inside = mask_columns(is_row[:, None], D)  # [GROUP x TOKENS, WIDTH]
+    q = tl.load(query + (head * rows + row[:, None]) * D + dims, mask=inside, other=0.0)
     # The launch before writes the denominators; the question was there before that launch.
     wait_for_previous_launch(OVERLAP)
     release_next_launch(OVERLAP)
@@ -126,9 +129,9 @@ def select_tokens_aggregate_kernel(
         cluster = tile * CLUSTERS + lane  # [CLUSTERS]
         c = tl.load(
             centroids + (head * clusters + cluster[:, None]) * D + dims,
-            mask=(cluster < clusters)[:, None],
+            mask=mask_columns((cluster < clusters)[:, None], D),
             other=0.0,
-        )  # [CLUSTERS, D]
+        )  # [CLUSTERS, WIDTH]
         size = next_size
         next_size = load_sizes(offsets, head, cluster + CLUSTERS, clusters)  # one tile ahead
         shares = tl.exp2(capped_scores(c, q, SCALE, SOFTCAP) - log_total[None, :])
@@ -180,13 +183,13 @@ def select_tokens_aggregate_long_kernel(
     member, token = tl.arange(0, GROUP * TOKENS) // TOKENS, tl.arange(0, GROUP * TOKENS) % TOKENS
     cluster = tile * CLUSTERS + tl.arange(0, CLUSTERS)
     c = tl.load(
-        centroids + (head * clusters + cluster[:, None]) * D + tl.arange(0, D),
-        mask=(cluster < clusters)[:, None],
+        centroids + (head * clusters + cluster[:, None]) * D + tile_columns(D),
+        mask=mask_columns((cluster < clusters)[:, None], D),
         other=0.0,
-    )  # [CLUSTERS, D]
+    )  # [CLUSTERS, WIDTH]
     best = tl.zeros([CLUSTERS, LANES], tl.float32)
     for first in range(0, tokens, TOKENS):
-        q = query.load([tl.program_id(1) * group, first, 0]).reshape(GROUP * TOKENS, D)
+        q = query.load([tl.program_id(1) * group, first, 0]).reshape(GROUP * TOKENS, c.shape[1])
         is_row = (member < group) & (first + token < tokens)
         row = member * tokens + first + token  # [GROUP x TOKENS]
         log_total = _load_denominators(denominators, row, is_row, head, rows, num_splits, SPLITS)
@@ -264,7 +267,7 @@ def aggregate_scores(
         )
     else:
         by_head = inputs.query.view(heads * inputs.group, tokens, head_dim)
-        query = TensorDescriptor.from_tensor(by_head, [group, token_tile, head_dim])
+        query = TensorDescriptor.from_tensor(by_head, [group, token_tile, power_of_two(head_dim)])
         select_tokens_aggregate_long_kernel[num_tiles, heads](
             query, *tensors, *sizes, **compiled_in, LANES=min(8, token_tile)
         )

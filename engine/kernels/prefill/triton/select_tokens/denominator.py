@@ -16,7 +16,8 @@ from engine.kernels.prefill.triton.select_tokens.scores import (
 )
 from engine.kernels.prefill.triton.select_tokens.tiles import SelectTiles
 from engine.kernels.shared.overlap import can_overlap, launch_options, should_overlap
-from engine.kernels.shared.sizes import ceil_div
+from engine.kernels.shared.sizes import ceil_div, power_of_two
+from engine.kernels.shared.triton.columns import mask_columns, tile_columns
 from engine.kernels.shared.triton.online_softmax import LOG2_E
 from engine.kernels.shared.triton.overlap import release_next_launch, wait_for_previous_launch
 
@@ -70,16 +71,15 @@ def select_tokens_denominator_kernel(
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)  # [ROWS]
     split, head = tl.program_id(1), tl.program_id(2).to(tl.int64)
-    dims = tl.arange(0, D)
+    dims = tile_columns(D)
     wait_for_previous_launch(OVERLAP)
     release_next_launch(OVERLAP)
     if BINS > 0:
         is_first = (tl.program_id(0) == 0) & (split == 0) & (head == 0)
         bins = tl.arange(0, BINS)
         tl.store(histogram + bins, tl.zeros([BINS], tl.int32), mask=(bins >= 0) & is_first)
-    q = tl.load(
-        query + (head * rows + row[:, None]) * D + dims, mask=row[:, None] < rows, other=0.0
-    )  # [ROWS, D]
+    inside = mask_columns(row[:, None] < rows, D)  # [ROWS, WIDTH]
+    q = tl.load(query + (head * rows + row[:, None]) * D + dims, mask=inside, other=0.0)
     top = tl.full([ROWS], -1e30, tl.float32)  # finite, so that a row of empty clusters is no nan
     total = tl.zeros([ROWS], tl.float32)
     if split == tl.num_programs(1) - 1:
@@ -91,9 +91,9 @@ def select_tokens_denominator_kernel(
             exists = anchor < num_anchors
             k = tl.load(
                 anchor_keys + head * anchor_stride + anchor[:, None] * D + dims,
-                mask=exists[:, None],
+                mask=mask_columns(exists[:, None], D),
                 other=0.0,
-            )  # [CLUSTERS, D]
+            )  # [CLUSTERS, WIDTH]
             scores = capped_scores(q, k, SCALE, SOFTCAP)
             scores = tl.where(exists[None, :], scores, -float("inf"))
             top, total = _update_sum(scores, top, total)
@@ -127,7 +127,7 @@ def select_tokens_denominator_kernel(
         else:
             c = tl.load(
                 centroids + (head * clusters + cluster[:, None]) * D + dims,
-                mask=(cluster < clusters)[:, None],
+                mask=mask_columns((cluster < clusters)[:, None], D),
                 other=0.0,
             )
         weight = tl.where(size > 0, tl.log2(tl.maximum(size, 1).to(tl.float32)), -float("inf"))
@@ -188,7 +188,7 @@ def partial_denominators(inputs: SelectTokensInputs, tiles: SelectTiles) -> tupl
     centroids: Tensor | TensorDescriptor = inputs.centroids
     if tiles.fixed_maximum:
         centroids = TensorDescriptor.from_tensor(
-            inputs.centroids.flatten(0, 1), [tiles.clusters, inputs.query.shape[2]]
+            inputs.centroids.flatten(0, 1), [tiles.clusters, power_of_two(inputs.query.shape[2])]
         )
     select_tokens_denominator_kernel[row_tiles, splits, heads](
         inputs.query,

@@ -28,7 +28,7 @@ def score_bin(score):
 
 @triton.jit
 def capped_scores(a, b, scale: tl.constexpr, SOFTCAP: tl.constexpr):
-    """Return the scaled and capped products of a [M, D] and b [N, D], times log2(e): [M, N]."""
+    """Return the scaled and capped products of a [M, W] and b [N, W], times log2(e): [M, N]."""
     scores = tl.dot(a, tl.trans(b), input_precision="ieee") * (scale * LOG2_E)
     if SOFTCAP > 0:  # softcap * tanh(score / softcap)
         capped = 1 - 2 / (tl.exp2(scores * (2 / SOFTCAP)) + 1)
