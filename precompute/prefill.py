@@ -16,6 +16,7 @@ from engine.config import SCOPE_EPSILON
 from engine.document.cache import ScopedHeads, StreamingCache
 from engine.kernels.prefill.attend_causal import attend_causal
 from engine.model.attention import AttentionCall, forward
+from engine.model.finite import FiniteLayers
 from engine.model.loader import LoadedModel
 from precompute.alibi_prefill import AlibiPrefill
 from precompute.streaming_prefill import StreamingPrefill
@@ -131,8 +132,10 @@ class _PrefillState:
         self._layers = [
             _layer(model, index, num_tokens, epsilon) for index in range(model.spec.num_layers)
         ]
+        self.finite = FiniteLayers(model.spec.num_layers, model.device)
 
     def attend(self, call: AttentionCall) -> Tensor:
+        self.finite.note(call.layer, call.key, call.value)
         return self._layers[call.layer].attend(call)
 
     def layers(self) -> tuple[PrefilledLayer, ...]:
@@ -189,10 +192,13 @@ def prefill(
         epsilon: the attention weight that heads with linear biases may leave out, see
             `engine.model.alibi.attention_scope`.
     Returns: what each layer keeps, on the model's device in its dtype.
+    Raises: NonFiniteNumbers after a chunk in which some key, value or logit is infinite or
+        undefined.
     """
     state = _PrefillState(model, len(ids), epsilon)
     for start in range(0, len(ids), chunk_tokens):
         chunk = ids[start : start + chunk_tokens].to(model.device)
-        forward(model.model, chunk, start, state)
+        logits = forward(model.model, chunk, start, state)
+        state.finite.check(f"in tokens {start} to {start + len(chunk) - 1}", logits)
         progress(start + len(chunk))
     return state.layers()

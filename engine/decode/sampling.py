@@ -1,5 +1,6 @@
 """Choosing the next token, through transformers' logits processors."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +11,8 @@ from transformers import (
     TemperatureLogitsWarper,
     TopPLogitsWarper,
 )
+
+from common.errors import NonFiniteNumbers
 
 
 @dataclass(frozen=True)
@@ -41,9 +44,21 @@ class Sampler:
             self._generator.manual_seed(sampling.seed)
 
     def next_token(self, ids: Tensor, logits: Tensor) -> int:
-        """Draw from logits (vocabulary,), after `ids` (tokens,) of question and answer so far."""
+        """Draw from logits (vocabulary,), after `ids` (tokens,) of question and answer so far.
+
+        Raises: NonFiniteNumbers if a logit is infinite or undefined.
+        """
+        highest = logits.max()  # undefined if any logit is
         scores = self._processors(ids[None], logits[None])  # type: ignore[arg-type]
         if self._greedy:
-            return int(scores.argmax(dim=-1))
-        weights = torch.softmax(scores, dim=-1)
-        return int(torch.multinomial(weights, 1, generator=self._generator))
+            token = scores.argmax(dim=-1)
+        else:
+            weights = torch.softmax(scores.nan_to_num(), dim=-1)  # what is undefined ends a GPU
+            token = torch.multinomial(weights, 1, generator=self._generator)[0]
+        drawn, top = torch.stack((token[0].double(), highest.double())).tolist()  # waits once
+        if not math.isfinite(top):
+            raise NonFiniteNumbers(
+                "The model computed infinite or undefined logits for this question. If it runs in "
+                "float16, another dtype may help (LECTERN_DTYPE)."
+            )
+        return int(drawn)

@@ -15,6 +15,7 @@ from common.errors import UnsupportedModel
 from engine.config import ModelConfig
 from engine.model.adapters.base import find_adapter
 from engine.model.attention import NAME, register
+from engine.model.finite import check_weights
 from engine.model.fingerprint import model_fingerprint, weights_fingerprint
 from engine.model.head_plan import ALL, HeadPlan, check_plan, plan_all, read_plan
 from engine.model.prompt import PromptTemplate
@@ -91,6 +92,7 @@ def assemble(
     Raises: UnsupportedModel and HeadPlanRejected as `load_model`.
     """
     refuse_unsupported(model.config)
+    check_weights(model)
     config, generation = model.config.get_text_config(), model.generation_config
     adapter = find_adapter(config)
     if adapter is None:
