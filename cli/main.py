@@ -144,8 +144,16 @@ def ask(
     max_tokens: Annotated[
         int | None, typer.Option(min=1, help="Longest answer.", show_default=False)
     ] = None,
-    temperature: Annotated[float, typer.Option(min=0, max=2, help="0 is greedy.")] = 0.0,
-    top_p: Annotated[float, typer.Option(min=0, max=1, help="Nucleus sampling.")] = 1.0,
+    max_thinking_tokens: Annotated[
+        int | None,
+        typer.Option(min=0, help="Longest thinking before the answer.", show_default=False),
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(min=0, max=2, help="0 is greedy.", show_default=False)
+    ] = None,
+    top_p: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Nucleus sampling.", show_default=False)
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="For sampling.", show_default=False)] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -155,6 +163,7 @@ def ask(
     options = {
         "budget": _budget(budget),
         "max_tokens": max_tokens,
+        "max_thinking_tokens": max_thinking_tokens,
         "temperature": temperature,
         "top_p": top_p,
         "seed": seed,

@@ -35,6 +35,7 @@ from transformers import (
 )
 from transformers.models.auto import AutoModelForCausalLM
 
+from engine.config import PromptConfig
 from engine.decode.answer import Answer, TextDelta
 from engine.document.cache import DocumentCache
 from engine.engine import Engine
@@ -208,10 +209,13 @@ def loaded(
     *,
     seed: int = 0,
     plan: HeadPlan | None = None,
+    prompt: PromptConfig | None = None,
 ) -> LoadedModel:
     """A random model as the engine loads it, with the byte tokenizer unless another is given."""
     model, tokenizer = random_model(config, seed=seed), tokenizer or byte_tokenizer()
-    return assemble(model, tokenizer, name="tiny", fingerprint=f"tiny-{seed}", plan=plan)
+    return assemble(
+        model, tokenizer, name="tiny", fingerprint=f"tiny-{seed}", plan=plan, prompt=prompt
+    )
 
 
 def prose(num_chars: int, seed: int = 0) -> str:

@@ -7,8 +7,10 @@ import torch
 from torch import Tensor
 from transformers import (
     LogitsProcessorList,
+    MinPLogitsWarper,
     RepetitionPenaltyLogitsProcessor,
     TemperatureLogitsWarper,
+    TopKLogitsWarper,
     TopPLogitsWarper,
 )
 
@@ -17,12 +19,25 @@ from common.errors import NonFiniteNumbers
 
 @dataclass(frozen=True)
 class Sampling:
-    """How an answer is drawn; temperature 0 is greedy, `seed` None draws a fresh one."""
+    """How an answer is drawn.
+
+    Attributes:
+        max_tokens: of the answer.
+        temperature: 0 is greedy; then `top_p`, `top_k` and `min_p` mean nothing.
+        top_p: share of probability that is drawn from.
+        seed: None draws a fresh one.
+        top_k: likeliest tokens that are drawn from; 0 for all.
+        min_p: least probability, as a share of the likeliest token's.
+        max_thinking_tokens: of what a model thinks before its answer; then it is made to answer.
+    """
 
     max_tokens: int = 128
     temperature: float = 0.0
     top_p: float = 1.0
     seed: int | None = None
+    top_k: int = 0
+    min_p: float = 0.0
+    max_thinking_tokens: int = 2048
 
 
 class Sampler:
@@ -34,9 +49,7 @@ class Sampler:
         if repetition_penalty != 1.0:
             self._processors.append(RepetitionPenaltyLogitsProcessor(repetition_penalty))
         if not self._greedy:
-            self._processors.append(TemperatureLogitsWarper(sampling.temperature))
-        if not self._greedy and sampling.top_p < 1.0:
-            self._processors.append(TopPLogitsWarper(sampling.top_p))
+            self._processors += _warpers(sampling)
         self._generator = torch.Generator(device)
         if sampling.seed is None:
             self._generator.seed()
@@ -62,3 +75,15 @@ class Sampler:
                 "float16, another dtype may help (LECTERN_DTYPE)."
             )
         return int(drawn)
+
+
+def _warpers(sampling: Sampling) -> LogitsProcessorList:
+    """In the order in which transformers applies them."""
+    warpers = LogitsProcessorList([TemperatureLogitsWarper(sampling.temperature)])
+    if sampling.top_k > 0:
+        warpers.append(TopKLogitsWarper(sampling.top_k))
+    if sampling.top_p < 1.0:
+        warpers.append(TopPLogitsWarper(sampling.top_p))
+    if sampling.min_p > 0.0:
+        warpers.append(MinPLogitsWarper(sampling.min_p))
+    return warpers

@@ -1,5 +1,6 @@
 """Loading a Hugging Face causal language model for exact serving."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,17 +13,19 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from common.errors import UnsupportedModel
-from engine.config import ModelConfig
+from engine.config import ModelConfig, PromptConfig
 from engine.model.adapters.base import find_adapter
 from engine.model.attention import NAME, register
-from engine.model.finite import check_weights
 from engine.model.fingerprint import model_fingerprint, weights_fingerprint
+from engine.model.finite import check_weights
+from engine.model.generation import GenerationDefaults, read_generation_defaults
 from engine.model.head_plan import ALL, HeadPlan, check_plan, plan_all, read_plan
 from engine.model.prompt import PromptTemplate
 from engine.model.reorder_heads import order_heads
 from engine.model.spec import ModelSpec, probe
 from engine.model.support import check_windows, refuse_unsupported
 
+log = logging.getLogger("lectern.model")
 DEFAULT_PLAN = "default"
 PLAN_FILE = "head_plan.json"  # in a model's folder
 
@@ -33,7 +36,7 @@ class LoadedModel:
 
     Attributes:
         name: the folder's or repository's name, for people.
-        eos_ids: tokens that end an answer.
+        generation: the tokens that end an answer, and the model's own way of choosing tokens.
         fingerprint: identifies configuration, tokenizer, weights and dtype.
         plan: which KV heads are retrieval heads; in every layer they were brought to the front.
         weights: identifies the same but for the dtype: what a head plan belongs to.
@@ -44,20 +47,25 @@ class LoadedModel:
     tokenizer: Any
     prompt: PromptTemplate
     spec: ModelSpec
-    eos_ids: tuple[int, ...]
-    repetition_penalty: float
+    generation: GenerationDefaults
     fingerprint: str
     device: torch.device
     dtype: torch.dtype
     plan: HeadPlan
     weights: str = ""
 
+    @property
+    def eos_ids(self) -> tuple[int, ...]:
+        """Tokens that end an answer."""
+        return self.generation.eos_ids
+
 
 def load_model(config: ModelConfig) -> LoadedModel:
     """Load a model folder, or an id that is in the local Hugging Face cache or can be fetched.
 
     Raises: UnsupportedModel with a sentence that says why, if it cannot be served exactly;
-        HeadPlanRejected if the head plan is none or another model's.
+        HeadPlanRejected if the head plan is none or another model's; InvalidInput for an argument
+        that its chat template does not know.
     """
     device = torch.device(_choose_device(config.device))
     dtype = _choose_dtype(config.dtype, device)
@@ -66,14 +74,19 @@ def load_model(config: ModelConfig) -> LoadedModel:
         model, tokenizer = _load_parts(folder, dtype)
     weights = weights_fingerprint(folder)
     model.train(False).to(device=device)
-    return assemble(
+    loaded = assemble(
         model,
         tokenizer,
         name=Path(config.path).name,
         fingerprint=model_fingerprint(weights, str(dtype).removeprefix("torch.")),
         weights=weights,
         plan=_read_plan(config.heads, folder),
+        prompt=config.prompt,
     )
+    if loaded.generation.not_applied:
+        names = ", ".join(loaded.generation.not_applied)
+        log.warning("not applied, though the model's generation_config.json has it: %s", names)
+    return loaded
 
 
 def assemble(
@@ -84,16 +97,18 @@ def assemble(
     fingerprint: str,
     weights: str = "",
     plan: HeadPlan | None = None,
+    prompt: PromptConfig | None = None,
 ) -> LoadedModel:
     """Probe a model that is in memory already and bind it to its tokenizer.
 
     Args:
         plan: None for retrieval heads alone. Its order of heads is brought into the weights.
-    Raises: UnsupportedModel and HeadPlanRejected as `load_model`.
+        prompt: how the model is addressed; None for its chat template without arguments.
+    Raises: UnsupportedModel, HeadPlanRejected and InvalidInput as `load_model`.
     """
     refuse_unsupported(model.config)
     check_weights(model)
-    config, generation = model.config.get_text_config(), model.generation_config
+    config, model_generation = model.config.get_text_config(), model.generation_config
     adapter = find_adapter(config)
     if adapter is None:
         register()
@@ -111,10 +126,9 @@ def assemble(
         name=name,
         model=model,
         tokenizer=tokenizer,
-        prompt=PromptTemplate.of(tokenizer),
+        prompt=PromptTemplate.of(tokenizer, prompt),
         spec=spec,
-        eos_ids=_eos_ids(generation.eos_token_id, tokenizer.eos_token_id),
-        repetition_penalty=float(generation.repetition_penalty or 1.0),
+        generation=read_generation_defaults(model_generation, tokenizer),
         fingerprint=fingerprint,
         device=weight.device,
         dtype=weight.dtype,
@@ -153,13 +167,6 @@ def _explained(path: str) -> Iterator[None]:
     except (OSError, ValueError, SafetensorError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise UnsupportedModel(f"'{path}' cannot be loaded as a model: {reason}") from error
-
-
-def _eos_ids(*given: int | list[int] | None) -> tuple[int, ...]:
-    found = [
-        one for ids in given if ids is not None for one in ([ids] if isinstance(ids, int) else ids)
-    ]
-    return tuple(dict.fromkeys(found))
 
 
 def _choose_device(device: str) -> str:

@@ -84,7 +84,7 @@ def test_generation_settings_do_not_touch_the_fingerprint(folder: Path) -> None:
     file.write_text(json.dumps(settings))
     model = load_model(ModelConfig(str(folder), device="cpu"))
     assert model.fingerprint == first
-    assert model.repetition_penalty == 1.5
+    assert model.generation.repetition_penalty == 1.5
     assert model.eos_ids == (3, 7)
 
 
