@@ -9,7 +9,7 @@ from common import plugins
 from common.errors import DocumentTooLong, EmptyDocument
 from common.status import Phase, Progress
 from engine.document.budget import NO_CURVES
-from engine.document.cache import DocumentCache, LayerCache, Page
+from engine.document.cache import DocumentCache, LayerCache, LengthChoices, Page
 from engine.model.loader import LoadedModel
 from engine.model.prompt import EncodedDocument
 from precompute import clustering
@@ -60,6 +60,7 @@ def precompute_document(
         num_sinks=min(settings.num_sinks, num_tokens),
         lookup=settings.lookup,
         curves=NO_CURVES,
+        choices=_length_choices(model, num_tokens),
     )
     return calibrate(
         model,
@@ -86,6 +87,12 @@ def encode(model: LoadedModel, text: str, settings: PrecomputeConfig) -> Encoded
             f"{most:,} beside a question and its answer."
         )
     return encoded
+
+
+def _length_choices(model: LoadedModel, num_tokens: int) -> LengthChoices:
+    """What a document's length decides about how it is read."""
+    streams = model.plan.ratio < 1.0
+    return LengthChoices(window=model.plan.window_for(num_tokens) if streams else None)
 
 
 def _lay_out(

@@ -161,7 +161,7 @@ def _layer(model: LoadedModel, index: int, num_tokens: int, epsilon: float) -> _
     if num_retrieval == spec.num_kv_heads:
         return retrieval
     stream = StreamingPrefill(
-        empty(spec.num_kv_heads - num_retrieval, 0), plan.num_sinks, plan.window
+        empty(spec.num_kv_heads - num_retrieval, 0), plan.num_sinks, plan.window_for(num_tokens)
     )
     return _Dual(retrieval, num_retrieval, stream, compensation=plan.compensation)
 

@@ -19,6 +19,7 @@ from engine.document.cache import (
     Clusters,
     DocumentCache,
     LayerCache,
+    LengthChoices,
     Page,
     ScopedHeads,
     StreamingCache,
@@ -50,6 +51,7 @@ def pack(
         "num_sinks": document.num_sinks,
         "lookup": asdict(document.lookup),
         "curves": asdict(document.curves),
+        "choices": asdict(document.choices),
         "pages": [[page.number, page.start, page.end] for page in document.pages],
         "layers": [_describe(layer) for layer in document.layers],
     }
@@ -165,6 +167,7 @@ def _unpack(
         curves=BudgetCurves(**{
             phase: _curve(manifest["curves"][phase]) for phase in ("prefill", "decode")
         }),
+        choices=LengthChoices(**manifest.get("choices", {})),  # older artifacts made none
     )  # fmt: skip
 
 

@@ -113,6 +113,26 @@ def test_it_holds_without_a_compensation_token_and_where_tokens_begin_to_drop(
         assert worst_error(model, document, wanted(*arguments, compensation)) < TOLERANCE
 
 
+@pytest.mark.parametrize(("num_chars", "window"), [(60, 24), (1000, 201)])
+def test_a_window_that_grows_with_the_document_is_resolved_when_it_is_read(
+    num_chars: int, window: int
+) -> None:
+    growing = replace(make_plan("llama", "mixed"), window_share=0.2)
+    model = loaded(FAMILIES["llama"], plan=growing)
+    document = read(model, prose(num_chars))
+    manifest, files = pack(document, "float32")
+    assert manifest["choices"]["window"] == window
+    stored = unpack(json.loads(json.dumps(manifest)), files, device=model.device, dtype=model.dtype)
+    assert stored.choices == document.choices
+    for layer in stored.layers:
+        assert layer.streaming is not None
+        assert layer.streaming.num_kept == NUM_SINKS + window
+    constant = replace(growing, window=window, window_share=0.0)
+    asked, ids = passes(model), model.prompt.encode_document(prose(num_chars)).ids
+    logits = masked_logits(FAMILIES["llama"], constant, torch.cat((ids, *asked)), len(ids))
+    assert worst_error(model, stored, logits[-len(asked) :]) < TOLERANCE
+
+
 def test_the_proof_covers_what_it_claims() -> None:
     document = document_of("llama", "mixed", 1000)
     for layer in document.layers:
