@@ -20,6 +20,7 @@ from engine.model.fingerprint import model_fingerprint, weights_fingerprint
 from engine.model.finite import check_weights
 from engine.model.generation import GenerationDefaults, read_generation_defaults
 from engine.model.head_plan import ALL, HeadPlan, check_plan, plan_all, read_plan
+from engine.model.hub import find_model
 from engine.model.prompt import PromptTemplate
 from engine.model.reorder_heads import order_heads
 from engine.model.spec import ModelSpec, probe
@@ -63,13 +64,16 @@ class LoadedModel:
 def load_model(config: ModelConfig) -> LoadedModel:
     """Load a model folder, or an id that is in the local Hugging Face cache or can be fetched.
 
+    The revision of an id is part of the model's fingerprint.
+
     Raises: UnsupportedModel with a sentence that says why, if it cannot be served exactly;
         HeadPlanRejected if the head plan is none or another model's; InvalidInput for an argument
         that its chat template does not know.
     """
     device = torch.device(_choose_device(config.device))
     dtype = _choose_dtype(config.dtype, device)
-    folder = _local_folder(config.path)
+    source = find_model(config.path)
+    folder = source.path
     with _explained(config.path):
         model, tokenizer = _load_parts(folder, dtype)
     weights = weights_fingerprint(folder)
@@ -77,8 +81,8 @@ def load_model(config: ModelConfig) -> LoadedModel:
     loaded = assemble(
         model,
         tokenizer,
-        name=Path(config.path).name,
-        fingerprint=model_fingerprint(weights, str(dtype).removeprefix("torch.")),
+        name=source.name,
+        fingerprint=model_fingerprint(weights, str(dtype).removeprefix("torch."), source.revision),
         weights=weights,
         plan=_read_plan(config.heads, folder),
         prompt=config.prompt,
@@ -184,22 +188,3 @@ def _choose_dtype(dtype: str, device: torch.device) -> torch.dtype:
     if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
         raise UnsupportedModel(f"'{dtype}' is no dtype to run a model in.")
     return kind
-
-
-def _local_folder(path: str) -> Path:
-    folder = Path(path)
-    if folder.is_dir():
-        return folder
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
-    try:
-        return Path(
-            snapshot_download(
-                path, allow_patterns=["*.json", "*.safetensors", "*.jinja", "*.model"]
-            )
-        )
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        raise UnsupportedModel(
-            f"'{path}' is neither a folder nor a model that can be fetched."
-        ) from error

@@ -164,7 +164,7 @@ def test_a_gpu_that_is_not_there_is_refused(saved: Path, monkeypatch: pytest.Mon
 
 
 def test_a_name_that_is_neither_folder_nor_repository_is_refused() -> None:
-    with pytest.raises(UnsupportedModel, match="neither a folder nor a model"):
+    with pytest.raises(UnsupportedModel, match="There is no folder"):
         load_model(ModelConfig("/nowhere/at all", device="cpu"))
 
 
