@@ -74,7 +74,7 @@ def load_model(config: ModelConfig) -> LoadedModel:
     dtype = _choose_dtype(config.dtype, device)
     source = find_model(config.path)
     folder = source.path
-    with _explained(config.path):
+    with explain_loading(config.path):
         model, tokenizer = _load_parts(folder, dtype)
     weights = weights_fingerprint(folder)
     model.train(False).to(device=device)
@@ -84,7 +84,7 @@ def load_model(config: ModelConfig) -> LoadedModel:
         name=source.name,
         fingerprint=model_fingerprint(weights, str(dtype).removeprefix("torch."), source.revision),
         weights=weights,
-        plan=_read_plan(config.heads, folder),
+        plan=read_folder_plan(config.heads, folder),
         prompt=config.prompt,
     )
     if loaded.generation.not_applied:
@@ -156,7 +156,14 @@ def _load_parts(folder: Path, dtype: torch.dtype) -> tuple[Any, Any]:
     return model, AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
 
 
-def _read_plan(heads: str, folder: Path) -> HeadPlan | None:
+def read_folder_plan(heads: str, folder: Path) -> HeadPlan | None:
+    """Read the head plan that a setting names; None for retrieval heads alone.
+
+    Args:
+        heads: as of `ModelConfig.heads`.
+        folder: the model's.
+    Raises: HeadPlanRejected if the file is missing or no plan.
+    """
     path = folder / PLAN_FILE if heads == DEFAULT_PLAN else Path(heads)
     if heads == ALL or (heads == DEFAULT_PLAN and not path.is_file()):
         return None
@@ -164,7 +171,7 @@ def _read_plan(heads: str, folder: Path) -> HeadPlan | None:
 
 
 @contextmanager
-def _explained(path: str) -> Iterator[None]:
+def explain_loading(path: str) -> Iterator[None]:
     """Turn what transformers raises for a folder that it cannot load into a sentence of ours."""
     try:
         yield

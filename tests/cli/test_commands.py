@@ -27,7 +27,7 @@ def lights(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "command", ["demo", "serve", "worker", "upload", "ask", "documents", "key", "heads"]
+    "command", ["demo", "serve", "worker", "upload", "ask", "documents", "key", "heads", "doctor"]
 )
 def test_every_command_explains_itself(command: str, lectern: Lectern) -> None:
     code, out, _ = lectern(command, "--help")
