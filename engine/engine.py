@@ -33,12 +33,19 @@ class Engine:
         config: what may be used on a GPU.
 
     Attributes:
-        graphs: decode graphs of the documents that are resident on a GPU.
+        graphs: decode graphs of the documents that are resident on a GPU, but for those of a model
+            with LongRoPE.
     """
 
     def __init__(self, model: LoadedModel, config: DecodeConfig | None = None) -> None:
         self.model = model
-        self.graphs = DecodeGraphPool(model.model, model.spec, config or DecodeConfig())
+        config = config or DecodeConfig()
+        self.graphs = DecodeGraphPool(model.model, model.spec, config)
+        # A model with LongRoPE runs differently over short and over long documents.
+        ropes = () if model.longrope is None else model.longrope.models
+        self._graphs_by_rope: dict[str | None, DecodeGraphPool] = {None: self.graphs} | {
+            rope: DecodeGraphPool(model.with_rope(rope).model, model.spec, config) for rope in ropes
+        }
         self._sessions: dict[RunningAnswer, DecodeSession] = {}
 
     def __enter__(self) -> Self:
@@ -49,7 +56,8 @@ class Engine:
 
     def close(self) -> None:
         """Give up graphs and cached device memory; no answer may still be running."""
-        self.graphs.clear()
+        for graphs in self._graphs_by_rope.values():
+            graphs.clear()
         self.release_memory()
 
     def answer(
@@ -102,8 +110,12 @@ class Engine:
             room=self._room(document, ids),
             kernels=self.graphs.uses_kernels,
         )
+        rope = document.choices.rope
         self._sessions[running] = DecodeSession(
-            self.graphs, self.model.model, running.state, running.max_tokens
+            self._graphs_by_rope[rope],
+            self.model.with_rope(rope).model,
+            running.state,
+            running.max_tokens,
         )
         return running
 
@@ -117,7 +129,8 @@ class Engine:
             logits = self._sessions[running].logits(running.ids[-1:])
         else:
             state = running.state
-            logits = forward(self.model.model, running.ids, state.position, state)[-1]
+            model = self.model.with_rope(state.document.choices.rope).model
+            logits = forward(model, running.ids, state.position, state)[-1]
         was_thinking = running.is_thinking
         delta = running.append_token(logits)
         if was_thinking and not running.is_thinking:

@@ -11,6 +11,7 @@ from common.errors import InvalidInput, UnsupportedModel
 from engine.kernels.prefill.attend_causal import attend_causal
 from engine.model.attention import AttentionCall, forward
 from engine.model.loader import LoadedModel
+from engine.model.sink_logits import with_sink_logits
 from precompute.streaming_prefill import StreamingPrefill
 
 
@@ -25,7 +26,7 @@ def measure_induction(
     """
     ids, first = repeated_ids(model, num_ids, repeats, seed)
     state = ScoringState(first, num_ids)
-    forward(model.model, ids.to(model.device), 0, state)
+    forward(model.for_length(len(ids)).model, ids.to(model.device), 0, state)
     return state
 
 
@@ -88,6 +89,7 @@ class ScoringState:
         state = attend_causal(
             call.query, call.key, call.value, scale=call.scale, softcap=call.softcap
         )
+        state = with_sink_logits(state, call.sink_logits)
         self.echo.append(_best(self._weight(call, state.lse, after=0), kv_heads))
         self.induction.append(_best(self._weight(call, state.lse, after=1), kv_heads))
         return state.out

@@ -18,6 +18,7 @@ from engine.kernels.prefill.attend_causal import attend_causal
 from engine.model.attention import AttentionCall, forward
 from engine.model.finite import FiniteLayers
 from engine.model.loader import LoadedModel
+from engine.model.sink_logits import with_sink_logits
 from precompute.alibi_prefill import AlibiPrefill
 from precompute.streaming_prefill import StreamingPrefill
 
@@ -77,7 +78,8 @@ class _Retrieval:
         self._keys[:, start : self._filled] = call.key
         self._values[:, start : self._filled] = call.value
         keys, values = self._keys[:, : self._filled], self._values[:, : self._filled]
-        return attend_causal(call.query, keys, values, scale=call.scale, softcap=call.softcap).out
+        state = attend_causal(call.query, keys, values, scale=call.scale, softcap=call.softcap)
+        return with_sink_logits(state, call.sink_logits).out
 
     def prefilled(self) -> PrefilledLayer:
         return PrefilledLayer(self._keys, self._values)
@@ -170,11 +172,13 @@ def _heads(call: AttentionCall, kv_heads: slice) -> AttentionCall:
     """The part of a call that some adjoining KV heads and their query heads answer."""
     group = call.query.shape[0] // call.key.shape[0]
     first, last, _ = kv_heads.indices(call.key.shape[0])
+    queries = slice(first * group, last * group)
     return replace(
         call,
-        query=call.query[first * group : last * group],
+        query=call.query[queries],
         key=call.key[kv_heads],
         value=call.value[kv_heads],
+        sink_logits=None if call.sink_logits is None else call.sink_logits[queries],
     )
 
 

@@ -4,7 +4,6 @@ Linear layers whose inputs have a few rows go through `matvec`, several layers o
 time; decoder layers are compiled one by one. The given model is never changed.
 """
 
-import copy
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -16,18 +15,7 @@ from transformers import AttentionInterface
 from common.errors import UnsupportedModel
 from engine.kernels.decode.matvec import MAX_ROWS, matvec
 from engine.model.attention import NAME, lectern_attention
-
-
-def share_weights(module: nn.Module) -> nn.Module:
-    """Copy a module and its children without their parameters and buffers, which are shared.
-
-    The copy's submodules can be replaced while the given module stays as it is.
-    """
-    shared = copy.copy(module)
-    children = {name: child and share_weights(child) for name, child in module._modules.items()}
-    object.__setattr__(shared, "_modules", children)
-    return shared
-
+from engine.model.share_weights import share_weights
 
 # Names of linear layers that transformers' modules call with the same input, in calling order.
 SIBLINGS = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))

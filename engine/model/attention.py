@@ -35,6 +35,7 @@ class AttentionCall:
         softcap: cap on scores, or None.
         window: a token sees itself and the `window - 1` tokens before it; None for all.
         alibi: the heads' linear biases; None for a model without.
+        sink_logits: (heads,), see `engine.model.sink_logits`; None for a model without.
     """
 
     layer: int
@@ -45,6 +46,7 @@ class AttentionCall:
     softcap: float | None
     window: int | None
     alibi: Alibi | None = None
+    sink_logits: Tensor | None = None
 
 
 class AttentionState(Protocol):
@@ -69,6 +71,7 @@ def lectern_attention(
     scaling: float | None = None,
     softcap: float | None = None,
     sliding_window: int | None = None,
+    s_aux: Tensor | None = None,
     lectern: AttentionState | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
@@ -100,6 +103,7 @@ def lectern_attention(
         scale=float(scaling if scaling is not None else query.shape[-1] ** -0.5),
         softcap=None if softcap is None else float(softcap),
         window=None if sliding_window is None else int(sliding_window),
+        sink_logits=s_aux,
     )
     # (1, tokens, heads, head_dim), contiguous as some layers take a view of it.
     return lectern.attend(call).transpose(0, 1)[None].contiguous(), None

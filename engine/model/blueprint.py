@@ -10,8 +10,9 @@ from transformers import AutoModelForCausalLM
 from common.errors import UnsupportedModel
 from engine.model.adapters.base import find_adapter
 from engine.model.attention import NAME, register
+from engine.model.longrope import SHORT, has_longrope, pin_longrope
 from engine.model.spec import ModelSpec, probe_shapes
-from engine.model.support import check_windows, refuse_unsupported
+from engine.model.support import check_windows, drop_idle_window, refuse_unsupported
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ def read_blueprint(config: Any) -> Blueprint:
     refuse_unsupported(config)
     config = copy.deepcopy(config)
     config.quantization_config = None  # packed weights need their library, shapes do not
+    drop_idle_window(config)
     text = config.get_text_config()
     register()
     try:
@@ -51,6 +53,8 @@ def read_blueprint(config: Any) -> Blueprint:
                 bound, context_length = model, text.max_position_embeddings
             else:
                 bound, context_length = adapter.bind(model), adapter.context_length
+            if has_longrope(text):
+                bound = pin_longrope(model, text).models[SHORT]
             num_parameters = sum(weight.numel() for weight in model.parameters())
             spec = probe_shapes(bound, text.num_hidden_layers, context_length)
     except (RuntimeError, ValueError, ImportError, NotImplementedError, AttributeError) as error:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,11 @@ from engine.model.finite import check_weights
 from engine.model.generation import GenerationDefaults, read_generation_defaults
 from engine.model.head_plan import ALL, HeadPlan, check_plan, plan_all, read_plan
 from engine.model.hub import find_model
+from engine.model.longrope import LongRope, has_longrope, pin_longrope
 from engine.model.prompt import PromptTemplate
 from engine.model.reorder_heads import order_heads
 from engine.model.spec import ModelSpec, probe
-from engine.model.support import check_windows, refuse_unsupported
+from engine.model.support import check_windows, drop_idle_window, refuse_unsupported
 
 log = logging.getLogger("lectern.model")
 DEFAULT_PLAN = "default"
@@ -41,6 +42,7 @@ class LoadedModel:
         fingerprint: identifies configuration, tokenizer, weights and dtype.
         plan: which KV heads are retrieval heads; in every layer they were brought to the front.
         weights: identifies the same but for the dtype: what a head plan belongs to.
+        longrope: the model with each kind of factors; None if it has no LongRoPE.
     """
 
     name: str
@@ -54,6 +56,21 @@ class LoadedModel:
     dtype: torch.dtype
     plan: HeadPlan
     weights: str = ""
+    longrope: LongRope | None = None
+
+    def rope_for(self, num_tokens: int) -> str | None:
+        """Which factors a text of so many tokens takes; None for a model that has no choice."""
+        return None if self.longrope is None else self.longrope.kind_for(num_tokens)
+
+    def with_rope(self, rope: str | None) -> "LoadedModel":
+        """The model with the factors that `rope_for` named, over the same weights."""
+        if rope is None or self.longrope is None:
+            return self
+        return replace(self, model=self.longrope.models[rope])
+
+    def for_length(self, num_tokens: int) -> "LoadedModel":
+        """The model as it reads a text of so many tokens."""
+        return self.with_rope(self.rope_for(num_tokens))
 
     @property
     def eos_ids(self) -> tuple[int, ...]:
@@ -114,6 +131,7 @@ def assemble(
     check_weights(model)
     config, model_generation = model.config.get_text_config(), model.generation_config
     adapter = find_adapter(config)
+    drop_idle_window(model.config)
     if adapter is None:
         register()
         model.set_attn_implementation(NAME)
@@ -138,12 +156,14 @@ def assemble(
         dtype=weight.dtype,
         plan=plan,
         weights=weights,
+        longrope=pin_longrope(model, config) if has_longrope(config) else None,
     )
 
 
 def _load_parts(folder: Path, dtype: torch.dtype) -> tuple[Any, Any]:
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     refuse_unsupported(config)
+    drop_idle_window(config)
     register()
     model = AutoModelForCausalLM.from_pretrained(
         folder,

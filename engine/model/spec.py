@@ -20,6 +20,7 @@ class LayerSpec:
     Attributes:
         window: its sliding window in tokens, None for full attention.
         alibi: its heads' linear biases, None for a model without.
+        has_sink_logits: whether its heads have sink logits (gpt-oss).
     """
 
     num_heads: int
@@ -29,6 +30,7 @@ class LayerSpec:
     softcap: float | None
     window: int | None
     alibi: Alibi | None = None
+    has_sink_logits: bool = False
 
 
 @dataclass(frozen=True)
@@ -131,4 +133,5 @@ def _layer_spec(call: AttentionCall) -> LayerSpec:
         softcap=call.softcap,
         window=call.window,
         alibi=call.alibi,
+        has_sink_logits=call.sink_logits is not None,
     )

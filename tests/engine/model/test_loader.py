@@ -55,7 +55,7 @@ def test_what_a_layer_asks_for_is_found_by_asking() -> None:
     full, windowed = (loaded(FAMILIES["gemma2"]).spec.layers[index] for index in (1, 0))
     assert asdict(full) == {
         "num_heads": 4, "num_kv_heads": 2, "head_dim": 16, "scale": 0.25, "softcap": 50.0,
-        "window": None, "alibi": None,
+        "window": None, "alibi": None, "has_sink_logits": False,
     }  # fmt: skip
     assert windowed.window == 96
     assert [layer.num_kv_heads for layer in loaded(FAMILIES["llama-gqa4"]).spec.layers] == [1, 1]
