@@ -15,6 +15,7 @@ from transformers import AttentionInterface
 from common.errors import UnsupportedModel
 from engine.kernels.decode.matvec import MAX_ROWS, matvec
 from engine.model.attention import NAME, lectern_attention
+from engine.model.plain_linear import is_plain_linear
 from engine.model.share_weights import share_weights
 
 # Names of linear layers that transformers' modules call with the same input, in calling order.
@@ -90,7 +91,8 @@ class SharedTritonLinear(TritonLinear):
 def with_triton_linears(model: nn.Module) -> nn.Module:
     """Make a variant of the model whose linear layers are `TritonLinear`s.
 
-    Subclasses of `nn.Linear`, which may compute something else, stay as they are.
+    Quantised layers and other subclasses of `nn.Linear`, which compute something else, stay as they
+    are.
     """
     variant = share_weights(model)
     for parent in list(variant.modules()):
@@ -100,7 +102,7 @@ def with_triton_linears(model: nn.Module) -> nn.Module:
                 for name, layer in zip(names, SharedTritonLinear.among(siblings), strict=True):
                     setattr(parent, name, layer)
         for name, child in parent.named_children():
-            if type(child) is nn.Linear:
+            if is_plain_linear(child):
                 setattr(parent, name, TritonLinear.over(child))
     return variant
 
@@ -152,6 +154,6 @@ def _multiply(x: Tensor, layers: Sequence[nn.Linear]) -> Tensor:
 
 def _fit_one_launch(layers: Sequence[Any]) -> bool:
     """Whether all are linear layers that one launch of `matvec` can take."""
-    if not all(type(layer) is nn.Linear for layer in layers):
+    if not all(map(is_plain_linear, layers)):
         return False
     return len({(layer.in_features, layer.bias is None) for layer in layers}) == 1
