@@ -153,7 +153,8 @@ def show_model(console: Console, report: ModelReport) -> None:
     say(console, f"  served, on the {report.device.upper()} in {report.dtype}")
     say(console, f"  context: {format_count(report.context_length)} tokens")
     say(console, f"  attention (layers x KV heads of width): {report.layers}")
-    say(console, f"  weights: {format_count(report.num_parameters)} numbers")
+    kind = f", quantised by {report.quantisation}" if report.quantisation else ""
+    say(console, f"  weights: {format_count(report.num_parameters)} numbers{kind}")
     prefill = "kernels" if report.paths.without_kernels is None else "plain torch"
     decode = "kernels in a CUDA graph" if report.paths.without_graph is None else "plain torch"
     say(console, f"  on a GPU: questions by {prefill}, decoding by {decode}")

@@ -20,6 +20,7 @@ from engine.model.head_plan import HeadPlan, check_plan, plan_all
 from engine.model.hub import ModelFolder, find_model
 from engine.model.loader import explain_loading, read_folder_plan
 from engine.model.prompt import PromptTemplate
+from engine.model.quantisation import bits_of, check_libraries, quantisation_of
 from precompute.config import PrecomputeConfig
 from precompute.sketch import sketch_document
 
@@ -53,7 +54,7 @@ class ModelReport:
         refusal: why it is not served; None if it is. Then everything below is None or empty.
         context_length: in tokens.
         layers: its attention layers in words.
-        num_parameters: numbers in its weights.
+        num_parameters: numbers in its weights; quantisation: their kind, None for none.
         dtype: that it would run in here, keys and values included.
         device: that it would run on here.
         paths: which code answers on a GPU.
@@ -69,6 +70,7 @@ class ModelReport:
     context_length: int = 0
     layers: str = ""
     num_parameters: int = 0
+    quantisation: str | None = None
     dtype: str = ""
     device: str = ""
     paths: ServingPaths | None = None
@@ -95,6 +97,7 @@ def report_on(settings: Settings, model: str) -> ModelReport:
     try:
         with _quiet():
             blueprint = read_blueprint(config)
+            check_libraries(config)
             with explain_loading(model):
                 tokenizer = AutoTokenizer.from_pretrained(files.path, trust_remote_code=False)
             PromptTemplate.of(tokenizer, settings.prompt)
@@ -123,13 +126,14 @@ def _report(
         context_length=spec.context_length,
         layers=describe_layers(blueprint),
         num_parameters=blueprint.num_parameters,
+        quantisation=quantisation_of(config),
         dtype=str(dtype).removeprefix("torch."),
         device=memory.device,
         paths=paths_of(blueprint, plan or everything, settings.precompute),
         cache=cache,
         cache_with_plan=planned,
     )
-    weight_bytes = blueprint.num_parameters * dtype.itemsize
+    weight_bytes = blueprint.num_parameters * (bits_of(config) or 8 * dtype.itemsize) // 8
     rooms = tuple(
         (place, (planned or cache).tokens_in(num_bytes))
         for place, num_bytes in memory.rooms(weight_bytes)

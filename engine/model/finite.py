@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from common.errors import NonFiniteNumbers, UnsupportedModel
+from engine.model.quantisation import held_tensors
 
 
 def check_weights(model: nn.Module) -> None:
@@ -70,7 +71,9 @@ class FiniteLayers:
 
 def _named_tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
     for named in (model.named_parameters(), model.named_buffers()):
-        yield from ((name, tensor) for name, tensor in named if tensor.is_floating_point())
+        for name, tensor in named:
+            held = held_tensors(tensor)
+            yield from ((name, one) for one in held if one.is_floating_point())
 
 
 def _dtype_name(tensor: Tensor) -> str:

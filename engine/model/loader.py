@@ -1,9 +1,10 @@
 """Loading a Hugging Face causal language model for exact serving."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from engine.model.head_plan import ALL, HeadPlan, check_plan, plan_all, read_pla
 from engine.model.hub import find_model
 from engine.model.longrope import LongRope, has_longrope, pin_longrope
 from engine.model.prompt import PromptTemplate
+from engine.model.quantisation import check_libraries, quantisation_of
 from engine.model.reorder_heads import order_heads
 from engine.model.spec import ModelSpec, probe
 from engine.model.support import check_windows, drop_idle_window, refuse_unsupported
@@ -92,9 +94,9 @@ def load_model(config: ModelConfig) -> LoadedModel:
     source = find_model(config.path)
     folder = source.path
     with explain_loading(config.path):
-        model, tokenizer = _load_parts(folder, dtype)
+        model, tokenizer = _load_parts(folder, dtype, device)
     weights = weights_fingerprint(folder)
-    model.train(False).to(device=device)
+    model.train(False)
     loaded = assemble(
         model,
         tokenizer,
@@ -160,20 +162,45 @@ def assemble(
     )
 
 
-def _load_parts(folder: Path, dtype: torch.dtype) -> tuple[Any, Any]:
+def _load_parts(folder: Path, dtype: torch.dtype, device: torch.device) -> tuple[Any, Any]:
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     refuse_unsupported(config)
+    check_libraries(config)
     drop_idle_window(config)
     register()
-    model = AutoModelForCausalLM.from_pretrained(
-        folder,
-        config=config,
-        dtype=dtype,
-        attn_implementation=NAME,
-        trust_remote_code=False,
-        use_safetensors=True,
-    )
+    kind = quantisation_of(config)
+    options: dict[str, Any] = {
+        "config": config,
+        "dtype": dtype,
+        "attn_implementation": NAME,
+        "trust_remote_code": False,
+        "use_safetensors": True,
+    }
+    if kind is None:
+        model: Any = AutoModelForCausalLM.from_pretrained(folder, **options)
+        model = model.to(device=device)
+    else:
+        model = _load_quantised(folder, kind, device, options)
     return model, AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+
+
+def _load_quantised(
+    folder: Path, kind: str, device: torch.device, options: Mapping[str, Any]
+) -> Any:
+    """Load weights where they stay, through the library that they were quantised by.
+
+    Raises: UnsupportedModel for whatever that library raises.
+    """
+    where = {"device_map": {"": str(device)}} if find_spec("accelerate") else {}
+    try:
+        model: Any = AutoModelForCausalLM.from_pretrained(folder, **where, **options)
+        return model if where else model.to(device=device)
+    except Exception as error:  # libraries raise what they like
+        reason = str(error).strip().partition("\n")[0]
+        raise UnsupportedModel(
+            f"The model's weights are quantised by '{kind}' and cannot be loaded on this machine's "
+            f"{device.type.upper()}: {reason or type(error).__name__}"
+        ) from error
 
 
 def read_folder_plan(heads: str, folder: Path) -> HeadPlan | None:
