@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import BitsAndBytesConfig, LlamaConfig, TorchAoConfig
 from transformers.models.auto import AutoModelForCausalLM
 
-from tests.models import byte_tokenizer, random_model, sizes
+from tests.models import FURTHER, byte_tokenizer, random_model, sizes
 
 CONFIG = LlamaConfig(**sizes() | {"hidden_size": 128, "intermediate_size": 256})
 BLOCK, GROUP = 128, 64
@@ -109,6 +109,28 @@ def save_compressed_tensors(folder: Path) -> None:
     _rewrite(folder, rows, about)
 
 
+def save_mxfp4(folder: Path) -> None:
+    """MXFP4, as gpt-oss is published: experts in blocks of 32 weights of four bits."""
+    needs("accelerate")
+    config = FURTHER["gpt-oss"]
+    random_model(config).save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+    draw = torch.Generator().manual_seed(0)
+
+    def blocks(name: str, weight: Tensor) -> dict[str, Tensor]:
+        experts, ins, outs = weight.shape
+        shape = (experts, outs, ins // 32)
+        fours = torch.randint(0, 256, (*shape, 16), generator=draw, dtype=torch.uint8)
+        scales = torch.randint(122, 125, shape, generator=draw, dtype=torch.uint8)
+        return {f"{name}_blocks": fours, f"{name}_scales": scales}
+
+    def change(name: str, weight: Tensor) -> dict[str, Tensor]:
+        packed = name.endswith(("experts.gate_up_proj", "experts.down_proj"))
+        return blocks(name, weight) if packed else {name: weight}
+
+    _change_file(folder, change, {"quant_method": "mxfp4"})
+
+
 def save_gptq(folder: Path) -> None:
     """GPTQ's packed 4-bit weights, drawn at random as they are packed."""
 
@@ -152,11 +174,22 @@ def _rewrite(
     folder: Path, change: Callable[[str, Tensor], dict[str, Tensor]], about: Mapping[str, Any]
 ) -> None:
     """Save a plain model with its projections changed, and say so in its configuration."""
+
+    def projections(name: str, weight: Tensor) -> dict[str, Tensor]:
+        return change(name, weight) if name.endswith("proj.weight") else {name: weight}
+
     save_plain(folder)
+    _change_file(folder, projections, about)
+
+
+def _change_file(
+    folder: Path, change: Callable[[str, Tensor], dict[str, Tensor]], about: Mapping[str, Any]
+) -> None:
+    """Change a saved model's tensors, and say so in its configuration."""
     file, config = folder / "model.safetensors", folder / "config.json"
     tensors: dict[str, Tensor] = {}
     for name, tensor in load_file(file).items():
-        tensors |= change(name, tensor) if name.endswith("proj.weight") else {name: tensor}
+        tensors |= change(name, tensor)
     save_file(tensors, file, metadata={"format": "pt"})
     fields = json.loads(config.read_text()) | {"quantization_config": dict(about)}
     config.write_text(json.dumps(fields))
