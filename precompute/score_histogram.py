@@ -150,8 +150,8 @@ def _owners(offsets: Tensor, num_items: int) -> Tensor:
 
 
 def _bins(scores: Tensor) -> Tensor:
-    """Log scores to bins; the least bin holds all that is lower."""
-    scaled = (scores.double() - LOWEST) * (NUM_BINS / -LOWEST)
+    """Log scores to bins; the least bin holds all that is lower, or undefined."""
+    scaled = (scores.double().nan_to_num(LOWEST) - LOWEST) * (NUM_BINS / -LOWEST)
     return scaled.clamp(0, NUM_BINS - 1).long()
 
 

@@ -29,6 +29,7 @@ from engine.kernels.shared.attend_keys import attend_keys, attention_weights, vi
 from engine.kernels.shared.merge_states import merge_states
 from engine.kernels.shared.state import State
 from engine.model.attention import AttentionCall
+from engine.model.sink_logits import with_sink_logits
 
 log = logging.getLogger("lectern.decoding")
 
@@ -94,7 +95,7 @@ class QuestionState:
             self.meter.count(layer, FullSelection.of(layer))
             return self._attend_scoped(call, call.alibi.slopes, layer)
         rows = _fold(call.query, call.key.shape[0])
-        dense = self._attend_dense(call, rows, layer)
+        dense = with_sink_logits(self._attend_dense(call, rows, layer), call.sink_logits)
         split, out = layer.num_retrieval, dense.out
         selection: Selection | DeviceSelection | FullSelection = FullSelection.of(layer)
         if split > 0:

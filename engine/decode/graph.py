@@ -252,6 +252,8 @@ class DecodeGraph:
         workspaces: dict[StepSizes, Workspace] = {}
         layers = []
         for layer, cache in zip(spec.layers, document.layers, strict=True):
+            if layer.has_sink_logits:
+                raise UnsupportedModel("Heads with sink logits have no decode kernel.")
             resident = resident_layer(cache, document.lookup)
             shape = (1, layer.num_kv_heads, self.capacity, layer.head_dim)
             keys, values = (torch.zeros(shape, dtype=cache.keys.dtype, device=cache.keys.device)

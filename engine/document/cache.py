@@ -174,6 +174,20 @@ class Page:
 
 
 @dataclass(frozen=True)
+class LengthChoices:
+    """What the document's length decided when it was read, and holds for every question about it.
+
+    Attributes:
+        window: last tokens that streaming heads saw; None where no head streams.
+        rope: which factors of a longrope model its positions were turned by, "short" or "long";
+            None for models that have no choice.
+    """
+
+    window: int | None = None
+    rope: str | None = None
+
+
+@dataclass(frozen=True)
 class DocumentCache:
     """A document that was read: everything that a question needs.
 
@@ -186,6 +200,7 @@ class DocumentCache:
         num_sinks: leading tokens that are attention sinks.
         lookup: how clusters are found; the curves hold for it alone.
         curves: from a budget to the thresholds that load it.
+        choices: what its length decided.
     """
 
     layers: tuple[LayerCache, ...]
@@ -196,6 +211,7 @@ class DocumentCache:
     num_sinks: int
     lookup: LookupConfig
     curves: BudgetCurves
+    choices: LengthChoices = LengthChoices()
 
     @property
     def num_tokens(self) -> int:
