@@ -115,8 +115,7 @@ def report(
     default = [row for row in plain if row.lookup == lookups[0]]
     return {
         "benchmark": "budgets",
-        **circumstances(options.device),
-        "weights": weights_fingerprint(options.model),
+        **circumstances(options.device, weights_fingerprint(options.model)),
         "document_tokens": options.tokens,
         "documents": options.documents,
         "questions": sum(row.budget == EXACT for row in default),
@@ -137,8 +136,7 @@ def report_dual(options: argparse.Namespace, rows: Sequence[Row]) -> dict[str, A
     full = [row for row in rows if row.heads == ALL and row.budget == EXACT]
     return {
         "benchmark": "dual",
-        **circumstances(options.device),
-        "weights": weights_fingerprint(options.model),
+        **circumstances(options.device, weights_fingerprint(options.model)),
         "document_tokens": options.tokens,
         "documents": options.documents,
         "questions": len(full),

@@ -29,7 +29,7 @@ from torch import Tensor
 
 from bench import RESULTS
 from bench.kernels.libraries import LIBRARIES, library_attention
-from bench.random_llama import SHAPES, ModelShape
+from bench.random_llama import SEED, SHAPES, ModelShape
 from bench.serving.decode_check import compare
 from bench.serving.synthetic import draw_document, draw_model
 from bench.serving.synthetic_question import (
@@ -58,7 +58,7 @@ from engine.kernels.decode.append_keys import append_keys
 from engine.model.attention import AttentionCall
 from engine.model.loader import LoadedModel
 from precompute.prefill import prefill
-from training.record import circumstances, percentiles, write
+from training.record import circumstances, drawn, percentiles, write
 
 DEVICE = "cuda"
 CONTEXTS = {"4K": 4096, "32K": 32_768, "128K": 131_072, "512K": 524_288}
@@ -85,7 +85,7 @@ def main(given: Sequence[str] | None = None) -> None:
     def save() -> Path:
         result = {
             "benchmark": "decode",
-            "about": circumstances(DEVICE),
+            "about": circumstances(DEVICE, drawn(arguments.shape, SEED)),
             "model": f"{arguments.shape}, random weights, bf16",
             "question_tokens": QUESTION_TOKENS,
             "sparsity": SPARSITY,

@@ -100,8 +100,7 @@ def measure(path: str, num_tokens: int, repeats: int, device: str) -> dict[str, 
     median = shares["lectern_balanced"]["p50"]
     return {
         "benchmark": "first_token",
-        **circumstances(device),
-        "weights": model.weights,
+        **circumstances(device, model.weights),
         "document_tokens": document.num_tokens,
         "heads": {"method": model.plan.method, "retrieval_ratio": model.plan.ratio},
         "budget": {"requested": BALANCED, "loaded_mean": sum(s for _, s in ours) / len(ours)},
