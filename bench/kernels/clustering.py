@@ -46,10 +46,11 @@ def main() -> None:
     arguments = parser.parse_args()
     shape = SIZES[arguments.device]
     points = draw_keys(shape, 0, arguments.device)
+    seeds = SYNTHETIC_LAYERS if arguments.device == "cuda" else 1
     told = f"{shape.kv_heads} KV heads of {shape.head_dim}, {shape.num_keys} keys"
     result = {
         "benchmark": "clustering",
-        **circumstances(arguments.device, drawn(told, *range(SYNTHETIC_LAYERS))),
+        **circumstances(arguments.device, drawn(told, *range(seeds))),
         "heads": shape.kv_heads,
         "keys": shape.num_keys,
         "centroids": shape.num_clusters,
