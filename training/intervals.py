@@ -24,7 +24,7 @@ def normal(values: Sequence[float]) -> tuple[float, float]:
     return max(0.0, fmean(values) - spread), min(1.0, fmean(values) + spread)
 
 
-def paired_wilson(one: Sequence[bool], other: Sequence[bool]) -> tuple[float, float]:
+def paired_wilson(one: Sequence[int], other: Sequence[int]) -> tuple[float, float]:
     """A 95 % interval for how much more often one method is right on the same questions.
 
     Args:
