@@ -137,13 +137,13 @@ def test_squares_of_weights_are_added_at_the_tokens_places(
 @pytest.mark.parametrize("segment_size", [0, 6, 32])
 def test_segments_of_other_sizes_are_refused(segment_size: int) -> None:
     inputs = AttentionMassInputs(
-        query=normal(3, 4, 32),
-        lse=torch.zeros(3, 4),
-        keys=normal(3, 153, 32),
-        positions=torch.zeros(3, 153, dtype=torch.int32),
+        query=normal(3, 4, 32).to(DEVICE),
+        lse=torch.zeros(3, 4, device=DEVICE),
+        keys=normal(3, 153, 32).to(DEVICE),
+        positions=torch.zeros(3, 153, dtype=torch.int32, device=DEVICE),
         attended=replace(attended(8), segment_size=segment_size),
         num_anchors=3,
         scale=SCALE,
     )
     with pytest.raises(ShapeError, match=f"Segments of {segment_size}"):
-        accumulate_attention_mass(torch.zeros(NUM_TOKENS), inputs)
+        accumulate_attention_mass(torch.zeros(NUM_TOKENS, device=DEVICE), inputs)
