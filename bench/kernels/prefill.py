@@ -38,12 +38,13 @@ from engine.kernels.shared.attend_keys import attend_keys
 from engine.kernels.shared.merge_states import merge_states
 from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
 from engine.kernels.shared.state import State
-from training.record import circumstances, write
+from training.record import circumstances, drawn, write
 
 DEVICE = "cuda"
 CONTEXTS, TOKENS = (32_768, 131_072, 524_288), (16, 64, 1024, 4096)
 SPARSITIES = (70, 80, 90, 95)  # percent
 HOW = "max_group_mean"
+SHAPE = "32 query heads, 8 KV heads, head_dim 128, bf16"
 NUM_LAYERS = 2  # taken in turn: together several times the L2 cache
 LOWEST = -80.0
 # Of votes in nats, of outputs relative in norm, of log-sum-exps in nats; in bf16.
@@ -62,8 +63,8 @@ def main() -> None:
     cases: dict[str, Any] = {}
     result = {
         "benchmark": "kernels_prefill",
-        **circumstances(DEVICE),
-        "shape": "32 query heads, 8 KV heads, head_dim 128, bf16, 5 % centroids, 144 anchors",
+        **circumstances(DEVICE, drawn(SHAPE, *range(NUM_LAYERS))),
+        "shape": f"{SHAPE}, 5 % centroids, 144 anchors",
         "machine": machine,
         "microseconds": cases,
     }
