@@ -1,6 +1,7 @@
 """A question's prefill over a long document: everything it takes, beside full attention.
 
     python -m bench.kernels.prefill --out DIR
+    python -m bench.kernels.prefill --check llama2_7b gemma2_9b    # compare results, no times
 
 A step is both passes of the lookup, the list of tokens, exact attention to anchors and listed
 tokens, and the join with the question's own state; it runs in one CUDA graph, and nothing waits
@@ -24,7 +25,7 @@ from torch.nn.attention import sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from bench import RESULTS
-from bench.kernels.layer import Layer, Shape, draw_layer, draw_queries
+from bench.kernels.layer import MODELS, Layer, Shape, draw_layer, draw_queries, shape_of
 from bench.kernels.libraries import LIBRARIES
 from bench.timing import WrongResult, copy_bandwidth, matmul_rate, time_graph
 from engine.kernels.prefill.attend_tokens import AttendTokensInputs, attend_tokens
@@ -58,7 +59,13 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, nargs="+", default=TOKENS)
     parser.add_argument("--sparsities", type=int, nargs="+", default=SPARSITIES)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result")
+    parser.add_argument(
+        "--check", nargs="+", choices=MODELS, help="only compare results, at these models' shapes"
+    )
     arguments = parser.parse_args()
+    if arguments.check:
+        check_models(arguments.check, arguments.contexts, arguments.tokens, arguments.sparsities)
+        return
     machine = {"copy_bytes_per_s": copy_bandwidth(), "matmul_flops_per_s": matmul_rate()}
     cases: dict[str, Any] = {}
     result = {
@@ -114,6 +121,7 @@ class Asked:
             group=self.group,
             aggregation=HOW,
             scale=self.shape.scale,
+            softcap=self.shape.softcap,
         )
 
     def attend_inputs(self, selected: SelectedTokens) -> AttendTokensInputs:
@@ -126,6 +134,7 @@ class Asked:
             counts=selected.counts,
             dense_state=self.own,
             scale=self.shape.scale,
+            softcap=self.shape.softcap,
         )
 
     def choose(self) -> SelectedTokens:
@@ -152,7 +161,7 @@ def ask(shape: Shape, layer: Layer, tokens: int, seed: int) -> Asked:
     own = pair[:, :, :tokens].contiguous()
     causal = torch.ones(tokens, tokens, dtype=torch.bool, device=device).tril()
     seen = causal.repeat(shape.num_heads // shape.kv_heads, 1)
-    state = attend_keys(rows, own[0], own[1], scale=shape.scale, mask=seen)
+    state = attend_keys(rows, own[0], own[1], scale=shape.scale, softcap=shape.softcap, mask=seen)
     everything = shape.kv_heads * shape.num_keys
     wanted = torch.tensor([everything], dtype=torch.int32, device=device)
     return Asked(layer, shape, rows, state, wanted)
@@ -169,6 +178,31 @@ def with_sparsity(asked: Asked, percent: int) -> Asked:
 # -- correctness ---------------------------------------------------------------------------------
 
 
+def check_models(
+    models: Sequence[str],
+    contexts: Sequence[int],
+    tokens: Sequence[int],
+    sparsities: Sequence[int],
+    device: str = DEVICE,
+) -> None:
+    """Check questions of all lengths over layers of the models' shapes, and print the errors.
+
+    Args:
+        models: names of `MODELS`.
+        contexts: clustered keys of a KV head.
+        tokens: lengths of questions.
+        sparsities: shares of the clustered keys that are not read, in percent.
+    Raises: WrongResult, or ShapeError if an operation refuses what it is given.
+    """
+    for model, context in itertools.product(models, contexts):
+        shape = shape_of(model, context)
+        layer = draw_layer(shape, 0, device)
+        for length, percent in itertools.product(tokens, sparsities):
+            errors = check(with_sparsity(ask(shape, layer, length, 0), percent))
+            told = "  ".join(f"{name} {error:.1e}" for name, error in errors.items())
+            print(f"{model}, {context} keys x {length} tokens, {percent} %: {told}", flush=True)
+
+
 def check(asked: Asked) -> dict[str, float]:
     """Votes, lists and outputs against their references, head by head.
 
@@ -176,7 +210,8 @@ def check(asked: Asked) -> dict[str, float]:
     """
     chosen = asked.choose()
     found = asked.attend(chosen)
-    layer, scale, anchors = asked.layer, asked.shape.scale, asked.layer.num_anchors
+    layer, anchors = asked.layer, asked.layer.num_anchors
+    terms: dict[str, Any] = {"scale": asked.shape.scale, "softcap": asked.shape.softcap}
     threshold = find_threshold(chosen.cluster_scores, layer.offsets.diff(dim=1), asked.num_wanted)
     keep = chosen.cluster_scores >= threshold
     errors: list[dict[str, float]] = []
@@ -184,22 +219,20 @@ def check(asked: Asked) -> dict[str, float]:
         one = slice(head, head + 1)
         rows, sizes = asked.rows[one].float(), layer.offsets[one].diff(dim=1)
         listed = torch.repeat_interleave(keep[head], sizes[0].long()).nonzero()[:, 0] + anchors
-        listed = torch.cat((torch.arange(anchors, device=DEVICE), listed))
+        listed = torch.cat((torch.arange(anchors, device=listed.device), listed))
         if not torch.equal(chosen.tokens[head, : chosen.counts[head]].long(), listed):
             raise WrongResult(f"Head {head} lists other tokens than it voted for.")
         keys, values = layer.keys[one].float(), layer.values[one].float()
         own = State(asked.own.out[one].float(), asked.own.lse[one])
-        near = attend_keys(rows, keys[:, :anchors], values[:, :anchors], scale=scale)
+        near = attend_keys(rows, keys[:, :anchors], values[:, :anchors], **terms)
         mass = torch.logaddexp(own.lse, near.lse)
-        scores = log_cluster_scores(rows, layer.centroids[one], sizes, scale=scale, extra_lse=mass)
+        scores = log_cluster_scores(rows, layer.centroids[one], sizes, **terms, extra_lse=mass)
         votes = aggregate(scores, asked.group, HOW)
         seen = torch.isfinite(votes)  # and what underflows is only told to be low
         ours, theirs = (
             part[seen].clamp(min=LOWEST) for part in (chosen.cluster_scores[one], votes)
         )
-        state = merge_states(
-            own, attend_keys(rows, keys[:, listed], values[:, listed], scale=scale)
-        )
+        state = merge_states(own, attend_keys(rows, keys[:, listed], values[:, listed], **terms))
         out = found.out[one].float()
         errors.append({
             "vote": _apart(ours, theirs),
