@@ -29,19 +29,25 @@ from bench.kernels.layer import MODELS, Layer, Shape, draw_layer, draw_queries, 
 from bench.kernels.libraries import LIBRARIES
 from bench.timing import WrongResult, copy_bandwidth, matmul_rate, time_graph
 from engine.kernels.prefill.attend_tokens import AttendTokensInputs, attend_tokens
-from engine.kernels.prefill.select_tokens import SelectedTokens, SelectTokensInputs, select_tokens
+from engine.kernels.prefill.select_tokens import (
+    SelectedTokens,
+    SelectTokensInputs,
+    find_threshold,
+    select_tokens,
+)
 from engine.kernels.shared.attend_keys import attend_keys
 from engine.kernels.shared.merge_states import merge_states
 from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
 from engine.kernels.shared.state import State
-from training.record import circumstances, write
+from training.record import circumstances, drawn, write
 
 DEVICE = "cuda"
 CONTEXTS, TOKENS = (32_768, 131_072, 524_288), (16, 64, 1024, 4096)
 SPARSITIES = (70, 80, 90, 95)  # percent
 HOW = "max_group_mean"
+SHAPE = "32 query heads, 8 KV heads, head_dim 128, bf16"
 NUM_LAYERS = 2  # taken in turn: together several times the L2 cache
-SELECTS_ALL, LOWEST = -1e30, -80.0
+LOWEST = -80.0
 # Of votes in nats, of outputs relative in norm, of log-sum-exps in nats; in bf16.
 TOLERANCE = {"vote": 2e-2, "out": 1e-2, "lse": 1e-2}
 
@@ -64,8 +70,8 @@ def main() -> None:
     cases: dict[str, Any] = {}
     result = {
         "benchmark": "kernels_prefill",
-        **circumstances(DEVICE),
-        "shape": "32 query heads, 8 KV heads, head_dim 128, bf16, 5 % centroids, 144 anchors",
+        **circumstances(DEVICE, drawn(SHAPE, *range(NUM_LAYERS))),
+        "shape": f"{SHAPE}, 5 % centroids, 144 anchors",
         "machine": machine,
         "microseconds": cases,
     }
@@ -88,14 +94,14 @@ class Asked:
     Attributes:
         rows: (kv_heads, group x tokens, head_dim).
         own: what the question's attention to itself left.
-        threshold: log score, on the device.
+        num_wanted: clustered tokens to read over all heads, on the device.
     """
 
     layer: Layer
     shape: Shape
     rows: Tensor
     own: State
-    threshold: Tensor
+    num_wanted: Tensor
 
     @property
     def group(self) -> int:
@@ -108,7 +114,7 @@ class Asked:
             query=self.rows,
             centroids=self.layer.centroids,
             offsets=self.layer.offsets,
-            threshold=self.threshold,
+            num_wanted=self.num_wanted,
             dense_lse=self.own.lse,
             anchor_keys=self.layer.keys[:, : self.layer.num_anchors],
             num_tokens=self.shape.num_keys,
@@ -156,20 +162,17 @@ def ask(shape: Shape, layer: Layer, tokens: int, seed: int) -> Asked:
     causal = torch.ones(tokens, tokens, dtype=torch.bool, device=device).tril()
     seen = causal.repeat(shape.num_heads // shape.kv_heads, 1)
     state = attend_keys(rows, own[0], own[1], scale=shape.scale, softcap=shape.softcap, mask=seen)
-    return Asked(layer, shape, rows, state, torch.tensor(SELECTS_ALL, device=device))
+    everything = shape.kv_heads * shape.num_keys
+    wanted = torch.tensor([everything], dtype=torch.int32, device=device)
+    return Asked(layer, shape, rows, state, wanted)
 
 
-def with_sparsity(asked: Asked, percent: int, votes: Tensor | None = None) -> Asked:
-    """The question with the threshold that leaves out that share of the clustered keys.
-
-    Args:
-        votes: (kv_heads, clusters); those of the lookup if None.
-    """
-    found = asked.choose().cluster_scores if votes is None else votes
-    ranked, order = found.flatten().sort(descending=True)
-    loaded = asked.layer.offsets.diff(dim=1).flatten()[order].cumsum(0)
-    last = int((loaded < (1 - percent / 100) * loaded[-1]).sum())
-    return replace(asked, threshold=ranked[last].clone())
+def with_sparsity(asked: Asked, percent: int) -> Asked:
+    """The question that leaves out that share of the clustered keys."""
+    num_keys = asked.shape.kv_heads * asked.shape.num_keys
+    return replace(
+        asked, num_wanted=torch.full_like(asked.num_wanted, num_keys * (100 - percent) // 100)
+    )
 
 
 # -- correctness ---------------------------------------------------------------------------------
@@ -209,7 +212,8 @@ def check(asked: Asked) -> dict[str, float]:
     found = asked.attend(chosen)
     layer, anchors = asked.layer, asked.layer.num_anchors
     terms: dict[str, Any] = {"scale": asked.shape.scale, "softcap": asked.shape.softcap}
-    keep = chosen.cluster_scores >= asked.threshold
+    threshold = find_threshold(chosen.cluster_scores, layer.offsets.diff(dim=1), asked.num_wanted)
+    keep = chosen.cluster_scores >= threshold
     errors: list[dict[str, float]] = []
     for head in range(asked.shape.kv_heads):
         one = slice(head, head + 1)

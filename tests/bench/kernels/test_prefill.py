@@ -39,7 +39,7 @@ def test_a_question_lies_in_memory_as_the_operations_demand(model: str) -> None:
     asked.select_inputs().validate()
     selected = asked.choose()
     asked.attend_inputs(selected).validate()
-    assert selected.counts.tolist() == [13 + 300] * 2  # its threshold keeps everything
+    assert selected.counts.tolist() == [13 + 300] * 2  # it wants everything
 
 
 def test_the_check_passes_at_every_models_shape(
