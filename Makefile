@@ -4,6 +4,8 @@ EXTRA ?= cpu
 BIN := .venv/bin
 # Tests that watch clocks, leases and servers run one at a time, all others two at a time.
 APART := $(addprefix tests/,app cli faults flows storage workers)
+# Folders of tests that are skipped, or interpreted, without a GPU.
+ON_GPU := $(addprefix tests/,engine precompute)
 PYTEST := $(BIN)/python -m pytest -q
 
 .PHONY: demo test gpu-test lint check clean
@@ -22,7 +24,9 @@ test: .venv/.ok  ## all tests: offline, CPU
 	$(PYTEST) $(APART)
 
 gpu-test: .venv/.ok  ## all tests that need a GPU; fails without one
-	LECTERN_TEST_GPU=1 $(PYTEST) tests/engine tests/precompute
+	LECTERN_TEST_GPU=1 $(PYTEST) $(ON_GPU)
+	$(BIN)/python -m bench.kernels.prefill --check llama2_7b gemma2_9b
+	@echo "GPU tests passed at $$(git describe --always --abbrev=7 --dirty) on $$(date +%F)"
 
 lint: .venv/.ok  ## style, types, layers
 	$(BIN)/ruff check .

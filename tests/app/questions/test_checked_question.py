@@ -5,9 +5,14 @@ from typing import Any
 import pytest
 
 from app.config import ServerConfig
-from app.questions.checked_question import DEFAULT_MAX_TOKENS, check_question
+from app.questions.checked_question import (
+    DEFAULT_MAX_TOKENS,
+    CheckedQuestion,
+    check_question,
+)
 from app.questions.schemas import QuestionBody
 from common.errors import EmptyQuestion, InvalidInput, QuestionTooLong
+from engine.model.generation import GREEDY, GenerationDefaults
 
 LIMITS = ServerConfig(max_question_chars=20, max_answer_tokens=200)
 
@@ -16,23 +21,29 @@ def body(question: str = "Who kept it?", **fields: Any) -> QuestionBody:
     return QuestionBody(question=question, **fields)
 
 
+def checked(
+    asked: QuestionBody, limits: ServerConfig = LIMITS, generation: GenerationDefaults = GREEDY
+) -> CheckedQuestion:
+    return check_question(asked, limits, generation)
+
+
 def test_a_question_longer_than_the_servers_limit_is_refused() -> None:
-    assert check_question(body("x" * 20), LIMITS).text == "x" * 20
+    assert checked(body("x" * 20)).text == "x" * 20
     with pytest.raises(QuestionTooLong, match="has 21 characters; at most 20 fit") as refused:
-        check_question(body("x" * 21), LIMITS)
+        checked(body("x" * 21))
     assert refused.value.param == "question"
 
 
 def test_blanks_around_a_question_do_not_count() -> None:
-    assert check_question(body(f"  {'x' * 20}\n"), LIMITS).text == "x" * 20
+    assert checked(body(f"  {'x' * 20}\n")).text == "x" * 20
     with pytest.raises(EmptyQuestion):
-        check_question(body(" \n "), LIMITS)
+        checked(body(" \n "))
 
 
 def test_an_answer_longer_than_the_servers_limit_is_refused() -> None:
-    assert check_question(body(max_tokens=200), LIMITS).sampling.max_tokens == 200
+    assert checked(body(max_tokens=200)).sampling.max_tokens == 200
     with pytest.raises(InvalidInput, match="at most 200"):
-        check_question(body(max_tokens=201), LIMITS)
+        checked(body(max_tokens=201))
 
 
 @pytest.mark.parametrize("limit", [DEFAULT_MAX_TOKENS - 1, DEFAULT_MAX_TOKENS + 1])
@@ -40,9 +51,27 @@ def test_without_a_length_an_answer_has_the_default_one_within_the_servers_limit
     limit: int,
 ) -> None:
     limits = ServerConfig(max_answer_tokens=limit)
-    assert check_question(body(), limits).sampling.max_tokens == min(limit, DEFAULT_MAX_TOKENS)
+    assert checked(body(), limits).sampling.max_tokens == min(limit, DEFAULT_MAX_TOKENS)
 
 
 @pytest.mark.parametrize(("asked", "used"), [(0.0, 0.0), (1e-300, 0.0), (9e-4, 0.0), (0.7, 0.7)])
 def test_a_temperature_that_would_overflow_is_greedy(asked: float, used: float) -> None:
-    assert check_question(body(temperature=asked), LIMITS).sampling.temperature == used
+    assert checked(body(temperature=asked)).sampling.temperature == used
+
+
+@pytest.mark.parametrize(("sampling", "used"), [("model", 0.6), ("greedy", 0.0)])
+def test_the_models_own_way_counts_where_the_settings_say_so(sampling: str, used: float) -> None:
+    limits = ServerConfig(sampling=sampling)  # type: ignore[arg-type]
+    own = GenerationDefaults(temperature=0.6, top_k=20)
+    assert checked(body(), limits, own).sampling.temperature == used
+    assert checked(body(), limits, own).sampling.top_k == (20 if used else 0)
+    assert checked(body(temperature=0.9), limits, own).sampling.temperature == 0.9
+
+
+def test_more_thinking_than_the_servers_limit_is_refused() -> None:
+    limits = ServerConfig(max_thinking_tokens=50)
+    assert checked(body(), limits).sampling.max_thinking_tokens == 50
+    assert checked(body(max_thinking_tokens=0), limits).sampling.max_thinking_tokens == 0
+    with pytest.raises(InvalidInput, match="at most 50") as refused:
+        checked(body(max_thinking_tokens=51), limits)
+    assert refused.value.param == "max_thinking_tokens"
