@@ -9,7 +9,7 @@ from common import plugins
 from common.errors import DocumentTooLong, EmptyDocument
 from common.status import Phase, Progress
 from engine.document.budget import NO_CURVES
-from engine.document.cache import DocumentCache, LayerCache, Page
+from engine.document.cache import DocumentCache, LayerCache, LengthChoices, Page
 from engine.model.loader import LoadedModel
 from engine.model.prompt import EncodedDocument
 from precompute import clustering
@@ -41,6 +41,8 @@ def precompute_document(
     kmeans: KMeans = plugins.build(clustering, name, config)
     encoded = encode(model, text, settings)
     num_tokens = len(encoded.ids)
+    choices = _length_choices(model, num_tokens)
+    model = model.with_rope(choices.rope)
     progress(Phase.PREFILL, 0, num_tokens)
     layers = deque(
         prefill(
@@ -60,6 +62,7 @@ def precompute_document(
         num_sinks=min(settings.num_sinks, num_tokens),
         lookup=settings.lookup,
         curves=NO_CURVES,
+        choices=choices,
     )
     return calibrate(
         model,
@@ -79,13 +82,23 @@ def encode(model: LoadedModel, text: str, settings: PrecomputeConfig) -> Encoded
     if not text.strip():
         raise EmptyDocument("The document holds no text.")
     encoded = model.prompt.encode_document(text)
-    most = model.spec.context_length - min(settings.reserve_tokens, model.spec.context_length // 2)
+    reserve = min(settings.reserve_tokens, model.spec.context_length // 2)
+    most = model.spec.context_length - max(reserve, 2)  # a token each of question and answer
     if len(encoded.ids) > most:
         raise DocumentTooLong(
             f"The document has {len(encoded.ids):,} tokens; the model '{model.name}' takes "
             f"{most:,} beside a question and its answer."
         )
     return encoded
+
+
+def _length_choices(model: LoadedModel, num_tokens: int) -> LengthChoices:
+    """What a document's length decides about how it is read."""
+    streams = model.plan.ratio < 1.0
+    return LengthChoices(
+        window=model.plan.window_for(num_tokens) if streams else None,
+        rope=model.rope_for(num_tokens),
+    )
 
 
 def _lay_out(

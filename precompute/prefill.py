@@ -16,7 +16,9 @@ from engine.config import SCOPE_EPSILON
 from engine.document.cache import ScopedHeads, StreamingCache
 from engine.kernels.prefill.attend_causal import attend_causal
 from engine.model.attention import AttentionCall, forward
+from engine.model.finite import FiniteLayers
 from engine.model.loader import LoadedModel
+from engine.model.sink_logits import with_sink_logits
 from precompute.alibi_prefill import AlibiPrefill
 from precompute.streaming_prefill import StreamingPrefill
 
@@ -76,7 +78,8 @@ class _Retrieval:
         self._keys[:, start : self._filled] = call.key
         self._values[:, start : self._filled] = call.value
         keys, values = self._keys[:, : self._filled], self._values[:, : self._filled]
-        return attend_causal(call.query, keys, values, scale=call.scale, softcap=call.softcap).out
+        state = attend_causal(call.query, keys, values, scale=call.scale, softcap=call.softcap)
+        return with_sink_logits(state, call.sink_logits).out
 
     def prefilled(self) -> PrefilledLayer:
         return PrefilledLayer(self._keys, self._values)
@@ -131,8 +134,10 @@ class _PrefillState:
         self._layers = [
             _layer(model, index, num_tokens, epsilon) for index in range(model.spec.num_layers)
         ]
+        self.finite = FiniteLayers(model.spec.num_layers, model.device)
 
     def attend(self, call: AttentionCall) -> Tensor:
+        self.finite.note(call.layer, call.key, call.value)
         return self._layers[call.layer].attend(call)
 
     def layers(self) -> tuple[PrefilledLayer, ...]:
@@ -158,7 +163,7 @@ def _layer(model: LoadedModel, index: int, num_tokens: int, epsilon: float) -> _
     if num_retrieval == spec.num_kv_heads:
         return retrieval
     stream = StreamingPrefill(
-        empty(spec.num_kv_heads - num_retrieval, 0), plan.num_sinks, plan.window
+        empty(spec.num_kv_heads - num_retrieval, 0), plan.num_sinks, plan.window_for(num_tokens)
     )
     return _Dual(retrieval, num_retrieval, stream, compensation=plan.compensation)
 
@@ -167,11 +172,13 @@ def _heads(call: AttentionCall, kv_heads: slice) -> AttentionCall:
     """The part of a call that some adjoining KV heads and their query heads answer."""
     group = call.query.shape[0] // call.key.shape[0]
     first, last, _ = kv_heads.indices(call.key.shape[0])
+    queries = slice(first * group, last * group)
     return replace(
         call,
-        query=call.query[first * group : last * group],
+        query=call.query[queries],
         key=call.key[kv_heads],
         value=call.value[kv_heads],
+        sink_logits=None if call.sink_logits is None else call.sink_logits[queries],
     )
 
 
@@ -189,10 +196,13 @@ def prefill(
         epsilon: the attention weight that heads with linear biases may leave out, see
             `engine.model.alibi.attention_scope`.
     Returns: what each layer keeps, on the model's device in its dtype.
+    Raises: NonFiniteNumbers after a chunk in which some key, value or logit is infinite or
+        undefined.
     """
     state = _PrefillState(model, len(ids), epsilon)
     for start in range(0, len(ids), chunk_tokens):
         chunk = ids[start : start + chunk_tokens].to(model.device)
-        forward(model.model, chunk, start, state)
+        logits = forward(model.model, chunk, start, state)
+        state.finite.check(f"in tokens {start} to {start + len(chunk) - 1}", logits)
         progress(start + len(chunk))
     return state.layers()

@@ -86,6 +86,7 @@ class DecodeGraph:
         self.layers = self._make_layers(spec, document)
         self._fixed_bytes = _fixed_bytes(document)
         self._full_bytes = _full_bytes(document)
+        self._windowed_bytes = _windowed_bytes(document)
         self._num_used = 0
         self._read_bytes = torch.zeros((), dtype=torch.int64, device=device)
         self._logits = torch.zeros(0, device=device)
@@ -175,7 +176,8 @@ class DecodeGraph:
             self._take_pass()
         else:
             self._graph.replay()
-        meter.add_pass(self._read_bytes + self._fixed_bytes, self._full_bytes)
+        read = self._read_bytes + self._fixed_bytes
+        meter.add_pass(read, self._full_bytes, self._windowed_bytes)
         return self._logits
 
     def attend(self, call: AttentionCall) -> Tensor:
@@ -250,6 +252,8 @@ class DecodeGraph:
         workspaces: dict[StepSizes, Workspace] = {}
         layers = []
         for layer, cache in zip(spec.layers, document.layers, strict=True):
+            if layer.has_sink_logits:
+                raise UnsupportedModel("Heads with sink logits have no decode kernel.")
             resident = resident_layer(cache, document.lookup)
             shape = (1, layer.num_kv_heads, self.capacity, layer.head_dim)
             keys, values = (torch.zeros(shape, dtype=cache.keys.dtype, device=cache.keys.device)
@@ -284,14 +288,22 @@ class DecodeGraph:
 def _fixed_bytes(document: DocumentCache) -> int:
     """Bytes that every pass reads, whatever is selected."""
     levels = document.lookup.levels
-    return sum(layer.fixed_vectors(levels) * _vector_bytes(layer) for layer in document.layers)
+    return sum(
+        layer.fixed_vectors(levels) * _vector_bytes(layer) for layer in document.budgeted_layers
+    )
 
 
 def _full_bytes(document: DocumentCache) -> int:
     """Bytes that full attention reads in a pass."""
-    return sum(layer.full_vectors * _vector_bytes(layer) for layer in document.layers)
+    return sum(layer.full_vectors * _vector_bytes(layer) for layer in document.budgeted_layers)
 
 
 def _vector_bytes(layer: LayerCache) -> int:
     """Bytes of one of a layer's keys."""
     return layer.keys.shape[2] * layer.keys.element_size()
+
+
+def _windowed_bytes(document: DocumentCache) -> int:
+    """Bytes that a pass reads in layers with a sliding window, which no budget counts."""
+    windowed = (layer for layer in document.layers if layer.window is not None)
+    return sum(layer.constant_vectors * _vector_bytes(layer) for layer in windowed)

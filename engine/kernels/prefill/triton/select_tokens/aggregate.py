@@ -13,6 +13,7 @@ from engine.kernels.prefill.triton.select_tokens.scores import (
     load_sizes,
     new_tensor,
     score_arguments,
+    score_bin,
 )
 from engine.kernels.prefill.triton.select_tokens.tiles import SelectTiles
 from engine.kernels.shared.overlap import can_overlap, launch_options, should_overlap
@@ -47,6 +48,7 @@ def _store_scores(
     cluster_scores,
     tile_tokens,
     threshold,
+    histogram,
     head,
     tile,
     clusters,
@@ -54,10 +56,12 @@ def _store_scores(
     group,
     AGGREGATION: tl.constexpr,
     CLUSTERS: tl.constexpr,
+    HISTOGRAM: tl.constexpr,
 ):
     """Store the logarithms of a tile's aggregated shares, and how many tokens the tile selects.
 
     shares: [CLUSTERS], sums or maxima that are not yet divided. size: tokens of each cluster.
+    With HISTOGRAM the threshold is yet to be found: tokens are added up by bins of scores instead.
     """
     if AGGREGATION == 0:
         shares = shares / group
@@ -67,8 +71,11 @@ def _store_scores(
     score = tl.where(size > 0, tl.log(tl.maximum(shares, TINY)), float("-inf"))
     cluster = tile * CLUSTERS + tl.arange(0, CLUSTERS)
     tl.store(cluster_scores + head * clusters + cluster, score, mask=cluster < clusters)
-    selected = tl.sum(tl.where(score >= threshold, size, 0), 0)
-    tl.store(tile_tokens + head * tl.cdiv(clusters, CLUSTERS) + tile, selected)
+    if HISTOGRAM:
+        tl.atomic_add(histogram + score_bin(score), size, mask=size > 0, sem="relaxed")
+    else:
+        selected = tl.sum(tl.where(score >= tl.load(threshold), size, 0), 0)
+        tl.store(tile_tokens + head * tl.cdiv(clusters, CLUSTERS) + tile, selected)
 
 
 @triton.jit
@@ -80,6 +87,7 @@ def select_tokens_aggregate_kernel(
     threshold,
     cluster_scores,
     tile_tokens,
+    histogram,
     group,
     tokens,
     clusters,
@@ -93,6 +101,7 @@ def select_tokens_aggregate_kernel(
     TOKENS: tl.constexpr,
     CLUSTERS: tl.constexpr,
     SPLITS: tl.constexpr,
+    HISTOGRAM: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
     """Aggregate the scores of some tiles of centroids, and count the tokens that each selects.
@@ -115,7 +124,6 @@ def select_tokens_aggregate_kernel(
     log_total = _load_denominators(denominators, row, is_row, head, rows, num_splits, SPLITS)
     lane = tl.arange(0, CLUSTERS)
     next_size = load_sizes(offsets, head, first * CLUSTERS + lane, clusters)
-    least = tl.load(threshold)
     last = tl.minimum(first + tiles_per_program, tl.cdiv(clusters, CLUSTERS))
     for tile in range(first, last):
         cluster = tile * CLUSTERS + lane  # [CLUSTERS]
@@ -134,8 +142,8 @@ def select_tokens_aggregate_kernel(
         else:
             aggregated = tl.max(shares, 1)
         _store_scores(
-            aggregated, size, cluster_scores, tile_tokens, least, head, tile, clusters, rows, group,
-            AGGREGATION, CLUSTERS,
+            aggregated, size, cluster_scores, tile_tokens, threshold, histogram, head, tile,
+            clusters, rows, group, AGGREGATION, CLUSTERS, HISTOGRAM,
         )  # fmt: skip
 
 
@@ -148,6 +156,7 @@ def select_tokens_aggregate_long_kernel(
     threshold,
     cluster_scores,
     tile_tokens,
+    histogram,
     group,
     tokens,
     clusters,
@@ -160,6 +169,7 @@ def select_tokens_aggregate_long_kernel(
     TOKENS: tl.constexpr,
     CLUSTERS: tl.constexpr,
     SPLITS: tl.constexpr,
+    HISTOGRAM: tl.constexpr,
     LANES: tl.constexpr,
 ):
     """As `select_tokens_aggregate_kernel`, for one tile of centroids and a question of many tiles.
@@ -195,24 +205,27 @@ def select_tokens_aggregate_long_kernel(
             else:
                 best = tl.maximum(best, tl.max(shares, 1))
     aggregated = tl.sum(best, 1) if AGGREGATION == 1 else tl.max(best, 1)
-    size, least = load_sizes(offsets, head, cluster, clusters), tl.load(threshold)
+    size = load_sizes(offsets, head, cluster, clusters)
     _store_scores(
-        aggregated, size, cluster_scores, tile_tokens, least, head, tile, clusters, rows, group,
-        AGGREGATION, CLUSTERS,
+        aggregated, size, cluster_scores, tile_tokens, threshold, histogram, head, tile, clusters,
+        rows, group, AGGREGATION, CLUSTERS, HISTOGRAM,
     )  # fmt: skip
 
 
 def aggregate_scores(
-    inputs: SelectTokensInputs, denominators: Tensor, tiles: SelectTiles
+    inputs: SelectTokensInputs, denominators: Tensor, histogram: Tensor, tiles: SelectTiles
 ) -> tuple[Tensor, Tensor]:
     """Aggregate the scores of each cluster, and count the tokens that each tile selects.
+
+    Where no threshold is given, tokens are counted by bins of scores instead, and the tiles' counts
+    are left for `find_threshold_and_count`.
 
     The question is not written between `partial_denominators` and this launch
     (`engine.kernels.shared.overlap`).
 
     Args:
         inputs: as of `select_tokens`.
-        denominators: as `partial_denominators` returns them.
+        denominators, histogram: as `partial_denominators` returns them.
         tiles: of this launch.
     Returns: log scores in nats (kv_heads, clusters) fp32, and tokens (kv_heads, tiles of clusters)
         int32.
@@ -231,6 +244,7 @@ def aggregate_scores(
         inputs.threshold,
         scores,
         tile_tokens,
+        histogram,
     )
     sizes = (inputs.group, tokens, clusters, denominators.shape[1])
     compiled_in = {
@@ -239,6 +253,7 @@ def aggregate_scores(
         "GROUP": group,
         "TOKENS": token_tile,
         "CLUSTERS": tiles.clusters,
+        "HISTOGRAM": inputs.threshold is None,
         "SPLITS": triton.next_power_of_2(denominators.shape[1]),
         "num_warps": tiles.warps,
         "num_stages": tiles.stages,

@@ -1,11 +1,12 @@
 """The first launch of a lookup: the denominator of each row's scores."""
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from engine.kernels.prefill.select_tokens import SelectTokensInputs
+from engine.kernels.prefill.select_tokens import NUM_SCORE_BINS, SelectTokensInputs
 from engine.kernels.prefill.triton.select_tokens.scores import (
     TINY,
     capped_scores,
@@ -47,6 +48,7 @@ def select_tokens_denominator_kernel(
     anchor_keys,
     dense_lse,
     denominators,
+    histogram,
     rows,
     clusters,
     num_anchors,
@@ -58,6 +60,7 @@ def select_tokens_denominator_kernel(
     ROWS: tl.constexpr,
     CLUSTERS: tl.constexpr,
     FIXED_MAXIMUM: tl.constexpr,
+    BINS: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
     """Compute the partial denominator of a tile of rows over one split of the centroids.
@@ -71,6 +74,10 @@ def select_tokens_denominator_kernel(
     dims = tile_columns(D)
     wait_for_previous_launch(OVERLAP)
     release_next_launch(OVERLAP)
+    if BINS > 0:
+        is_first = (tl.program_id(0) == 0) & (split == 0) & (head == 0)
+        bins = tl.arange(0, BINS)
+        tl.store(histogram + bins, tl.zeros([BINS], tl.int32), mask=(bins >= 0) & is_first)
     inside = mask_columns(row[:, None] < rows, D)  # [ROWS, WIDTH]
     q = tl.load(query + (head * rows + row[:, None]) * D + dims, mask=inside, other=0.0)
     top = tl.full([ROWS], -1e30, tl.float32)  # finite, so that a row of empty clusters is no nan
@@ -159,13 +166,14 @@ def even_splits(units: int, tiles: int, programs: int) -> int:
     return min(range(programs // units + 3, 0, -1), key=duration)
 
 
-def partial_denominators(inputs: SelectTokensInputs, tiles: SelectTiles) -> Tensor:
+def partial_denominators(inputs: SelectTokensInputs, tiles: SelectTiles) -> tuple[Tensor, Tensor]:
     """Compute the logarithm of each row's denominator, by splits of the centroids.
 
     Args:
         inputs: as of `select_tokens`.
         tiles: of this launch.
-    Returns: (kv_heads, splits, rows) fp32, to base 2; the last split includes the dense keys.
+    Returns: (kv_heads, splits, rows) fp32, to base 2, of which the last split includes the dense
+        keys; and int32 zeros, one for each bin of scores, or none where a threshold is given.
     """
     heads, rows, _ = inputs.query.shape
     clusters = inputs.centroids.shape[1]
@@ -175,6 +183,8 @@ def partial_denominators(inputs: SelectTokensInputs, tiles: SelectTiles) -> Tens
     per_split = ceil_div(cluster_tiles, splits - for_dense)
     splits = ceil_div(cluster_tiles, per_split) + for_dense
     denominators = new_tensor(inputs, heads, splits, rows)
+    num_bins = NUM_SCORE_BINS if inputs.threshold is None else 0
+    histogram = new_tensor(inputs, num_bins, dtype=torch.int32)
     centroids: Tensor | TensorDescriptor = inputs.centroids
     if tiles.fixed_maximum:
         centroids = TensorDescriptor.from_tensor(
@@ -187,6 +197,7 @@ def partial_denominators(inputs: SelectTokensInputs, tiles: SelectTiles) -> Tens
         inputs.anchor_keys,
         inputs.dense_lse,
         denominators,
+        histogram,
         rows,
         clusters,
         inputs.anchor_keys.shape[1],
@@ -196,11 +207,12 @@ def partial_denominators(inputs: SelectTokensInputs, tiles: SelectTiles) -> Tens
         ROWS=tiles.rows,
         CLUSTERS=tiles.clusters,
         FIXED_MAXIMUM=tiles.fixed_maximum,
+        BINS=num_bins,
         num_warps=tiles.warps,
         num_stages=tiles.stages,
         **launch_options(tiles.overlap and can_overlap(denominators.device)),
     )
-    return denominators
+    return denominators, histogram
 
 
 def default_denominator_tiles(rows: int) -> SelectTiles:
