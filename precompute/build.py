@@ -82,7 +82,8 @@ def encode(model: LoadedModel, text: str, settings: PrecomputeConfig) -> Encoded
     if not text.strip():
         raise EmptyDocument("The document holds no text.")
     encoded = model.prompt.encode_document(text)
-    most = model.spec.context_length - min(settings.reserve_tokens, model.spec.context_length // 2)
+    reserve = min(settings.reserve_tokens, model.spec.context_length // 2)
+    most = model.spec.context_length - max(reserve, 2)  # a token each of question and answer
     if len(encoded.ids) > most:
         raise DocumentTooLong(
             f"The document has {len(encoded.ids):,} tokens; the model '{model.name}' takes "

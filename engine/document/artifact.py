@@ -14,7 +14,7 @@ from torch import Tensor
 
 from common.errors import CorruptArtifact, NonFiniteNumbers
 from engine.config import LookupConfig
-from engine.document.budget import BudgetCurve, BudgetCurves, Thresholds
+from engine.document.budget import BudgetCurve, BudgetCurves, LayerSplit, Thresholds
 from engine.document.cache import (
     Clusters,
     DocumentCache,
@@ -73,7 +73,7 @@ def unpack(
     """
     try:
         return _unpack(manifest, files, device, dtype)
-    except (SafetensorError, KeyError, TypeError, ValueError, UnicodeDecodeError) as error:
+    except (SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise CorruptArtifact("The stored cache does not fit its own description.") from error
 
 
@@ -164,11 +164,9 @@ def _unpack(
         pages=tuple(Page(*page) for page in manifest["pages"]),
         num_sinks=num_sinks,
         lookup=LookupConfig(**manifest["lookup"]),
-        curves=BudgetCurves(**{
-            phase: _curve(manifest["curves"][phase]) for phase in ("prefill", "decode")
-        }),
+        curves=_curves(manifest["curves"]),
         choices=LengthChoices(**manifest.get("choices", {})),  # older artifacts made none
-    )  # fmt: skip
+    )
 
 
 def _unpack_layer(
@@ -203,6 +201,15 @@ def _streaming(num_dropped: int | None, parts: Mapping[str, Tensor]) -> Streamin
     if num_dropped is None:
         return None
     return StreamingCache(parts["streaming.keys"], parts["streaming.values"], num_dropped)
+
+
+def _curves(given: Mapping[str, Any]) -> BudgetCurves:
+    split = given.get("split", {"shares": (), "layers": ()})  # earlier artifacts have none
+    return BudgetCurves(
+        prefill=_curve(given["prefill"]),
+        decode=_curve(given["decode"]),
+        split=LayerSplit(tuple(split["shares"]), tuple(map(tuple, split["layers"]))),
+    )
 
 
 def _curve(given: Mapping[str, Any]) -> BudgetCurve:

@@ -116,6 +116,11 @@ class LayerCache:
         return self.num_retrieval > 0 and self.num_tokens > self.num_anchors
 
     @property
+    def num_clustered(self) -> int:
+        """Clustered tokens over all retrieval heads; 0 in a layer with a sliding window."""
+        return self.num_retrieval * (self.num_tokens - self.num_anchors)
+
+    @property
     def full_vectors(self) -> int:
         """Keys and values that full attention reads, in all heads."""
         others = sum(cache.keys.shape[0] for cache in self.constant_caches)
@@ -212,6 +217,14 @@ class DocumentCache:
     def num_tokens(self) -> int:
         """Length of the prompt's first side: where a question begins."""
         return len(self.ids)
+
+    @property
+    def budgeted_layers(self) -> tuple[LayerCache, ...]:
+        """The layers whose bytes a budget is a share of: all without a sliding window.
+
+        Every question reads a sliding window whole, however small its budget is.
+        """
+        return tuple(layer for layer in self.layers if layer.window is None)
 
     @property
     def kv_bytes(self) -> int:

@@ -131,10 +131,14 @@ def forward(
     """Run `ids` (tokens,) at positions start, start + 1, ... through the model.
 
     Args:
-        start: as a tensor (1,) it may change while nobody on the host knows.
+        start: as a tensor (1,) it may change while nobody on the host knows; as a tensor (tokens,)
+            it is each token's own position.
     Returns: logits (keep, vocabulary) of the last `keep` tokens, fp32.
     """
-    positions = torch.arange(len(ids), device=ids.device) + start
+    if isinstance(start, Tensor) and len(start) == len(ids):
+        positions = start
+    else:
+        positions = torch.arange(len(ids), device=ids.device) + start
     output = model(
         input_ids=ids[None],
         position_ids=positions[None],

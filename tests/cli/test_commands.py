@@ -112,6 +112,15 @@ def test_ask_prints_the_answer_and_where_it_looked(server: FakeServer, lectern: 
     assert sent == {"question": "Who kept it?", "budget": 0.2, "stream": True}
 
 
+def test_an_answer_that_breaks_off_is_an_error(server: FakeServer, lectern: Lectern) -> None:
+    broken = {"error": {"message": "The document was deleted.", "code": "document_deleted"}}
+    frames = [("piece", {"text": "Odile"}), ("error", broken)]
+    server.on("POST", f"/documents/{ID}/ask", events(*frames))
+    code, out, err = lectern("ask", ID, "Who kept it?")
+    assert (code, err) == (1, "Error: The document was deleted.\n")
+    assert out.startswith("Odile")
+
+
 def test_ask_can_print_json(server: FakeServer, lectern: Lectern) -> None:
     server.on("POST", f"/documents/{ID}/ask", httpx.Response(200, json=answer()))
     code, out, _ = lectern("ask", ID, "Who kept it?", "--json")

@@ -62,7 +62,8 @@ def test_layers_with_a_window_are_kept_as_windows() -> None:
 
 def test_progress_goes_through_the_phases_and_never_back(model: LoadedModel) -> None:
     told: Told = []
-    read(model, TEXT, listener=lambda *step: told.append(step))
+    settings = replace(SETTINGS, num_probes=24)  # more than one batch
+    read(model, TEXT, settings, listener=lambda *step: told.append(step))
     assert list(dict.fromkeys(phase for phase, _, _ in told)) == PHASES
     assert {total for _, _, total in told} == {401}
     for phase in PHASES:

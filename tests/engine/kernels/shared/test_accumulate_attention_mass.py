@@ -91,8 +91,8 @@ def plain_sum(
 @pytest.mark.parametrize("name", IMPLEMENTATIONS)
 @pytest.mark.parametrize("scored", [False, True])
 @pytest.mark.parametrize(
-    ("group", "anchors", "segment_size", "softcap"),
-    [(4, 9, 8, None), (1, 0, 1, 2.0), (3, 70, 1, None)],
+    ("group", "anchors", "segment_size", "softcap", "width"),
+    [(4, 9, 8, None, 32), (1, 0, 1, 2.0, 80), (3, 70, 1, None, 96)],
 )
 def test_squares_of_weights_are_added_at_the_tokens_places(
     dtype: torch.dtype,
@@ -102,12 +102,13 @@ def test_squares_of_weights_are_added_at_the_tokens_places(
     anchors: int,
     segment_size: int,
     softcap: float | None,
+    width: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(kernel, "PROGRAMS", PROGRAMS)
     heads = len(RUNS)
-    query = surrounded(normal(heads, group, 32, dtype=dtype, seed=1).to(DEVICE))
-    stored = normal(heads, anchors + 150 + 5, 32, dtype=dtype, seed=2).to(DEVICE)
+    query = surrounded(normal(heads, group, width, dtype=dtype, seed=1).to(DEVICE))
+    stored = normal(heads, anchors + 150 + 5, width, dtype=dtype, seed=2).to(DEVICE)
     stored[:, anchors + 150 :] = torch.nan
     keys = stored[:, : anchors + 150]
     places = torch.stack([torch.randperm(NUM_TOKENS)[: anchors + 150] for _ in range(heads)])
