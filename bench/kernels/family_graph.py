@@ -21,7 +21,7 @@ from bench.serving.decode_check import ComparedQuestion, ComparedStep, HeadError
 from bench.serving.synthetic import TOKENIZER, draw_document
 from engine.attend.budget import ReadMeter
 from engine.attend.clusters import FullClusterAttention, SparseClusterAttention
-from engine.attend.clusters_gpu import SparseClusterAttentionOnGpu
+from engine.attend.clusters_gpu import ClusterAttentionOnGpu
 from engine.attend.question import QuestionState
 from engine.decode.graph import DecodeGraph
 from engine.document.budget import Thresholds
@@ -86,7 +86,7 @@ def _errors(shape: GraphShape, device: str) -> dict[str, float]:
     asked, tokens = ids[:-PASSES], ids[-PASSES:, None]
     sparse = SparseClusterAttention(thresholds, document.lookup)
     wanted = QuestionState(document, sparse, sparse)
-    fused = SparseClusterAttentionOnGpu(thresholds, document.lookup)
+    fused = ClusterAttentionOnGpu(sparse)
     both = ComparedQuestion(
         QuestionState(document, fused, FullClusterAttention(), kernels=True), wanted
     )

@@ -83,12 +83,10 @@ def check_prefill(shape: LayerShape, drawn: Shape, layer: Layer, tokens: int, dr
     )
     exact = as_dtype(lookup, torch.float32)
     sizes = layer.offsets.diff()
-    lookup, exact = (
-        replace(one, threshold=_threshold(select_tokens_reference(exact).cluster_scores, sizes))
-        for one in (lookup, exact)
-    )
+    threshold = _threshold(select_tokens_reference(exact).cluster_scores, sizes)
+    lookup, exact = (replace(one, threshold=threshold) for one in (lookup, exact))
     found, expected = select_tokens_triton(lookup), select_tokens_reference(exact)
-    scored = found.cluster_scores >= lookup.threshold
+    scored = found.cluster_scores >= threshold
     unlisted = sum(
         not torch.equal(found.tokens[head, :count].long(),
                         scored[head].repeat_interleave(sizes[head]).nonzero()[:, 0])
