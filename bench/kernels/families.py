@@ -28,7 +28,7 @@ import torch
 from bench.kernels.family_checks import check_layer
 from bench.kernels.family_graph import check_graph
 from bench.kernels.family_layer import Effort, LayerShape
-from training.record import circumstances
+from training.record import circumstances, drawn
 
 Layers = tuple[LayerShape, ...]
 
@@ -101,7 +101,7 @@ def main() -> None:
     failed = [row for row in rows if not row["passed"]]
     result = {
         "benchmark": "kernels_families",
-        **circumstances(device),
+        **circumstances(device, drawn("each row's shape", *range(11))),
         "dtype": efforts[0].dtype,
         "num_checks": len(rows),
         "num_failed": len(failed),

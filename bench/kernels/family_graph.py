@@ -21,7 +21,7 @@ from bench.serving.decode_check import ComparedQuestion, ComparedStep, HeadError
 from bench.serving.synthetic import TOKENIZER, draw_document
 from engine.attend.budget import ReadMeter
 from engine.attend.clusters import FullClusterAttention, SparseClusterAttention
-from engine.attend.clusters_gpu import SparseClusterAttentionOnGpu
+from engine.attend.clusters_gpu import ClusterAttentionOnGpu
 from engine.attend.question import QuestionState
 from engine.decode.graph import DecodeGraph
 from engine.document.budget import Thresholds
@@ -29,8 +29,8 @@ from engine.model.attention import forward
 from engine.model.loader import LoadedModel, assemble
 
 PASSES, ABOVE_MEAN = 8, 0.5  # nats of the threshold above the share of an average token
-# Relative in norm, of the worst head, as one cluster at the threshold may be read by one path alone;
-# reads relative; logits and bytes that differ when replayed; messages of kernels that failed.
+# Relative in norm, of the worst head: one cluster at the threshold may be read by one path alone.
+# Reads are relative. Logits and bytes that differ when replayed; messages of kernels that failed.
 LIMITS = {
     "prefill_heads": 5e-2, "heads": 5e-2, "read": 1e-2, "replayed": 0, "replayed_read": 0,
     "fallbacks": 0,
@@ -86,7 +86,7 @@ def _errors(shape: GraphShape, device: str) -> dict[str, float]:
     asked, tokens = ids[:-PASSES], ids[-PASSES:, None]
     sparse = SparseClusterAttention(thresholds, document.lookup)
     wanted = QuestionState(document, sparse, sparse)
-    fused = SparseClusterAttentionOnGpu(thresholds, document.lookup)
+    fused = ClusterAttentionOnGpu(sparse)
     both = ComparedQuestion(
         QuestionState(document, fused, FullClusterAttention(), kernels=True), wanted
     )
