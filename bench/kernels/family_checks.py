@@ -13,9 +13,9 @@ from bench.kernels.family_prefill import check_dense, check_kmeans, check_prefil
 from bench.kernels.layer import Shape, draw_layer
 
 # Relative in norm: `out` of the worst query head, `mass`, `means`. In nats: `lse`, `score`. A share
-# of the tokens listed: `read`, as rounding may decide over a cluster at the threshold. Heads whose
-# list is not what was scored: `list`. Relative: `distance` to the nearest centroid. Numbers that
-# differ: `copied`.
+# of the tokens listed: `read`, as rounding may decide over a cluster at the threshold. `list`: the
+# clusters that are listed in part, or though others score better. `distance`, of the nearest
+# centroid, is relative; `copied` are numbers that differ.
 LIMITS = {
     "out": 1e-2, "mass": 1e-2, "means": 1e-3, "lse": 5e-3, "score": 2e-2, "read": 0.03, "list": 0.0,
     "distance": 1e-3, "copied": 0.0,

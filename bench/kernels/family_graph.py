@@ -29,8 +29,8 @@ from engine.model.attention import forward
 from engine.model.loader import LoadedModel, assemble
 
 PASSES, ABOVE_MEAN = 8, 0.5  # nats of the threshold above the share of an average token
-# Relative in norm, of the worst head: one cluster at the threshold may be read by one path alone;
-# reads relative; logits and bytes that differ when replayed; messages of kernels that failed.
+# Relative in norm, of the worst head: one cluster at the threshold may be read by one path alone.
+# Reads are relative. Logits and bytes that differ when replayed; messages of kernels that failed.
 LIMITS = {
     "prefill_heads": 5e-2, "heads": 5e-2, "read": 1e-2, "replayed": 0, "replayed_read": 0,
     "fallbacks": 0,

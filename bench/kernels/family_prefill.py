@@ -1,7 +1,5 @@
 """The kernels of a question's prefill, and of K-means, on one layer's shape, against fp32."""
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
@@ -21,7 +19,11 @@ from engine.kernels.kmeans.triton.member_means import member_means_triton
 from engine.kernels.kmeans.triton.nearest_centroids import nearest_centroids_triton
 from engine.kernels.prefill.attend_dense import AttendDenseInputs, attend_dense_reference
 from engine.kernels.prefill.attend_tokens import AttendTokensInputs, attend_tokens_reference
-from engine.kernels.prefill.select_tokens import SelectTokensInputs, select_tokens_reference
+from engine.kernels.prefill.select_tokens import (
+    SelectedTokens,
+    SelectTokensInputs,
+    select_tokens_reference,
+)
 from engine.kernels.prefill.triton.attend_dense import attend_dense_triton
 from engine.kernels.prefill.triton.attend_tokens.launch import attend_tokens_triton
 from engine.kernels.prefill.triton.select_tokens.launch import select_tokens_triton
@@ -68,11 +70,12 @@ def check_prefill(shape: LayerShape, drawn: Shape, layer: Layer, tokens: int, dr
     out = draw(*query.shape, seed=9)
     dense = State(out, 2.0 + draw(*query.shape[:2], seed=10).float())
     clustered = slice(layer.num_anchors, None)
+    wanted = heads * drawn.num_keys * (100 - SPARSITY) // 100
     lookup = SelectTokensInputs(
         query=query,
         centroids=layer.centroids,
         offsets=layer.offsets,
-        threshold=torch.zeros((), device=draw.device),
+        num_wanted=torch.full((1,), wanted, dtype=torch.int32, device=draw.device),
         dense_lse=dense.lse,
         anchor_keys=layer.keys[:, :0],
         num_tokens=drawn.num_keys,
@@ -81,17 +84,8 @@ def check_prefill(shape: LayerShape, drawn: Shape, layer: Layer, tokens: int, dr
         scale=shape.factor,
         softcap=shape.softcap,
     )
-    exact = as_dtype(lookup, torch.float32)
-    sizes = layer.offsets.diff()
-    threshold = _threshold(select_tokens_reference(exact).cluster_scores, sizes)
-    lookup, exact = (replace(one, threshold=threshold) for one in (lookup, exact))
-    found, expected = select_tokens_triton(lookup), select_tokens_reference(exact)
-    scored = found.cluster_scores >= threshold
-    unlisted = sum(
-        not torch.equal(found.tokens[head, :count].long(),
-                        scored[head].repeat_interleave(sizes[head]).nonzero()[:, 0])
-        for head, count in enumerate(found.counts.tolist())
-    )  # fmt: skip
+    found = select_tokens_triton(lookup)
+    expected = select_tokens_reference(as_dtype(lookup, torch.float32))
     seen = torch.isfinite(expected.cluster_scores)
     ours, theirs = (one.cluster_scores[seen].clamp(min=LOWEST) for one in (found, expected))
     attention = AttendTokensInputs(
@@ -116,16 +110,25 @@ def check_prefill(shape: LayerShape, drawn: Shape, layer: Layer, tokens: int, dr
         **{name: max(error, merged[name]) for name, error in errors.items()},
         "score": float((ours - theirs).abs().max()),
         "read": float((found.counts - expected.counts).abs().sum() / expected.counts.sum()),
-        "list": float(unlisted),
+        "list": float(_misplaced(found, layer.offsets)),
     }
 
 
-def _threshold(scores: Tensor, sizes: Tensor) -> Tensor:
-    """The score that leaves out `SPARSITY` percent of the clustered tokens."""
-    ranked, order = scores.flatten().sort(descending=True)
-    loaded = sizes.flatten()[order].cumsum(0)
-    last = int((loaded < (1 - SPARSITY / 100) * loaded[-1]).sum())
-    return (ranked[last] + ranked[last + 1]) / 2
+def _misplaced(found: SelectedTokens, offsets: Tensor) -> int:
+    """How many clusters are listed in part, or score worse than one that is not listed."""
+    sizes, count = offsets.diff(), offsets.shape[1] - 1
+    clusters = torch.arange(count, device=offsets.device)
+    listed = torch.zeros_like(sizes)
+    wrong = 0
+    for head, num_listed in enumerate(found.counts.tolist()):
+        tokens = found.tokens[head, :num_listed].long()
+        wrong += int((tokens.diff() <= 0).sum())
+        owner = clusters.repeat_interleave(sizes[head])[tokens]
+        listed[head] = torch.bincount(owner, minlength=count)
+    is_listed = listed > 0
+    wrong += int((listed[is_listed] != sizes[is_listed]).sum())
+    best = found.cluster_scores[~is_listed & (sizes > 0)].max()
+    return wrong + int((found.cluster_scores[is_listed] < best).sum())
 
 
 # -- K-means ---------------------------------------------------------------------------------------
