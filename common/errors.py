@@ -174,6 +174,12 @@ class DocumentTooLong(DocumentRejected):
     code = "document_too_long"
 
 
+class ReadingTimeout(DocumentRejected):
+    """The document was not read by the deadline that follows from its length."""
+
+    code = "reading_timeout"
+
+
 class DocumentTooLargeForGpu(InvalidInput):
     """The GPU's memory can never hold this document beside the model."""
 
@@ -256,6 +262,12 @@ class LeaseLost(Transient):
     """Another worker owns this job now, so this one must stop at once."""
 
     code = "lease_lost"
+
+
+class TurnEnded(Transient):
+    """A document took longer than expected while others waited; it is read from the start later."""
+
+    code = "turn_ended"
 
 
 class ShuttingDown(Transient):

@@ -1,5 +1,6 @@
 """The prompt: a document first, then a question, each side tokenized on its own."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,8 @@ from jinja2.exceptions import TemplateError
 from torch import Tensor
 
 from common.errors import UnsupportedModel
+from engine.model.token_lengths import most_chars_per_token
+from engine.model.token_windows import WindowedTokenizer
 
 # Private-use characters, which no template and no document has a reason to hold.
 # The signs between them show whether a template escapes or rewrites what it is given.
@@ -31,6 +34,12 @@ class EncodedDocument:
     ids: Tensor
     offsets: Tensor
 
+    @classmethod
+    def joined(cls, parts: Iterable["EncodedDocument"]) -> "EncodedDocument":
+        """Put the parts of a document together, of which there is at least one."""
+        parts = tuple(parts)
+        return cls(torch.cat([one.ids for one in parts]), torch.cat([one.offsets for one in parts]))
+
 
 @dataclass(frozen=True)
 class PromptTemplate:
@@ -41,12 +50,14 @@ class PromptTemplate:
 
     Attributes:
         head: ids before the document; middle: between document and question; foot: after it.
+        chars_per_token: the most characters that a token can stand for; None if there is no limit.
     """
 
     tokenizer: Any
     head: tuple[int, ...]
     middle: tuple[int, ...]
     foot: tuple[int, ...]
+    chars_per_token: int | None
 
     @classmethod
     def of(cls, tokenizer: Any) -> "PromptTemplate":
@@ -60,18 +71,37 @@ class PromptTemplate:
             parts = _cut(_render(tokenizer))
         else:
             parts = (_start(tokenizer), "\n\nQuestion: ", "\nAnswer:")
-        prompt = cls(tokenizer, *(_template_ids(tokenizer, part) for part in parts))
+        head, middle, foot = (_template_ids(tokenizer, part) for part in parts)
+        prompt = cls(tokenizer, head, middle, foot, most_chars_per_token(tokenizer))
         prompt._encode("")  # sets the tokenizer's memory here, before there are other threads
         return prompt
 
+    def most_chars(self, num_tokens: int) -> int | None:
+        """Return how many characters a document can have at the most to be so many tokens.
+
+        Args:
+            num_tokens: those of the template's head included.
+        Returns: None if the tokenizer sets no limit.
+        """
+        if self.chars_per_token is None:
+            return None
+        return max(0, num_tokens - len(self.head)) * self.chars_per_token
+
+    def document_parts(self, text: str) -> Iterator[EncodedDocument]:
+        """Tokenize the template's head and the document; special tokens in the text are text.
+
+        The time between two parts and the memory that is used do not grow with the text.
+
+        Yields: consecutive parts of what `encode_document` returns, at least one.
+        Raises: DocumentRejected if the tokenizer would need too much of the text at once.
+        """
+        yield _encoded(self.head, [(-1, -1)] * len(self.head))
+        for window in WindowedTokenizer(self.tokenizer).windows(text):
+            yield _encoded(window.ids, window.spans)
+
     def encode_document(self, text: str) -> EncodedDocument:
-        """Tokenize the template's head and the document; special tokens in the text are text."""
-        encoded = self._encode(text, return_offsets_mapping=True)
-        spans = [(-1, -1)] * len(self.head) + encoded["offset_mapping"]
-        return EncodedDocument(
-            ids=torch.tensor([*self.head, *encoded["input_ids"]], dtype=torch.int64),
-            offsets=torch.tensor(spans, dtype=torch.int32).reshape(-1, 2),
-        )
+        """Tokenize the template's head and the document. Raises: as `document_parts`."""
+        return EncodedDocument.joined(self.document_parts(text))
 
     def encode_question(self, question: str) -> Tensor:
         """Tokenize what follows the document: question and the start of the answer; int64."""
@@ -82,10 +112,17 @@ class PromptTemplate:
         """Tokenize an answer alone, as it is teacher-forced in calibration; int64."""
         return torch.tensor(self._encode(answer)["input_ids"], dtype=torch.int64)
 
-    def _encode(self, text: str, **more: Any) -> Any:
+    def _encode(self, text: str) -> Any:
         return self.tokenizer(
-            text, add_special_tokens=False, split_special_tokens=True, verbose=False, **more
+            text, add_special_tokens=False, split_special_tokens=True, verbose=False
         )
+
+
+def _encoded(ids: Iterable[int], spans: list[tuple[int, int]]) -> EncodedDocument:
+    return EncodedDocument(
+        ids=torch.tensor([*ids], dtype=torch.int64),
+        offsets=torch.tensor(spans, dtype=torch.int32).reshape(-1, 2),
+    )
 
 
 def _template_ids(tokenizer: Any, text: str) -> tuple[int, ...]:

@@ -9,16 +9,18 @@ from sqlalchemy import ColumnElement, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
 from common.errors import DocumentNotFound, JobCancelled
-from common.status import DocumentStatus, JobStatus, Phase
+from common.status import JobStatus, Phase
 from storage.db.database import Database
 from storage.db.records import JobRecord, record
-from storage.db.tables import Artifact, Document, Job
+from storage.db.tables import Artifact, Job
 from storage.jobs import transitions
 from storage.jobs.liveness import ClockJumps
+from storage.jobs.order import LONGEST_DELAY_S, is_due, next_job
 from storage.jobs.transitions import (
     ACTIVE_STATUSES,
     CANCELLED_MESSAGE,
     NO_LEASE,
+    check_claimed_job,
     mark_failed,
     mark_reading,
     mark_ready,
@@ -31,7 +33,6 @@ CRASHED_MESSAGE = (
     "The worker died {crashes} times while it read this document, so it was set aside. The "
     "document may need more memory than there is; upload it again for another try."
 )
-LONGEST_DELAY_S = 60.0
 MAX_SWEPT_JOBS = 100
 
 
@@ -42,10 +43,15 @@ class Jobs:
     may still be set. After such a jump no lease counts as expired until its owner has had the time
     to renew it, and a heartbeat or a delay that lies in the future counts as over, so that no job
     waits for it. Whatever else a jump confuses is stopped by the fencing tokens.
+
+    Args:
+        fingerprint: names a model and settings: jobs are queued to be read with these, and only
+            such jobs are claimed. Empty for any.
     """
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, fingerprint: str = "") -> None:
         self._db = db
+        self._fingerprint = fingerprint
         self._clock_jumps = ClockJumps()
 
     # -- for everybody -------------------------------------------------------------------------
@@ -59,24 +65,21 @@ class Jobs:
             document = transitions.lock_document(session, document_id)
             if document is None:
                 raise DocumentNotFound
-            job = transitions.enqueue(session, document, self._db.now(session))
+            now = self._db.now(session)
+            job = transitions.enqueue(session, document, now, self._fingerprint)
             return record(JobRecord, job)
 
-    def enqueue_stale(self, fingerprint: str) -> Sequence[UUID]:
-        """Queue every ready document that has no artifact of this fingerprint; return their ids."""
-        current = select(Artifact.document_id).where(Artifact.fingerprint == fingerprint)
-        stale = select(Document.id).where(
-            Document.status == DocumentStatus.READY, Document.id.not_in(current)
-        )
-        with self._db.reading() as session:
-            document_ids = tuple(session.scalars(stale))
+    def enqueue_all(self, document_ids: Iterable[UUID]) -> int:
+        """Queue several documents to be read again; return how many of them there still are."""
+        num_queued = 0
         for document_id in document_ids:
             with suppress(DocumentNotFound):
                 self.enqueue(document_id)
-        return document_ids
+                num_queued += 1
+        return num_queued
 
     def latest(self, document_id: UUID) -> JobRecord | None:
-        """Return the active job of a document, or else its newest one."""
+        """Return the active job of a document, or else its newest one; one of ours before others."""
         return self.latest_of([document_id]).get(document_id)
 
     def latest_of(self, document_ids: Iterable[UUID]) -> Mapping[UUID, JobRecord]:
@@ -85,9 +88,10 @@ class Jobs:
         Returns: the jobs by document id; documents without a job are left out.
         """
         is_active = Job.status.in_(ACTIVE_STATUSES)  # first, wherever the clock was set since
+        is_ours = Job.fingerprint == self._fingerprint
         rank = func.row_number().over(
             partition_by=Job.document_id,
-            order_by=(is_active.desc(), Job.created_at.desc(), Job.id),
+            order_by=(is_active.desc(), is_ours.desc(), Job.created_at.desc(), Job.id),
         )
         ranked = (
             select(Job, rank.label("rank"))
@@ -107,27 +111,33 @@ class Jobs:
             ended = active.values(
                 status=JobStatus.CANCELLED, finished_at=self._db.now(session), **NO_LEASE
             )
-            if session.execute(ended.returning(Job.id)).first() is None:
+            if not session.execute(ended.returning(Job.id)).all():
                 return False
             mark_failed(session, document_id, JobCancelled.code, CANCELLED_MESSAGE)
             return True
 
     # -- for workers ---------------------------------------------------------------------------
 
-    def claim(self, owner: str, lease_s: float) -> JobRecord | None:
+    def claim(
+        self,
+        owner: str,
+        lease_s: float,
+        *,
+        deadline_s: float | None = None,
+        most_cost: int | None = None,
+    ) -> JobRecord | None:
         """Take the next job that is due, with one conditional UPDATE.
 
         Args:
             owner: the worker's name, from `WorkerLiveness.new_owner`.
             lease_s: seconds until the job goes to another worker, unless a heartbeat renews it.
+            deadline_s: seconds until the worker gives the job up; None if that is not known.
+            most_cost: the highest cost of a job, for a worker of light jobs; None for any.
         Returns: the job, or None if no job is due.
         """
         with self._db.session() as session:
             now = self._db.now(session)
-            too_far = now + timedelta(seconds=2 * LONGEST_DELAY_S)
-            is_due = or_(Job.available_at <= now, Job.available_at > too_far)
-            first = select(Job.id).where(Job.status == JobStatus.QUEUED, is_due)
-            first = first.order_by(Job.available_at, Job.id).limit(1)
+            first = next_job(is_due(now, self._fingerprint, most_cost))
             claim = (
                 update(Job)
                 .where(Job.id == first.with_for_update(skip_locked=True).scalar_subquery())
@@ -140,7 +150,7 @@ class Jobs:
                     tokens_done=0,
                     tokens_total=0,
                     started_at=now,
-                    **_lease(now, lease_s),
+                    **_lease(now, lease_s, deadline_s),
                 )
             )
             row = session.scalar(claim.returning(Job))
@@ -149,19 +159,43 @@ class Jobs:
             mark_reading(session, row.document_id)
             return record(JobRecord, row)
 
-    def heartbeat(self, job: JobRecord, lease_s: float) -> None:
+    def check(self, job: JobRecord) -> None:
+        """Return if a job still belongs to the worker that claimed it; nothing is written.
+
+        Raises: LeaseLost, JobCancelled or DocumentDeleted, as `progress` does.
+        """
+        with self._db.reading() as session:
+            check_claimed_job(session, job)
+
+    def heartbeat(self, job: JobRecord, lease_s: float, deadline_s: float | None = None) -> None:
         """Renew the lease of a job.
 
         Args:
             lease_s: seconds from now until the lease ends.
+            deadline_s: seconds from now until the job is given up; None if that is not known.
         Raises: LeaseLost, JobCancelled or DocumentDeleted, as `progress` does.
         """
         with self._db.session() as session:
-            update_claimed_job(session, job, **_lease(self._db.now(session), lease_s))
+            now = self._db.now(session)
+            update_claimed_job(session, job, **_lease(now, lease_s, deadline_s))
+
+    def do_others_wait(self, job: JobRecord, most_cost: int) -> bool:
+        """Return whether jobs of other uploaders are due.
+
+        Args:
+            most_cost: the highest cost of a job that counts.
+        """
+        with self._db.reading() as session:
+            due = is_due(self._db.now(session), self._fingerprint, most_cost)
+            other = select(Job.id).where(due, Job.uploader != job.uploader).limit(1)
+            return session.scalar(other) is not None
 
     def progress(self, job: JobRecord, phase: Phase, tokens_done: int, tokens_total: int) -> None:
         """Write how far a job is.
 
+        Args:
+            phase: what is being done.
+            tokens_done, tokens_total: how much of the whole reading is done, in tokens.
         Raises: LeaseLost, JobCancelled or DocumentDeleted if the job no longer belongs to the
             caller; nothing was written then, and the caller must stop.
         """
@@ -181,7 +215,8 @@ class Jobs:
         """
         with self._db.session() as session:
             now = self._db.now(session)
-            update_claimed_job(session, job, status=JobStatus.DONE, finished_at=now, **NO_LEASE)
+            done = {"status": JobStatus.DONE, "tokens_done": Job.tokens_total}
+            update_claimed_job(session, job, finished_at=now, **done, **NO_LEASE)
             mark_ready(session, job.document_id, now)
 
     def fail(self, job: JobRecord, code: str, message: str) -> None:
@@ -201,12 +236,20 @@ class Jobs:
             )
             mark_failed(session, job.document_id, code, message)
 
-    def release(self, job: JobRecord, *, delay_s: float = 0.0, crashed: bool = False) -> None:
+    def release(
+        self,
+        job: JobRecord,
+        *,
+        delay_s: float = 0.0,
+        crashed: bool = False,
+        cost: int | None = None,
+    ) -> None:
         """Put a job back into the queue.
 
         Args:
             delay_s: seconds until it may be claimed again, at most `LONGEST_DELAY_S`.
             crashed: whether this attempt counts as a crash.
+            cost: a better estimate of the work, if there is one.
         Raises: LeaseLost, JobCancelled or DocumentDeleted, as `progress` does.
         """
         with self._db.session() as session:
@@ -217,9 +260,22 @@ class Jobs:
                 status=JobStatus.QUEUED,
                 available_at=self._db.now(session) + delay,
                 crashes=Job.crashes + (1 if crashed else 0),
+                cost=Job.cost if cost is None else cost,
                 **NO_LEASE,
             )
             mark_waiting(session, job.document_id)
+
+    def adopt_orphans(self, fingerprints: Iterable[str]) -> None:
+        """Let any worker read what waits for a model and settings that nobody runs any more.
+
+        Args:
+            fingerprints: those of all processes that live.
+        """
+        with self._db.session() as session:
+            orphans = update(Job).where(
+                Job.status == JobStatus.QUEUED, Job.fingerprint.not_in(("", *fingerprints))
+            )
+            session.execute(orphans.values(fingerprint=""))
 
     def sweep(self, max_attempts: int, dead_owners: Sequence[str] = ()) -> Sequence[UUID]:
         """Take jobs away from workers that died.
@@ -242,8 +298,14 @@ class Jobs:
             return tuple(job.id for job in jobs if _end_or_requeue(session, job, now, max_attempts))
 
 
-def _lease(now: datetime, lease_s: float) -> dict[str, datetime]:
-    return {"heartbeat_at": now, "lease_expires_at": now + timedelta(seconds=lease_s)}
+def _lease(now: datetime, lease_s: float, deadline_s: float | None) -> dict[str, datetime | None]:
+    deadline_at = None if deadline_s is None else now + timedelta(seconds=deadline_s)
+    lease_expires_at = now + timedelta(seconds=lease_s)
+    return {
+        "heartbeat_at": now,
+        "lease_expires_at": lease_expires_at,
+        "deadline_at": deadline_at,
+    }
 
 
 def _has_expired(now: datetime) -> ColumnElement[bool]:
@@ -253,15 +315,17 @@ def _has_expired(now: datetime) -> ColumnElement[bool]:
 
 def _end_or_requeue(session: Session, job: Job, now: datetime, max_attempts: int) -> bool:
     """End the job of a dead worker, or queue it again; True if it is queued again."""
-    job.lease_owner = job.lease_expires_at = job.heartbeat_at = None
+    for name, value in NO_LEASE.items():
+        setattr(job, name, value)
     job.crashes += 1
     published = select(Artifact.id).where(
         Artifact.document_id == job.document_id,
+        or_(Artifact.fingerprint == job.fingerprint, job.fingerprint == ""),
         # Not an artifact from before the clock was set back, which seems to lie in the future.
         Artifact.created_at.between(job.created_at, now),
     )
     if session.scalar(published) is not None:
-        job.status, job.finished_at = JobStatus.DONE, now
+        job.status, job.finished_at, job.tokens_done = JobStatus.DONE, now, job.tokens_total
         mark_ready(session, job.document_id, now)
         return False
     if job.crashes >= max_attempts:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from common.status import Progress
 from storage.artifacts.store import Artifacts
+from storage.config import StorageConfig
 from storage.db.database import Database
 from storage.storage import Storage, assemble
 from workers.artifact_builder import BuiltArtifact
@@ -47,7 +48,7 @@ class StubArtifactBuilder:
 
 def open_at(url: str, folder: Path, failpoint: Callable[[str], None] | None = None) -> Storage:
     """Open a migrated database and its folder, publishing with a failpoint if one is given."""
-    storage = assemble(Database(url), folder)
+    storage = assemble(Database(url), StorageConfig(folder))
     if failpoint is None:
         return storage
     artifacts = Artifacts(storage.db, folder / "artifacts", failpoint)

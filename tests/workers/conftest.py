@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from common.status import Progress
+from storage.config import StorageConfig
 from storage.db.database import Database
 from storage.db.records import DocumentRecord
 from storage.storage import Storage, assemble
@@ -66,7 +67,7 @@ def storage(tmp_path: Path) -> Iterator[Storage]:
     """Storage over SQLite."""
     database = Database(f"sqlite:///{tmp_path / 'test.sqlite3'}")
     database.migrate()
-    opened = assemble(database, tmp_path / "data")
+    opened = assemble(database, StorageConfig(tmp_path / "data"))
     yield opened
     opened.close()
 
