@@ -71,6 +71,6 @@ class Phase(StrEnum):
 
 
 # Called with the phase, the number of tokens that the phase has done and the number of tokens in
-# all, which is 0 until it is known. It is called at least about once a second, with the same numbers
-# if nothing has changed. An exception that it raises stops the work.
+# all, which is 0 until it is known. It is called about once a second or more often, with the same
+# numbers if nothing has changed. An exception that it raises stops the work.
 Progress = Callable[[Phase, int, int], None]

@@ -8,7 +8,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import structlog
-from sqlalchemy import ColumnElement, Select, and_, delete, or_, select, update
+from sqlalchemy import ColumnElement, Row, Select, and_, delete, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from common.errors import Busy, DocumentNotFound, OriginalMissing
@@ -121,7 +121,7 @@ class Documents:
         if after is not None:
             newest_first = newest_first.where(_is_older_than(self.get(tenant_id, after)))
         with self._db.reading() as session:
-            return tuple(self._record(*row) for row in session.execute(newest_first))
+            return tuple(self._record(row) for row in session.execute(newest_first))
 
     def delete(self, tenant_id: UUID, document_id: UUID) -> None:
         """Delete a document's row, stop its job, then remove its files.
@@ -167,12 +167,13 @@ class Documents:
                 self._blobs.delete(key)
             return len(old_keys)
 
-    def _view(self) -> Select[tuple[Document, Artifact | None]]:
+    def _view(self) -> Select[Document, Artifact]:
         """Select documents, each with its artifact of our fingerprint or None."""
         own = and_(Artifact.document_id == Document.id, Artifact.fingerprint == self._fingerprint)
         return select(Document, Artifact).outerjoin(Artifact, own)
 
-    def _record(self, row: Document, artifact: Artifact | None) -> DocumentRecord:
+    def _record(self, found: Row[Document, Artifact]) -> DocumentRecord:
+        row, artifact = found
         if artifact is None:
             is_stale = bool(self._fingerprint) and row.status is DocumentStatus.READY
             return record(DocumentRecord, row, is_stale=is_stale)
@@ -193,7 +194,7 @@ class Documents:
             row = session.execute(self._view().where(*conditions)).one_or_none()
             if row is None:
                 raise DocumentNotFound
-            return self._record(*row)
+            return self._record(row)
 
     def _find_same_content(self, file: _NewFile, path: Path) -> tuple[DocumentRecord, bool] | None:
         """Return the tenant's document with this content, queued again if it had failed."""
@@ -204,7 +205,7 @@ class Documents:
             found = session.execute(same_content).one_or_none()
             if found is None:
                 return None
-            document = self._record(*found)
+            document = self._record(found)
         has_original = self._has_original(document.blob_key)
         if has_original and document.status is not DocumentStatus.FAILED:
             return document, False
@@ -224,8 +225,7 @@ class Documents:
             if row is not None:
                 row.blob_key = new_key or row.blob_key
                 must_read = (
-                    document.status is DocumentStatus.FAILED
-                    and row.status is DocumentStatus.FAILED
+                    document.status is DocumentStatus.FAILED and row.status is DocumentStatus.FAILED
                 )
                 if must_read:
                     now = self._db.now(session)
@@ -256,7 +256,7 @@ class Documents:
             session.add(row)
             session.flush()
             transitions.enqueue(session, row, now, self._fingerprint)
-            return self._record(row, None)
+            return record(DocumentRecord, row)
 
     def _remove_files(self, blob_key: str, folders: Sequence[str]) -> None:
         try:

@@ -86,11 +86,8 @@ class Processes:
         """Remove the rows of processes that were killed an hour ago."""
         with self._db.session() as session:
             now, forgotten = self._db.now(session), timedelta(seconds=FORGOTTEN_S)
-            session.execute(
-                delete(Process).where(
-                    Process.heartbeat_at.not_between(now - forgotten, now + forgotten)
-                )
-            )
+            is_recent = Process.heartbeat_at.between(now - forgotten, now + forgotten)
+            session.execute(delete(Process).where(~is_recent))
 
     def _forget(self, name: str) -> None:
         try:

@@ -6,8 +6,8 @@ from common.errors import ReadingTimeout
 from workers.config import WorkerConfig
 
 MESSAGE = (
-    "The document could not be read within {seconds:,.0f} seconds, which is the deadline for one of "
-    "its length. It may be damaged or made to take long; an operator can allow more time."
+    "The document could not be read within {seconds:,.0f} seconds, which is the deadline for one "
+    "of its length. It may be damaged or made to take long; an operator can allow more time."
 )
 
 

@@ -69,6 +69,4 @@ class Heartbeat:
                 return
 
     def _is_passing(self, error: LecternError) -> bool:
-        return isinstance(error, Transient) and not isinstance(
-            error, (*JOB_LOST_ERRORS, TurnEnded)
-        )
+        return isinstance(error, Transient) and not isinstance(error, (*JOB_LOST_ERRORS, TurnEnded))

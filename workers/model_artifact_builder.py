@@ -66,7 +66,6 @@ class ModelArtifactBuilder:
             num_pages=len(pages),
         )
 
-
     def _extract(self, path: Path, kind: str, progress: Progress) -> DocumentText:
         """Extract a file's text, unless it has more characters than the model has tokens for."""
         most_chars = most_document_chars(self._model(), self._config)

@@ -43,7 +43,7 @@ class ProgressReport:
         job: JobRecord,
         heartbeat: Heartbeat,
         stop: threading.Event,
-        on_length: Callable[[int], None] = lambda num_tokens: None,
+        on_length: Callable[[int], None] = lambda _: None,
         every_s: float = REPORT_INTERVAL_S,
     ) -> None:
         self._storage = storage

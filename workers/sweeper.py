@@ -39,7 +39,7 @@ class Sweeper:
             stop.wait(SWEEP_INTERVAL_S)
 
     def sweep(self) -> None:
-        """Queue lost jobs again and keep to the limit of space; now and then, remove what is old."""
+        """Queue lost jobs again, keep to the limit of space, and at times remove what is old."""
         self._requeue()
         self._storage.space.trim()
         if time.monotonic() - self._collected_s >= COLLECT_INTERVAL_S:

@@ -23,7 +23,8 @@ class Services:
     Attributes:
         config: the server's settings.
         data_dir: the folder in which storage keeps its files.
-        storage: documents, jobs, artifacts and all else that is stored.
+        storage: documents, jobs, artifacts and all else that is stored, as the server's model and
+            settings see it.
         engine: answers questions.
         loaded_documents: the documents that are in memory.
         document_loader: loads the others.
@@ -42,13 +43,13 @@ class Services:
 
 
 def make_services(
-    config: ServerConfig, data_dir: Path, storage: Storage, engine: Engine, fingerprint: str
-) -> Services:
+    config: ServerConfig, data_dir: Path, storage: Storage, engine: Engine
+) -> Services:  # fmt: skip
     """Put the services together; `create_app` starts and stops their threads.
 
     Args:
         data_dir: the folder in which storage keeps its files.
-        fingerprint: of model and settings, from `precompute.fingerprint.artifact_fingerprint`.
+        storage: as the engine's model and the settings see it (`Storage.of`).
     """
     loaded = LoadedDocuments[DocumentCache](config.resident_cache_bytes)
     return Services(
@@ -57,7 +58,7 @@ def make_services(
         storage=storage,
         engine=engine,
         loaded_documents=loaded,
-        document_loader=DocumentLoader(storage, engine.model, fingerprint, loaded),
+        document_loader=DocumentLoader(storage, engine.model, loaded),
         question_queue=QuestionQueue(
             threads=config.concurrent_questions,
             queued=config.queued_questions,

@@ -1,4 +1,4 @@
-"""How many characters a token may stand for at the most, which bounds a text's tokens from below."""
+"""How many characters a token stands for at the most, which bounds a text's tokens from below."""
 
 import json
 from typing import Any

@@ -35,8 +35,8 @@ def extract(path: Path, kind: str, limits: Limits) -> DocumentText:
 def _check_text(document: DocumentText, kind: str, limits: Limits) -> None:
     if len(document.text) > limits.text_chars:
         raise DocumentTooLong(
-            f"The file holds {len(document.text):,} characters; at most {limits.text_chars:,} can be "
-            "read, as the text has to fit into the model's context."
+            f"The file holds {len(document.text):,} characters; at most {limits.text_chars:,} can "
+            "be read, as the text has to fit into the model's context."
         )
     if not document.text.strip().strip("\ufeff"):
         hint = " Scanned pages need text recognition first." if kind == "pdf" else ""

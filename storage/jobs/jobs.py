@@ -5,7 +5,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, func, or_, select, update
+from sqlalchemy import ColumnElement, func, or_, select, true, update
 from sqlalchemy.orm import Session, aliased
 
 from common.errors import DocumentNotFound, JobCancelled
@@ -79,7 +79,7 @@ class Jobs:
         return num_queued
 
     def latest(self, document_id: UUID) -> JobRecord | None:
-        """Return the active job of a document, or else its newest one; one of ours before others."""
+        """Return the active job of a document, ours before others, or else its newest one."""
         return self.latest_of([document_id]).get(document_id)
 
     def latest_of(self, document_ids: Iterable[UUID]) -> Mapping[UUID, JobRecord]:
@@ -320,7 +320,7 @@ def _end_or_requeue(session: Session, job: Job, now: datetime, max_attempts: int
     job.crashes += 1
     published = select(Artifact.id).where(
         Artifact.document_id == job.document_id,
-        or_(Artifact.fingerprint == job.fingerprint, job.fingerprint == ""),
+        Artifact.fingerprint == job.fingerprint if job.fingerprint else true(),
         # Not an artifact from before the clock was set back, which seems to lie in the future.
         Artifact.created_at.between(job.created_at, now),
     )

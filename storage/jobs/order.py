@@ -6,6 +6,7 @@ the most, however many jobs others have, and no job waits for ever.
 """
 
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from sqlalchemy import ColumnElement, ScalarSelect, Select, and_, func, or_, select, true
 from sqlalchemy.orm import aliased
@@ -34,7 +35,7 @@ def is_due(now: datetime, fingerprint: str, most_cost: int | None) -> ColumnElem
     )
 
 
-def next_job(due: ColumnElement[bool]) -> Select[tuple[object]]:
+def next_job(due: ColumnElement[bool]) -> Select[UUID]:
     """Return the query for the id of the next job of those for which `due` holds."""
     return (
         select(Job.id)

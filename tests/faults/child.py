@@ -35,6 +35,10 @@ class StubArtifactBuilder:
         self._step_s = step_s
         self._at = at
 
+    def expected_s(self, num_tokens: int) -> float:
+        """See `ArtifactBuilder.expected_s`."""
+        return num_tokens
+
     def build(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
         """See `ArtifactBuilder.build`."""
         text = path.read_bytes()
