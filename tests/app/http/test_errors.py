@@ -20,6 +20,7 @@ NEVER_SENT = {  # errors that are handled before a caller could see them
     "original_missing",
     "lease_lost",
     "shape_error",
+    "turn_ended",
     "unknown_plugin",
 }
 
