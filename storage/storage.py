@@ -63,7 +63,7 @@ class Storage:
             fingerprint=fingerprint,
             artifacts=artifacts,
             documents=Documents(self.db, self.blobs, artifacts, fingerprint),
-            jobs=Jobs(self.db, fingerprint),
+            jobs=self.jobs.of(fingerprint),
             space=_space(self.db, self.config, fingerprint),
             dashboard=Dashboard(self.db, fingerprint),
         )

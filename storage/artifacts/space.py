@@ -116,7 +116,8 @@ class ArtifactSpace:
         excess = int(total or 0) - self._limit_bytes
         freed = self.free(excess)
         if freed < excess:
-            freed += self._evict(excess - freed, Artifact.fingerprint == self._fingerprint, keep=1)
+            own = Artifact.fingerprint == self._fingerprint
+            freed += _log(self._evict(excess - freed, own, keep=1), "used the longest ago")
         return freed
 
     def free(self, num_bytes: int) -> int:
@@ -128,7 +129,7 @@ class ArtifactSpace:
         is_unused = and_(
             Artifact.fingerprint != self._fingerprint, Artifact.fingerprint.not_in(in_use)
         )
-        return self._evict(num_bytes, is_unused)
+        return _log(self._evict(num_bytes, is_unused), "of settings that no process has")
 
     def drop(self, fingerprints: Collection[str]) -> int:
         """Remove all artifacts of these fingerprints; return how many bytes were freed."""
@@ -171,7 +172,11 @@ class ArtifactSpace:
                     folders.append(folder)
         for folder in folders:  # what cannot be removed now, garbage collection will remove
             shutil.rmtree(self._root / folder, ignore_errors=True)
-        if folders:
-            log = structlog.get_logger("lectern.storage")
-            log.info("caches removed", num_caches=len(folders), num_bytes=freed)
         return freed
+
+
+def _log(freed: int, reason: str) -> int:
+    if freed:
+        log = structlog.get_logger("lectern.storage")
+        log.warning("caches removed to make room", num_bytes=freed, reason=reason)
+    return freed

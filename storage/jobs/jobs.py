@@ -47,12 +47,19 @@ class Jobs:
     Args:
         fingerprint: names a model and settings: jobs are queued to be read with these, and only
             such jobs are claimed. Empty for any.
+        clock_jumps: what this process knows of the clock.
     """
 
-    def __init__(self, db: Database, fingerprint: str = "") -> None:
+    def __init__(
+        self, db: Database, fingerprint: str = "", clock_jumps: ClockJumps | None = None
+    ) -> None:
         self._db = db
         self._fingerprint = fingerprint
-        self._clock_jumps = ClockJumps()
+        self._clock_jumps = clock_jumps or ClockJumps()
+
+    def of(self, fingerprint: str) -> "Jobs":
+        """Return the same queue, for one fingerprint."""
+        return Jobs(self._db, fingerprint, self._clock_jumps)
 
     # -- for everybody -------------------------------------------------------------------------
 

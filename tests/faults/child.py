@@ -93,15 +93,15 @@ def read_until(url: str, folder: Path, step: int, number: int) -> None:
 def work(url: str, folder: Path, log: Path, step_s: float, max_attempts: int = 10_000) -> None:
     """Work until killed; every commit is noted in `log`, one line each."""
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    reading: list[Path] = []
+    reading = threading.local()  # a worker reads two documents at a time
 
     def note(step: str) -> None:
         if step == "committed":
-            os.write(descriptor, f"{reading[-1].name}\n".encode())
+            os.write(descriptor, f"{reading.name}\n".encode())
 
     class NotingBuilder(StubArtifactBuilder):
         def build(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
-            reading.append(path)
+            reading.name = path.name
             return super().build(path, kind, progress)
 
     storage = open_at(url, folder, note)

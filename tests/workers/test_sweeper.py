@@ -103,7 +103,7 @@ def test_old_answers_and_the_rows_of_dead_processes_are_removed(
     storage.processes.beat("dead", "worker", "now")
     with storage.db.session() as session:
         old = storage.db.now(session) - timedelta(days=91)
-        first = select(func.min(Answer.id)).scalar_subquery()
+        first = session.scalars(select(Answer.id).limit(1)).one()
         session.execute(update(Answer).where(Answer.id == first).values(created_at=old))
         session.execute(update(Process).values(heartbeat_at=old))
     sweeper.sweep()
