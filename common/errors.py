@@ -294,6 +294,12 @@ class JobCancelled(Permanent):
 # -- models ------------------------------------------------------------------------------------
 
 
+class EngineFault(Permanent):
+    """The model computes nonsense, though no operation fails; only a restart may help."""
+
+    code = "engine_fault"
+
+
 class UnsupportedModel(Permanent):
     """The model cannot be served exactly; the message says why."""
 

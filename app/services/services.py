@@ -10,6 +10,7 @@ from app.config import ServerConfig
 from app.services.document_cache import LoadedDocuments
 from app.services.document_loader import DocumentLoader
 from app.services.question_queue import QuestionQueue
+from app.services.readiness import EngineCanary
 from app.services.watchers import WatcherThreads
 from engine.document.cache import DocumentCache
 from engine.engine import Engine
@@ -29,6 +30,7 @@ class Services:
         loaded_documents: the documents that are in memory.
         document_loader: loads the others.
         question_queue: the questions that are being answered or wait.
+        canary: tells whether the engine works.
         watchers: the threads that wait for changes of documents.
     """
 
@@ -39,6 +41,7 @@ class Services:
     loaded_documents: LoadedDocuments[DocumentCache]
     document_loader: DocumentLoader
     question_queue: QuestionQueue
+    canary: EngineCanary
     watchers: WatcherThreads = field(default_factory=WatcherThreads)
 
 
@@ -64,6 +67,7 @@ def make_services(
             queued=config.queued_questions,
             timeout_s=config.question_timeout_s,
         ),
+        canary=EngineCanary(engine.check),
     )
 
 

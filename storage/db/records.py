@@ -99,6 +99,20 @@ class JobRecord:
 
 
 @dataclass(frozen=True)
+class QueueState:
+    """How the queue of jobs moves.
+
+    Attributes:
+        oldest_wait_s: seconds for which the oldest of the jobs that may be claimed has waited; 0 if
+            there is none.
+        num_running: jobs that a worker holds a lease on.
+    """
+
+    oldest_wait_s: float
+    num_running: int
+
+
+@dataclass(frozen=True)
 class ArtifactRecord:
     """A published artifact.
 

@@ -5,17 +5,18 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, func, or_, select, true, update
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy import and_, func, select, update
+from sqlalchemy.orm import aliased
 
 from common.errors import DocumentNotFound, JobCancelled
 from common.status import JobStatus, Phase
 from storage.db.database import Database
-from storage.db.records import JobRecord, record
-from storage.db.tables import Artifact, Job
+from storage.db.records import JobRecord, QueueState, record
+from storage.db.tables import Job
 from storage.jobs import transitions
 from storage.jobs.liveness import ClockJumps
 from storage.jobs.order import LONGEST_DELAY_S, is_due, next_job
+from storage.jobs.recovery import requeue_lost_jobs
 from storage.jobs.transitions import (
     ACTIVE_STATUSES,
     CANCELLED_MESSAGE,
@@ -27,13 +28,6 @@ from storage.jobs.transitions import (
     mark_waiting,
     update_claimed_job,
 )
-
-CRASHED = "worker_crashed"
-CRASHED_MESSAGE = (
-    "The worker died {crashes} times while it read this document, so it was set aside. The "
-    "document may need more memory than there is; upload it again for another try."
-)
-MAX_SWEPT_JOBS = 100
 
 
 class Jobs:
@@ -108,6 +102,17 @@ class Jobs:
         latest = select(aliased(Job, ranked)).where(ranked.c.rank == 1)
         with self._db.reading() as session:
             return {row.document_id: record(JobRecord, row) for row in session.scalars(latest)}
+
+    def queue_state(self) -> QueueState:
+        """Return how long jobs wait, and how many are being done."""
+        with self._db.reading() as session:
+            now = self._db.now(session)
+            due = is_due(now, self._fingerprint, None)
+            oldest = session.scalar(select(func.min(Job.available_at)).where(due))
+            held = and_(Job.status == JobStatus.RUNNING, Job.lease_expires_at > now)
+            num_running = session.scalar(select(func.count()).where(held))
+        waited_s = 0.0 if oldest is None else (now - oldest).total_seconds()
+        return QueueState(max(0.0, waited_s), num_running or 0)
 
     def cancel(self, document_id: UUID) -> bool:
         """Stop the reading of a document, which is failed then; False if no job was active."""
@@ -296,13 +301,10 @@ class Jobs:
         """
         with self._db.session() as session:
             now = self._db.now(session)
-            is_lost: ColumnElement[bool] = Job.lease_owner.in_(dead_owners)
-            if self._clock_jumps.has_settled(now):
-                is_lost = or_(is_lost, _has_expired(now))
-            lost = select(Job).where(Job.status == JobStatus.RUNNING, is_lost)
-            lost = lost.limit(MAX_SWEPT_JOBS).with_for_update(skip_locked=True)
-            jobs = list(session.scalars(lost))
-            return tuple(job.id for job in jobs if _end_or_requeue(session, job, now, max_attempts))
+            are_leases_true = self._clock_jumps.has_settled(now)
+            return requeue_lost_jobs(
+                session, now, max_attempts, dead_owners, are_leases_true=are_leases_true
+            )
 
 
 def _lease(now: datetime, lease_s: float, deadline_s: float | None) -> dict[str, datetime | None]:
@@ -313,33 +315,3 @@ def _lease(now: datetime, lease_s: float, deadline_s: float | None) -> dict[str,
         "lease_expires_at": lease_expires_at,
         "deadline_at": deadline_at,
     }
-
-
-def _has_expired(now: datetime) -> ColumnElement[bool]:
-    too_far = now + timedelta(seconds=LONGEST_DELAY_S)
-    return or_(Job.lease_expires_at <= now, Job.heartbeat_at > too_far)
-
-
-def _end_or_requeue(session: Session, job: Job, now: datetime, max_attempts: int) -> bool:
-    """End the job of a dead worker, or queue it again; True if it is queued again."""
-    for name, value in NO_LEASE.items():
-        setattr(job, name, value)
-    job.crashes += 1
-    published = select(Artifact.id).where(
-        Artifact.document_id == job.document_id,
-        Artifact.fingerprint == job.fingerprint if job.fingerprint else true(),
-        # Not an artifact from before the clock was set back, which seems to lie in the future.
-        Artifact.created_at.between(job.created_at, now),
-    )
-    if session.scalar(published) is not None:
-        job.status, job.finished_at, job.tokens_done = JobStatus.DONE, now, job.tokens_total
-        mark_ready(session, job.document_id, now)
-        return False
-    if job.crashes >= max_attempts:
-        job.status, job.finished_at = JobStatus.FAILED, now
-        job.error_code, job.error_message = CRASHED, CRASHED_MESSAGE.format(crashes=job.crashes)
-        mark_failed(session, job.document_id, CRASHED, job.error_message)
-        return False
-    job.status, job.available_at = JobStatus.QUEUED, now
-    mark_waiting(session, job.document_id)
-    return True

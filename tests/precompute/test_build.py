@@ -75,7 +75,7 @@ def test_progress_goes_through_the_phases_and_never_back(model: LoadedModel) -> 
     assert told[0] == ("prefill", 0, 401)
 
 
-@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("phase", ["tokenize", *PHASES])
 def test_progress_that_raises_stops_the_work(model: LoadedModel, phase: str) -> None:
     told: Told = []
 
@@ -88,6 +88,15 @@ def test_progress_that_raises_stops_the_work(model: LoadedModel, phase: str) -> 
         read(model, TEXT, listener=cancel)
     assert [name for name, _, _ in told].count(phase) == 1
     assert told[-1][0] == phase
+
+
+def test_progress_is_told_more_often_than_it_changes(model: LoadedModel) -> None:
+    """So that the work can be stopped in the middle of a step."""
+    told: Told = []
+    read(model, TEXT, listener=lambda *step: told.append(step))
+    for phase in ("prefill", "cluster"):
+        steps = [tokens for name, tokens, _ in told if name == phase]
+        assert len(steps) >= len(set(steps)) + model.spec.num_layers
 
 
 @pytest.fixture
