@@ -3,8 +3,10 @@
 Only the commands that need a model import this module, because importing torch takes seconds.
 """
 
+import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -127,11 +129,13 @@ def run_server(console: Console, settings: Settings, listener: socket.socket) ->
     say(console, f"Lectern serves on {url} (dashboard: {url}/admin). Ctrl-C stops it.")
     server = _make_server(stack, listener)
     hurry = threading.Event()
-    with _ending_signals(hurry), _running(stack, hurry):
+    with _ending_signals(hurry), _running(stack, hurry) as worker_ended:
         if not hurry.is_set():  # by a signal from before the server listens to them
             server.run(sockets=[listener])
         if server.is_hurried:
             hurry.set()
+    if not worker_ended.is_set():
+        _end_process()
 
 
 def run_worker(console: Console, settings: Settings) -> None:
@@ -145,7 +149,9 @@ def run_worker(console: Console, settings: Settings) -> None:
     with closing(storage), _ending_signals(stop, hurry):
         thread.start()
         thread.wait(stop)
-        thread.stop(hurry, STOP_TIMEOUT_S)
+        has_ended = thread.stop(hurry, STOP_TIMEOUT_S)
+    if not has_ended:
+        _end_process()
 
 
 @contextmanager
@@ -182,8 +188,10 @@ def _make_server(stack: Stack, listener: socket.socket) -> Server:
 
 
 @contextmanager
-def _running(stack: Stack, hurry: threading.Event) -> Iterator[None]:
+def _running(stack: Stack, hurry: threading.Event) -> Iterator[threading.Event]:
     """Run the embedded worker, if there is one, while the block runs; then close storage.
+
+    The block gets an event that is set once the worker has ended.
 
     Args:
         hurry: when it is set, the worker's documents go back to the queue without waiting for it.
@@ -191,14 +199,15 @@ def _running(stack: Stack, hurry: threading.Event) -> Iterator[None]:
     storage = stack.storage
     name = storage.liveness.new_owner()
     thread = WorkerThread(stack.worker) if stack.worker else None
+    worker_ended = threading.Event()
     with closing(storage), storage.processes.alive(name, SERVER, storage.fingerprint):
         if thread is not None:
             thread.start()
         try:
-            yield
+            yield worker_ended
         finally:
-            if thread is not None:
-                thread.stop(hurry, STOP_TIMEOUT_S)
+            if thread is None or thread.stop(hurry, STOP_TIMEOUT_S):
+                worker_ended.set()
 
 
 @contextmanager
@@ -220,6 +229,13 @@ def _ending_signals(*events: threading.Event) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _end_process() -> None:
+    """End at once, as a thread that computes would otherwise be cut off in the middle of a call."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _wait_until_started(server: Server, thread: threading.Thread) -> None:

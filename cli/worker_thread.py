@@ -27,12 +27,13 @@ class WorkerThread:
             pass
         self._raise_error()
 
-    def stop(self, hurry: threading.Event, timeout_s: float) -> None:
+    def stop(self, hurry: threading.Event, timeout_s: float) -> bool:
         """Let the worker put its documents back into the queue, and wait until it has.
 
         A worker that is in a long call does so when it returns from it. After `timeout_s` seconds,
         or as soon as `hurry` is set, its documents are put back without it.
 
+        Returns: whether the worker has ended; if not, it ends with the process.
         Raises: what ended the worker.
         """
         self._stop.set()
@@ -40,9 +41,10 @@ class WorkerThread:
         while self._thread.is_alive():
             if hurry.is_set() or time.monotonic() > deadline_s:
                 self._worker.abandon()
-                return
+                return False
             self._thread.join(WAIT_S)
         self._raise_error()
+        return True
 
     def _run(self) -> None:
         try:

@@ -72,7 +72,7 @@ def signal_at(step: str, number: int) -> Callable[[str], None]:
 def publish_until(url: str, folder: Path, step: str, number: int) -> None:
     """Read one document; get a signal at a publish step."""
     storage = open_at(url, folder, signal_at(step, number))
-    settings = replace(STEADY, lease_s=SOON_S)
+    settings = replace(STEADY, lease_s=SOON_S, heartbeat_s=60.0)
     Worker(storage, StubArtifactBuilder(), settings).run_once()
     storage.close()
 
@@ -85,7 +85,7 @@ def read_until(url: str, folder: Path, step: int, number: int) -> None:
             os.kill(os.getpid(), number)
 
     storage = open_at(url, folder)
-    settings = replace(STEADY, lease_s=SOON_S)
+    settings = replace(STEADY, lease_s=SOON_S, heartbeat_s=60.0)
     Worker(storage, StubArtifactBuilder(num_steps=20, at=at), settings).run_once()
     storage.close()
 

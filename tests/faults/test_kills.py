@@ -104,7 +104,7 @@ def test_a_publish_killed_at_any_step_shows_the_old_or_the_new(
 def test_workers_killed_at_random_lose_nothing_and_commit_nothing_twice(
     storage: Storage, upload: Upload, start: Start, url: str, folder: Path, tmp_path: Path
 ) -> None:
-    documents = [upload(f"Text {number}.") for number in range(16)]
+    documents = [upload(f"Text {number}.") for number in range(40)]
     log = tmp_path / "commits"
     chance = random.Random(7)
 

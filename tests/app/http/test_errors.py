@@ -13,6 +13,7 @@ INTERNAL = {
     "permanent",
     "corrupt_artifact",
     "unsupported_model",
+    "engine_fault",
     "head_plan_rejected",
     "cancelled",
 }
