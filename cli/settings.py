@@ -20,7 +20,7 @@ from pydantic_settings import (
 )
 
 from app.config import ServerConfig
-from engine.config import ComputeDtype, DecodeConfig, Device, ModelConfig
+from engine.config import ComputeDtype, DecodeConfig, Device, ModelConfig, PromptConfig
 from precompute.config import PrecomputeConfig
 from reader import WEIGHTS
 from storage.config import StorageConfig
@@ -49,6 +49,7 @@ class Settings(BaseSettings):
     device: Device = "auto"
     dtype: ComputeDtype = "auto"
     heads: str = ModelConfig.heads
+    prompt: PromptConfig = PromptConfig()
     data_dir: Path = Path("lectern-data")
     database_url: SecretStr | None = None
     redis_url: SecretStr | None = None
@@ -77,7 +78,8 @@ class Settings(BaseSettings):
 
     def model_files(self) -> ModelConfig:
         """Return what model to load; it is the bundled reader if the settings name none."""
-        return ModelConfig(self.model or str(WEIGHTS), self.device, self.dtype, self.heads)
+        path = self.model or str(WEIGHTS)
+        return ModelConfig(path, self.device, self.dtype, self.heads, self.prompt)
 
     def storage(self) -> StorageConfig:
         """Return the settings of storage."""

@@ -304,3 +304,9 @@ class UnsupportedModel(Permanent):
     """The model cannot be served exactly; the message says why."""
 
     code = "unsupported_model"
+
+
+class NonFiniteNumbers(Permanent):
+    """The model computed infinite or undefined numbers; the message names the layer."""
+
+    code = "non_finite_numbers"

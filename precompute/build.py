@@ -9,7 +9,7 @@ from common import plugins
 from common.errors import DocumentTooLong, EmptyDocument
 from common.status import Phase, Progress
 from engine.document.budget import NO_CURVES
-from engine.document.cache import DocumentCache, LayerCache, Page
+from engine.document.cache import DocumentCache, LayerCache, LengthChoices, Page
 from engine.model.loader import LoadedModel
 from engine.model.prompt import EncodedDocument
 from precompute import clustering
@@ -42,6 +42,8 @@ def precompute_document(
     kmeans: KMeans = plugins.build(clustering, name, config)
     encoded = encode(model, text, settings, step.check)
     num_tokens = step.num_tokens = len(encoded.ids)
+    choices = _length_choices(model, num_tokens)
+    model = model.with_rope(choices.rope)
     step.report(Phase.PREFILL, 0)
     layers = deque(
         prefill(
@@ -62,12 +64,15 @@ def precompute_document(
         num_sinks=min(settings.num_sinks, num_tokens),
         lookup=settings.lookup,
         curves=NO_CURVES,
+        choices=choices,
     )
+    step.report(Phase.CALIBRATE, 0)
     return calibrate(
         model,
         document,
         settings,
         lambda done: step.report(Phase.CALIBRATE, num_tokens * done // settings.num_probes),
+        step.check,
     )
 
 
@@ -90,7 +95,8 @@ class _Step:
 def most_document_tokens(model: LoadedModel, settings: PrecomputeConfig) -> int:
     """Return how many tokens a document may have, with room for a question and its answer."""
     context = model.spec.context_length
-    return context - min(settings.reserve_tokens, context // 2)
+    reserve = min(settings.reserve_tokens, context // 2)
+    return context - max(reserve, 2)  # a token each of question and answer
 
 
 def most_document_chars(model: LoadedModel, settings: PrecomputeConfig) -> int | None:
@@ -132,6 +138,15 @@ def encode(
         if num_tokens > most:
             raise DocumentTooLong(f"The document has at least {num_tokens:,} tokens; {takes}")
     return EncodedDocument.joined(parts)
+
+
+def _length_choices(model: LoadedModel, num_tokens: int) -> LengthChoices:
+    """What a document's length decides about how it is read."""
+    streams = model.plan.ratio < 1.0
+    return LengthChoices(
+        window=model.plan.window_for(num_tokens) if streams else None,
+        rope=model.rope_for(num_tokens),
+    )
 
 
 def _lay_out(

@@ -16,7 +16,9 @@ from engine.config import SCOPE_EPSILON
 from engine.document.cache import ScopedHeads, StreamingCache
 from engine.kernels.prefill.attend_causal import attend_causal
 from engine.model.attention import AttentionCall, forward
+from engine.model.finite import FiniteLayers
 from engine.model.loader import LoadedModel
+from engine.model.sink_logits import with_sink_logits
 from precompute.alibi_prefill import AlibiPrefill
 from precompute.streaming_prefill import StreamingPrefill
 
@@ -94,7 +96,8 @@ class _Retrieval:
         self._check()
         end = start + first + query.shape[1]
         keys, values = self._keys[:, :end], self._values[:, :end]
-        return attend_causal(query, keys, values, scale=call.scale, softcap=call.softcap).out
+        state = attend_causal(query, keys, values, scale=call.scale, softcap=call.softcap)
+        return with_sink_logits(state, call.sink_logits).out
 
     def prefilled(self) -> PrefilledLayer:
         return PrefilledLayer(self._keys, self._values)
@@ -153,9 +156,11 @@ class _PrefillState:
             for index in range(model.spec.num_layers)
         ]
         self._check = check
+        self.finite = FiniteLayers(model.spec.num_layers, model.device)
 
     def attend(self, call: AttentionCall) -> Tensor:
         self._check()
+        self.finite.note(call.layer, call.key, call.value)
         return self._layers[call.layer].attend(call)
 
     def layers(self) -> tuple[PrefilledLayer, ...]:
@@ -184,7 +189,7 @@ def _layer(
     if num_retrieval == spec.num_kv_heads:
         return retrieval
     stream = StreamingPrefill(
-        empty(spec.num_kv_heads - num_retrieval, 0), plan.num_sinks, plan.window
+        empty(spec.num_kv_heads - num_retrieval, 0), plan.num_sinks, plan.window_for(num_tokens)
     )
     return _Dual(retrieval, num_retrieval, stream, compensation=plan.compensation)
 
@@ -193,11 +198,13 @@ def _heads(call: AttentionCall, kv_heads: slice) -> AttentionCall:
     """The part of a call that some adjoining KV heads and their query heads answer."""
     group = call.query.shape[0] // call.key.shape[0]
     first, last, _ = kv_heads.indices(call.key.shape[0])
+    queries = slice(first * group, last * group)
     return replace(
         call,
-        query=call.query[first * group : last * group],
+        query=call.query[queries],
         key=call.key[kv_heads],
         value=call.value[kv_heads],
+        sink_logits=None if call.sink_logits is None else call.sink_logits[queries],
     )
 
 
@@ -220,12 +227,15 @@ def prefill(
             `engine.model.alibi.attention_scope`.
         check: called within each chunk, before a layer attends; may raise to stop.
     Returns: what each layer keeps, on the model's device in its dtype.
+    Raises: NonFiniteNumbers after a chunk in which some key, value or logit is infinite or
+        undefined.
     """
     state = _PrefillState(model, len(ids), epsilon, check)
     if model.device.type == "cpu":
         chunk_tokens = min(chunk_tokens, MOST_CPU_TOKENS)
     for start in range(0, len(ids), chunk_tokens):
         chunk = ids[start : start + chunk_tokens].to(model.device)
-        forward(model.model, chunk, start, state)
+        logits = forward(model.model, chunk, start, state)
+        state.finite.check(f"in tokens {start} to {start + len(chunk) - 1}", logits)
         progress(start + len(chunk))
     return state.layers()

@@ -44,6 +44,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "encrypted_pdf": 422,
         "archive_bomb": 422,
         "unknown_encoding": 422,
+        "non_finite_numbers": 422,
         "too_many_questions": 429,
         "internal_error": 500,
         "transient": 503,

@@ -6,7 +6,15 @@ from dataclasses import asdict, dataclass
 import structlog
 
 from app.questions.checked_question import CheckedQuestion
-from app.questions.schemas import AnswerBody, AnswerItem, BudgetBody, EvidenceBody, UsageBody
+from app.questions.schemas import (
+    AnswerBody,
+    AnswerItem,
+    BudgetBody,
+    EvidenceBody,
+    SamplingBody,
+    ThinkingBody,
+    UsageBody,
+)
 from app.services.document_cache import LoadedDocument
 from app.services.document_loader import DocumentLoader
 from app.services.question_queue import PendingAnswer
@@ -41,7 +49,7 @@ class AnswerJob:
             else:
                 timings_ms = _timings_ms(item, pending.queue_ms, loaded.load_ms)
                 self._record(item, loaded, timings_ms)
-                yield _answer_body(self.document, item, timings_ms, cache_hit=loaded.hit)
+                yield self._answer_body(item, timings_ms, cache_hit=loaded.hit)
 
     def _answer(
         self, cache: DocumentCache, pending: PendingAnswer[AnswerItem]
@@ -80,6 +88,28 @@ class AnswerJob:
             log = structlog.get_logger("lectern.questions")
             log.warning("answer not recorded", code=error.code)
 
+    def _answer_body(
+        self, answer: Answer, timings_ms: dict[str, float], *, cache_hit: bool
+    ) -> AnswerBody:
+        penalty = self.engine.model.generation.repetition_penalty
+        fields = asdict(self.question.sampling) | {"repetition_penalty": penalty}
+        sampling = {name: fields[name] for name in SamplingBody.model_fields}
+        thinking = answer.thinking
+        return AnswerBody.model_validate(
+            {
+                "document_id": str(self.document.id),
+                "answer": answer.text,
+                "thinking": None if thinking is None else ThinkingBody(**asdict(thinking)),
+                "finish_reason": answer.finish_reason,
+                "evidence": [EvidenceBody(**asdict(passage)) for passage in answer.evidence],
+                "budget": BudgetBody(**asdict(answer.budget)),
+                "usage": UsageBody(**asdict(answer.usage)),
+                "sampling": SamplingBody(**sampling),
+                "timings_ms": timings_ms,
+                "cache_hit": cache_hit,
+            }
+        )
+
 
 def _timings_ms(answer: Answer, queue_ms: float, load_ms: float) -> dict[str, float]:
     """Return the milliseconds of each stage; `first_token` and `total` count from the arrival."""
@@ -88,20 +118,3 @@ def _timings_ms(answer: Answer, queue_ms: float, load_ms: float) -> dict[str, fl
     timings_ms["first_token"] = before_ms + answer.timings_ms["first_token"]
     timings_ms["total"] = before_ms + answer.timings_ms["total"]
     return {stage: round(duration_ms, 3) for stage, duration_ms in timings_ms.items()}
-
-
-def _answer_body(
-    document: DocumentRecord, answer: Answer, timings_ms: dict[str, float], *, cache_hit: bool
-) -> AnswerBody:
-    return AnswerBody.model_validate(
-        {
-            "document_id": str(document.id),
-            "answer": answer.text,
-            "finish_reason": answer.finish_reason,
-            "evidence": [EvidenceBody(**asdict(passage)) for passage in answer.evidence],
-            "budget": BudgetBody(**asdict(answer.budget)),
-            "usage": UsageBody(**asdict(answer.usage)),
-            "timings_ms": timings_ms,
-            "cache_hit": cache_hit,
-        }
-    )

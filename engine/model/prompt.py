@@ -1,14 +1,19 @@
 """The prompt: a document first, then a question, each side tokenized on its own."""
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from jinja2.exceptions import TemplateError
 from torch import Tensor
 
-from common.errors import UnsupportedModel
+from common.errors import InvalidInput, UnsupportedModel
+from engine.config import PromptConfig
+from engine.model.fingerprint import digest
+from engine.model.thinking import ThinkingFormat, find_thinking_format
 from engine.model.token_lengths import most_chars_per_token
 from engine.model.token_windows import WindowedTokenizer
 
@@ -20,6 +25,25 @@ INSTRUCTION = "Answer the question from this document alone. If it does not say,
 # A model that marks documents itself (the bundled reader) needs no instruction.
 DOCUMENT_TOKEN = "<|document|>"
 FROZEN_DATE = "26 Jul 2024"
+# What every template is given; a date would make every day's prompt another one.
+ARGUMENTS = MappingProxyType(
+    {
+        "enable_thinking": False,
+        "date_string": FROZEN_DATE,
+        "strftime_now": lambda _format: FROZEN_DATE,
+    }
+)
+# Arguments of `apply_chat_template` itself, which are no business of a template's user.
+RESERVED = frozenset(
+    {"add_generation_prompt", "chat_template", "continue_final_message", "conversation",
+     "documents", "max_length", "messages", "padding", "return_assistant_tokens_mask",
+     "return_dict", "return_tensors", "strftime_now", "tokenize", "tokenizer_kwargs", "tools",
+     "truncation"}
+)  # fmt: skip
+NO_TEMPLATE = (
+    "The tokenizer has no chat template. To ask the model in plain lines that begin with "
+    "'Question:' and 'Answer:', as suits a base model, set LECTERN_PROMPT__FORMAT=plain."
+)
 
 
 @dataclass(frozen=True)
@@ -51,28 +75,41 @@ class PromptTemplate:
     Attributes:
         head: ids before the document; middle: between document and question; foot: after it.
         chars_per_token: the most characters that a token can stand for; None if there is no limit.
+        thinking: how the model marks its thinking; None if its tokenizer has no marks for it.
+        fingerprint: identifies the head where the configuration makes it another one than the
+            tokenizer's own; "" where it does not. A document's cache begins with the head.
     """
 
     tokenizer: Any
     head: tuple[int, ...]
     middle: tuple[int, ...]
     foot: tuple[int, ...]
-    chars_per_token: int | None
+    chars_per_token: int | None = None
+    thinking: ThinkingFormat | None = None
+    fingerprint: str = ""
 
     @classmethod
-    def of(cls, tokenizer: Any) -> "PromptTemplate":
+    def of(cls, tokenizer: Any, config: PromptConfig | None = None) -> "PromptTemplate":
         """Render the tokenizer's chat template once, with marks for document and question.
 
-        Raises: UnsupportedModel if the template alters or drops the document.
+        Raises: UnsupportedModel if there is no template and no plain format was asked for, or if
+            the template alters or drops the document; InvalidInput for an argument that it does
+            not know.
         """
         if not tokenizer.is_fast:
             raise UnsupportedModel("The tokenizer is a slow one, without character offsets.")
-        if tokenizer.chat_template:
-            parts = _cut(_render(tokenizer))
-        else:
-            parts = (_start(tokenizer), "\n\nQuestion: ", "\nAnswer:")
-        head, middle, foot = (_template_ids(tokenizer, part) for part in parts)
-        prompt = cls(tokenizer, head, middle, foot, most_chars_per_token(tokenizer))
+        head, middle, foot = (
+            template_ids(tokenizer, part) for part in _parts(tokenizer, config or PromptConfig())
+        )
+        prompt = cls(
+            tokenizer,
+            head,
+            middle,
+            foot,
+            chars_per_token=most_chars_per_token(tokenizer),
+            thinking=find_thinking_format(tokenizer, foot),
+            fingerprint="" if head == _usual_head(tokenizer) else digest({"head": head}),
+        )
         prompt._encode("")  # sets the tokenizer's memory here, before there are other threads
         return prompt
 
@@ -125,9 +162,49 @@ def _encoded(ids: Iterable[int], spans: list[tuple[int, int]]) -> EncodedDocumen
     )
 
 
-def _template_ids(tokenizer: Any, text: str) -> tuple[int, ...]:
+def template_ids(tokenizer: Any, text: str) -> tuple[int, ...]:
+    """Tokenize text of a template, where special tokens are meant."""
     encoded = tokenizer(text, add_special_tokens=False, split_special_tokens=False, verbose=False)
     return tuple(encoded["input_ids"])
+
+
+def _parts(tokenizer: Any, config: PromptConfig) -> tuple[str, str, str]:
+    """The prompt's text before the document, between document and question, and after both."""
+    if config.format == "plain":
+        return _plain(tokenizer)
+    if not tokenizer.chat_template:
+        raise UnsupportedModel(NO_TEMPLATE)
+    _check_arguments(tokenizer, config.template_arguments)
+    return _cut(_render(tokenizer, {**ARGUMENTS, **config.template_arguments}))
+
+
+def _usual_head(tokenizer: Any) -> tuple[int, ...] | None:
+    """The head without any setting; None if there cannot be one."""
+    usual = {name: value for name, value in ARGUMENTS.items() if name != "enable_thinking"}
+    try:
+        template = tokenizer.chat_template
+        parts = _cut(_render(tokenizer, usual)) if template else _plain(tokenizer)
+    except UnsupportedModel:
+        return None
+    return template_ids(tokenizer, parts[0])
+
+
+def _plain(tokenizer: Any) -> tuple[str, str, str]:
+    return _start(tokenizer), "\n\nQuestion: ", "\nAnswer:"
+
+
+def _check_arguments(tokenizer: Any, arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments that the template has no use for.
+
+    Raises: InvalidInput.
+    """
+    template = tokenizer.get_chat_template()
+    for name in arguments:
+        if name in RESERVED or not re.search(rf"\b{re.escape(name)}\b", template):
+            raise InvalidInput(
+                f"The model's chat template knows no argument '{name}' "
+                "(LECTERN_PROMPT__TEMPLATE_ARGUMENTS)."
+            )
 
 
 def _start(tokenizer: Any) -> str:
@@ -136,7 +213,7 @@ def _start(tokenizer: Any) -> str:
     return tokenizer.bos_token if first and first[0] == tokenizer.bos_token_id else ""
 
 
-def _render(tokenizer: Any) -> str:
+def _render(tokenizer: Any, arguments: Mapping[str, Any]) -> str:
     instruction = "" if DOCUMENT_TOKEN in tokenizer.get_vocab() else INSTRUCTION
     document = instruction + DOCUMENT_MARK
     apart = [
@@ -147,11 +224,7 @@ def _render(tokenizer: Any) -> str:
     for messages in (apart, together):
         try:
             text: str = tokenizer.apply_chat_template(
-                messages,
-                tokenize=False,
-                add_generation_prompt=True,
-                date_string=FROZEN_DATE,  # a date would make every day's prompt another one
-                strftime_now=lambda _: FROZEN_DATE,
+                messages, tokenize=False, add_generation_prompt=True, **arguments
             )
         except TemplateError:  # some templates refuse a system message
             continue

@@ -127,6 +127,17 @@ def test_unreadable_files_are_refused(
     assert type(refusal.value) is error
 
 
+def test_all_pages_of_a_pdf_together_may_unpack_to_so_much(put: Put) -> None:
+    page = b"BT /F1 12 Tf " + b"(A) Tj " * 500 + b"ET"  # 3.5 KB
+    path = put(samples.pdf_pages([page] * 3))
+    assert extract(path, "pdf", Limits()).text.count("A") == 1500
+    two_pages = Limits(ratio=1, ratio_floor_bytes=2 * len(page))
+    with pytest.raises(DocumentRejected, match="unpacks to far more than its size allows"):
+        extract(path, "pdf", two_pages)
+    with pytest.raises(DocumentRejected, match="unpacks to far more than its size allows"):
+        extract(path, "pdf", Limits(unpacked_bytes=2 * len(page)))
+
+
 def test_a_pdf_with_an_empty_password_is_read(put: Put) -> None:
     assert samples.STORY in read(put, "pdf", samples.encrypted_pdf(""))
 

@@ -2,6 +2,7 @@
 
 import threading
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -63,6 +64,35 @@ def test_forgotten_folders_are_removed(storage: Storage, sweeper: Sweeper, tmp_p
     left.mkdir()
     sweeper.sweep()
     assert not left.exists()
+
+
+def test_originals_without_a_row_are_collected(
+    storage: Storage, sweeper: Sweeper, upload: Upload, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    kept = upload().blob_key
+    (tmp_path / "broken-off").write_text("an upload whose row was never made")
+    left = storage.blobs.put(tmp_path / "broken-off")
+    sweeper.sweep()
+    assert set(storage.blobs.keys()) == {kept, left}  # it may be an upload that is in progress
+    at_once = partial(storage.documents.collect_garbage, unclaimed_s=0.0)
+    monkeypatch.setattr(storage.documents, "collect_garbage", at_once)
+    Sweeper(storage, 3).sweep()
+    assert set(storage.blobs.keys()) == {kept}
+
+
+def test_files_are_not_listed_at_every_sweep(
+    storage: Storage, sweeper: Sweeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    for name, part in (("folders", storage.artifacts), ("originals", storage.documents)):
+        monkeypatch.setattr(part, "collect_garbage", partial(calls.append, name))
+    sweeper.sweep()
+    sweeper.sweep()
+    assert calls == ["folders", "originals"]
+    monkeypatch.setattr("workers.sweeper.COLLECT_INTERVAL_S", 0.0)
+    sweeper.sweep()
+    assert calls == 2 * ["folders", "originals"]
 
 
 def test_a_sweep_of_other_settings_reads_nothing_again_and_removes_nothing(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -129,6 +130,27 @@ def test_writing_a_large_file_can_be_stopped_in_the_middle(
     with pytest.raises(JobCancelled), storage.artifacts.draft(document.id, "now") as draft:
         draft.write("large.bin", bytes(1000), cancel)
     assert len(asked) == 3
+    assert list(root.iterdir()) == []
+
+
+def test_deleting_waits_for_a_publication_that_has_begun(
+    storage: Storage, upload: Upload, root: Path
+) -> None:
+    document = upload()
+    deletion = threading.Thread(
+        target=storage.documents.delete, args=(document.tenant_id, document.id)
+    )
+
+    def delete_meanwhile(step: str) -> None:
+        if step == "row_inserted":  # the last step before the commit
+            deletion.start()
+            deletion.join(0.5)
+            assert deletion.is_alive()
+
+    publish(storage, document, artifacts=Artifacts(storage.db, root, delete_meanwhile))
+    deletion.join(20)
+    assert not deletion.is_alive()
+    assert storage.artifacts.current(document.id) is None
     assert list(root.iterdir()) == []
 
 
