@@ -23,6 +23,7 @@ test: .venv/.ok  ## all tests: offline, CPU
 	$(PYTEST) -n 2 --dist loadfile $(APART:%=--ignore=%)
 	$(PYTEST) $(APART)
 
+gpu-test: EXTRA := gpu
 gpu-test: .venv/.ok  ## all tests that need a GPU; fails without one
 	LECTERN_TEST_GPU=1 $(PYTEST) $(ON_GPU)
 	$(BIN)/python -m bench.kernels.prefill --check llama2_7b gemma2_9b

@@ -186,6 +186,15 @@ def test_a_question_of_any_length_loads_what_it_asked_for(
 
 def test_calibration_stops_when_a_batch_changes_nothing(model: LoadedModel) -> None:
     document, told = read(model, TEXT), []
-    calibrate(model, document, replace(SETTINGS, num_probes=64), told.append)
-    assert told[-1] == 64
-    assert len(told) < 1 + 64 // BATCH
+    calibrate(model, document, replace(SETTINGS, num_probes=20 * BATCH), told.append)
+    assert told[-1] == 20 * BATCH
+    assert len(told) < 10
+
+
+def test_calibration_goes_on_while_batches_change_something(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("precompute.calibrate.SETTLED", 0.0)  # the least change is one
+    document, told = read(model, TEXT), []
+    calibrate(model, document, replace(SETTINGS, num_probes=4 * BATCH), told.append)
+    assert told == [BATCH, 2 * BATCH, 3 * BATCH, 4 * BATCH]

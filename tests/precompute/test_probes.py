@@ -100,6 +100,17 @@ def test_answers_stand_in_the_document(
         assert all(answer_of(model, probe) in TEXTS[name] for probe in probes)
 
 
+def test_an_answer_is_cut_out_of_its_question(
+    model: LoadedModel, documents: dict[str, DocumentCache]
+) -> None:
+    text = " ".join(ENGLISH.split())
+    for probe in make(model, documents["English"], 40):
+        before, _, after = model.tokenizer.decode(probe.question_ids).partition(" ____ ")
+        answer = answer_of(model, probe)
+        assert f"{before.split()[-1]} {answer}".lstrip('"') in text
+        assert not after.startswith(answer)
+
+
 def test_probes_ask_about_many_places(
     model: LoadedModel, documents: dict[str, DocumentCache]
 ) -> None:

@@ -45,6 +45,18 @@ def test_layers_of_a_pass_add_up() -> None:
     assert meter.full == [2 * 2 * HEADS * TOKENS * WIDTH * 4]
 
 
+def test_a_layer_with_a_window_is_no_part_of_the_share() -> None:
+    windowed = replace(layer(torch.float32), window=TOKENS, num_anchors=TOKENS)
+    meter = ReadMeter()
+    meter.begin_pass()
+    meter.count(layer(torch.float32), Selection((torch.arange(5), torch.arange(2)), 9))
+    share, in_budget = meter.share(), meter.bytes_read
+    meter.count(windowed, FullSelection.of(windowed))
+    assert meter.share() == share
+    assert meter.windowed == 2 * HEADS * TOKENS * WIDTH * 4
+    assert meter.bytes_read == in_budget + meter.windowed
+
+
 def test_nothing_read_is_no_share() -> None:
     assert ReadMeter().share() == 0.0
 

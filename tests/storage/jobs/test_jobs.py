@@ -236,6 +236,20 @@ def test_a_document_may_be_read_with_two_configurations_at_once(
         assert storage_of.documents.find(document.id).status == "ready"
 
 
+def test_what_another_configuration_has_read_ends_no_lost_job(
+    storage: Storage, upload: Upload
+) -> None:
+    document = upload()
+    publish(storage, document, fingerprint="before")
+    one, two = storage.of("one"), storage.of("two")
+    lost = one.jobs.enqueue(document.id)
+    claim(one)
+    two.jobs.enqueue(document.id)
+    publish(two, document, fingerprint="two")
+    shift(storage, lost.id, lease_expires_at=-1)
+    assert storage.jobs.sweep(3) == (lost.id,)
+
+
 def test_a_job_that_any_worker_may_do_is_not_doubled(storage: Storage, upload: Upload) -> None:
     document = upload()
     assert storage.of("one").jobs.enqueue(document.id) == storage.jobs.latest(document.id)
