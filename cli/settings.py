@@ -4,6 +4,7 @@ Each package defines its own settings and their defaults in its `config.py`. Thi
 them into one object and names the environment variables.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from types import MappingProxyType
 from typing import Annotated, Any
 
 from annotated_types import Ge
-from pydantic import Field, SecretStr
+from pydantic import BeforeValidator, Field, SecretStr
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -38,6 +39,26 @@ RENAMED = MappingProxyType(
 )
 
 
+def _parse_arguments(given: Any) -> Any:
+    """Turn the template's arguments, JSON in a variable, into a mapping.
+
+    Each may also be a variable of its own, where true and false are words.
+    """
+    arguments = given.get("template_arguments") if isinstance(given, Mapping) else None
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except ValueError as error:
+            raise ValueError("TEMPLATE_ARGUMENTS is no JSON object") from error
+    if isinstance(arguments, Mapping):
+        words = {"true": True, "false": False}
+        arguments = {
+            name: words.get(value.lower(), value) if isinstance(value, str) else value
+            for name, value in arguments.items()
+        }
+    return given if arguments is None else {**given, "template_arguments": arguments}
+
+
 class Settings(BaseSettings):
     """The settings of the whole process; each package gets only its own config object."""
 
@@ -49,7 +70,7 @@ class Settings(BaseSettings):
     device: Device = "auto"
     dtype: ComputeDtype = "auto"
     heads: str = ModelConfig.heads
-    prompt: PromptConfig = PromptConfig()
+    prompt: Annotated[PromptConfig, BeforeValidator(_parse_arguments)] = PromptConfig()
     data_dir: Path = Path("lectern-data")
     database_url: SecretStr | None = None
     redis_url: SecretStr | None = None

@@ -32,7 +32,7 @@ class CheckedQuestion:
 
 
 def check_question(
-    body: QuestionBody, limits: ServerConfig, generation: GenerationDefaults
+    body: QuestionBody, limits: ServerConfig, generation: GenerationDefaults = GREEDY
 ) -> CheckedQuestion:
     """Check a question against the server's limits.
 

@@ -4,6 +4,7 @@ import ast
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 LISTS = Path(__file__).parent
@@ -97,12 +98,22 @@ def plant(mutation: Mutation, root: Path) -> Planted:
     before = file.read_text(encoding="utf-8")
     after = before[:start] + mutation.new + before[start + len(mutation.old) :]
     try:
-        is_same = ast.dump(ast.parse(before)) == ast.dump(ast.parse(after))
+        is_same = _structure(before) == _structure(after)
     except SyntaxError as error:
         raise DoesNotApply(f"{file.name} is no Python with the bug: {error}.") from error
     if is_same:
         raise DoesNotApply(f"{file.name} does the same with the bug.")
     return Planted(file, before, after)
+
+
+@lru_cache(maxsize=64)  # bugs of one file follow each other
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+@lru_cache(maxsize=64)
+def _structure(text: str) -> str:
+    return ast.dump(_parsed(text))
 
 
 def _places(path: Path, mutation: Mutation) -> list[tuple[Path, int]]:
@@ -129,12 +140,12 @@ def _occurrences(text: str, old: str, start: int, end: int) -> Iterator[int]:
 def _spans(text: str, qualified_name: str) -> Iterator[tuple[int, int]]:
     """Offsets of the beginning and the end of definitions of this name, decorators included."""
     starts = [0]
-    for line in text.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
-    for name, node in _definitions(ast.parse(text), ""):
+    for line in text.split("\n"):
+        starts.append(starts[-1] + len(line) + 1)
+    for name, node in _definitions(_parsed(text), ""):
         if name == qualified_name:
             first = min([node.lineno, *(part.lineno for part in node.decorator_list)])
-            yield starts[first - 1], starts[node.end_lineno or node.lineno]
+            yield starts[first - 1], starts[node.end_lineno or node.lineno] - 1
 
 
 def _definitions(

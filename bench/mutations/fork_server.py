@@ -1,7 +1,7 @@
 """A process that runs pytest in forks of itself.
 
-It has imported the large libraries before, which takes longer than most tests. It imports nothing
-of the tree whose tests it runs, and so is started by its path. A request is a line of JSON with the
+It has imported the modules before that its arguments name. It imports nothing of the tree whose
+tests it runs, and so is started by its path. A request is a line of JSON with the
 arguments of pytest and the file of its output; the answers are two lines, the process id of the
 fork, which is the leader of its process group, and its exit status.
 """
@@ -13,13 +13,10 @@ import sys
 import traceback
 from typing import Any, NoReturn
 
-# Not what pytest loads as plug-ins, as it has to rewrite those itself.
-LIBRARIES = ("torch", "transformers.models.auto.modeling_auto", "safetensors.torch", "numpy")
-
 
 def main() -> None:
     """Serve requests until standard input ends."""
-    for name in LIBRARIES:
+    for name in sys.argv[1:]:
         importlib.import_module(name)
     for line in sys.stdin:
         request = json.loads(line)

@@ -11,6 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+# Imported once, as that takes longer than most tests; not what pytest loads as plug-ins, as it has
+# to rewrite those itself.
+PRELOADED = ("torch", "transformers.models.auto.modeling_auto", "safetensors.torch", "numpy")
 SERVER = Path(__file__).with_name("fork_server.py")
 OPTIONS = (
     "-q",
@@ -34,7 +37,7 @@ class PytestRuns:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._server = subprocess.Popen(
-            [sys.executable, "-P", str(SERVER)],
+            [sys.executable, "-P", str(SERVER), *PRELOADED],
             cwd=root,
             env=_environment(root),
             stdin=subprocess.PIPE,

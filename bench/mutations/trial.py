@@ -16,7 +16,7 @@ from bench.mutations.pytest_runs import PytestRuns
 TESTS_FAILED = 1  # pytest's exit status
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?\.py::.+?)(?: - .*)?$", re.MULTILINE)
 KILLED, SURVIVED, NOT_PLANTED = "killed", "survived", "does not apply"
-BROKEN, UNSOUND = "breaks the import of its tests", "its test fails without it as well"
+BROKEN, UNSOUND = "keeps its tests from being run", "its test fails without it as well"
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,8 @@ class Trials:
             return Outcome(SURVIVED, "", seconds)
         if status is None:
             return Outcome(SURVIVED, f"no test had failed after {limit_s:g} s", seconds)
-        return Outcome(BROKEN, text.strip().rpartition("\n")[2], seconds)
+        last_line = text.strip().rpartition("\n")[2]
+        return Outcome(BROKEN, f"pytest ended with {status}: {last_line[:200]}", seconds)
 
 
 def copy_tree(tree: Path, root: Path) -> None:

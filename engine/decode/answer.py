@@ -1,9 +1,11 @@
 """What an answer consists of: text as it comes, and at last the whole answer."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from engine.attend.budget import BudgetReport
-from engine.attend.evidence import Evidence
+if TYPE_CHECKING:  # for annotations alone
+    from engine.attend.budget import BudgetReport
+    from engine.attend.evidence import Evidence
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,8 @@ class Answer:
 
     text: str
     finish_reason: str
-    evidence: tuple[Evidence, ...]
-    budget: BudgetReport
+    evidence: "tuple[Evidence, ...]"
+    budget: "BudgetReport"
     usage: Usage
     timings_ms: dict[str, float]
     thinking: Thinking | None = None

@@ -15,7 +15,7 @@ from transformers import AttentionInterface
 from common.errors import UnsupportedModel
 from engine.kernels.decode.matvec import MAX_ROWS, matvec
 from engine.model.attention import NAME, lectern_attention
-from engine.model.plain_linear import is_plain_linear
+from engine.model.quantisation import is_plain_linear
 from engine.model.share_weights import share_weights
 
 # Names of linear layers that transformers' modules call with the same input, in calling order.

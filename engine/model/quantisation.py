@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeGuard
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from common.errors import UnsupportedModel
 
@@ -21,6 +22,8 @@ LIBRARIES: Mapping[str, tuple[tuple[str, ...], int]] = MappingProxyType(
         "torchao": (("torchao",), 8),
     }
 )
+
+PLAIN_DTYPES = frozenset({torch.float32, torch.bfloat16, torch.float16})
 
 
 def quantisation_of(config: Any) -> str | None:
@@ -87,3 +90,17 @@ def held_tensors(tensor: Tensor) -> Iterator[Tensor]:
         scales = getattr(beside, "absmax", beside)
         if isinstance(scales, Tensor):
             yield scales
+
+
+def is_plain_linear(module: Any) -> TypeGuard[nn.Linear]:
+    """Whether a module is a linear layer whose weight may be read and moved as a matrix.
+
+    Quantised layers are not: they are subclasses, or their weights are packed or of a tensor
+    subclass of their library, or it has given them scales and another `forward`.
+    """
+    if type(module) is not nn.Linear or "forward" in vars(module):
+        return False
+    if set(module._parameters) > {"weight", "bias"} or module._buffers:
+        return False
+    weight = module.weight.data
+    return type(weight) is Tensor and weight.dtype in PLAIN_DTYPES

@@ -18,7 +18,7 @@ from engine.kernels.prefill.attend_causal import attend_causal
 from engine.model.attention import HEAD_ORDER, AttentionCall, forward
 from engine.model.head_order import HeadOrder
 from engine.model.head_plan import HeadPlan
-from engine.model.plain_linear import is_plain_linear
+from engine.model.quantisation import is_plain_linear
 from engine.model.sink_logits import with_sink_logits
 from engine.model.spec import LayerSpec, ModelSpec
 

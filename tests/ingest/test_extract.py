@@ -89,6 +89,11 @@ def test_docx_text_comes_in_order_with_its_tables(put: Put) -> None:
             "<w:p><w:del><w:r><w:delText>old</w:delText></w:r></w:del><w:r><w:t>x</w:t></w:r></w:p>",
             "x",
         ),
+        ("<w:p><w:del><w:r><w:br/><w:t>old</w:t></w:r></w:del><w:r><w:t>x</w:t></w:r></w:p>", "x"),
+        (
+            "<w:p><w:moveFrom><w:r><w:t>old</w:t></w:r></w:moveFrom><w:r><w:t>x</w:t></w:r></w:p>",
+            "x",
+        ),
         ("<w:p><w:r><w:t>a</w:t><w:tab/><w:t>b</w:t><w:br/><w:t>c</w:t></w:r></w:p>", "a\tb\nc"),
     ],
 )
@@ -125,6 +130,13 @@ def test_unreadable_files_are_refused(
     with pytest.raises(DocumentRejected) as refusal:
         read(put, kind, data)
     assert type(refusal.value) is error
+
+
+def test_a_stream_of_a_pdf_is_unpacked_no_further_than_it_may_be(put: Put) -> None:
+    page = b"BT /F1 12 Tf " + b"(A) Tj " * 500 + b"ET"
+    path = put(samples.pdf_pages([page]))
+    with pytest.raises(DocumentRejected, match="unpacks to far more than its size allows"):
+        extract(path, "pdf", Limits(stream_bytes=len(page) // 2))
 
 
 def test_all_pages_of_a_pdf_together_may_unpack_to_so_much(put: Put) -> None:

@@ -95,6 +95,15 @@ def test_the_child_sees_none_of_our_environment(
     assert extract_limited(put(b"fine"), "txt", Limits()).text == "fine"
 
 
+def test_the_child_has_none_of_our_secrets(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The child answers whether it sees a variable, in place of what it was asked."""
+    spy = "import json, os; print(json.dumps({'is_locked': '%s' in os.environ}))"
+    monkeypatch.setenv("LECTERN_SECRET", "hunter2")
+    for variable, is_seen in (("LANG", True), ("LECTERN_SECRET", False)):
+        monkeypatch.setattr("ingest.sandbox.BOOTSTRAP", spy % variable)
+        assert is_locked(put(b"anything"), Limits()) == is_seen
+
+
 def test_only_a_pdf_with_a_password_is_locked(put: Put) -> None:
     assert is_locked(put(samples.encrypted_pdf("secret")), Limits())
     assert not is_locked(put(samples.encrypted_pdf("")), Limits())

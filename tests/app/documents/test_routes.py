@@ -133,8 +133,8 @@ def test_names_are_labels(client: TestClient) -> None:
 
 
 def test_pages_of_the_list(client: TestClient, seeder: StorageSeeder) -> None:
-    made = [seeder.upload(client, f"text number {number}") for number in range(5)]
-    seen, after = [], None
+    made = [seeder.upload(client, f"text number {number}") for number in range(6)]
+    seen, after, has_more = [], None, []
     while True:
         query = {"limit": "2"} | ({"after": after} if after else {})
         page = client.get("/documents", params=query).json()
@@ -142,9 +142,11 @@ def test_pages_of_the_list(client: TestClient, seeder: StorageSeeder) -> None:
         seen += [document["id"] for document in page["data"]]
         assert page["first_id"] == page["data"][0]["id"]
         after = page["last_id"]
+        has_more.append(page["has_more"])
         if not page["has_more"]:
             break
     assert seen == made[::-1]
+    assert has_more == [True, True, False]  # after a full last page there is none
 
 
 @contextmanager

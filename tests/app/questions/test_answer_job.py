@@ -13,6 +13,7 @@ from app.services.document_cache import LoadedDocument
 from app.services.document_loader import DocumentLoader
 from app.services.question_queue import PendingAnswer
 from app.services.services import Services
+from common.errors import DatabaseUnavailable
 from engine.decode.sampling import Sampling
 from engine.document.cache import DocumentCache
 from storage.db.records import DocumentRecord
@@ -45,6 +46,11 @@ class Waited:
 @pytest.fixture
 def answered(client: TestClient, services: Services, seeder: StorageSeeder) -> AnswerBody:
     """The answer to a question that waited, about a document that had to be loaded."""
+    return answer_late(client, services, seeder)
+
+
+def answer_late(client: TestClient, services: Services, seeder: StorageSeeder) -> AnswerBody:
+    """Answer a question that waited, about a document that had to be loaded."""
     seeder.ready(client)
     document = services.storage.documents.list(seeder.tenants["owner"], 1)[0]
     question = CheckedQuestion("When does the gate close?", 0.5, Sampling(max_tokens=2))
@@ -70,3 +76,18 @@ def test_loading_is_taken_off_the_time_that_an_answer_saved(
     assert summary.saved_ms == pytest.approx(1234.5 - LOAD_MS)  # 1234.5 is what reading took
     assert summary.first_token_ms == pytest.approx(answered.timings_ms["first_token"])
     assert (summary.hits, summary.misses) == (0, 1)
+
+
+def test_an_answer_that_cannot_be_recorded_is_given_all_the_same(
+    client: TestClient,
+    services: Services,
+    seeder: StorageSeeder,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def fail(**_: object) -> None:
+        raise DatabaseUnavailable("The database does not answer.")
+
+    monkeypatch.setattr(services.storage.answers, "record", fail)
+    assert answer_late(client, services, seeder).answer
+    assert "answer not recorded" in "".join(capfd.readouterr())

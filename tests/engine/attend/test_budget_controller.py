@@ -94,6 +94,15 @@ def test_what_was_read_too_much_is_saved_later(first: int, last: int) -> None:
     assert fmean(loads(loaded, 0.1, 40)) == pytest.approx(0.1, rel=0.02)
 
 
+@pytest.mark.parametrize("bias", [0.25, 4.0])
+def test_a_curve_that_is_wrong_by_more_than_a_pass_may_save_is_corrected(bias: float) -> None:
+    def loaded(_: int, asked: float) -> float:
+        return asked * bias
+
+    assert bias > SWING or bias < 1 / SWING
+    assert fmean(loads(loaded, 0.1, 40)) == pytest.approx(0.1, rel=0.1)
+
+
 def test_a_pass_saves_and_spends_within_a_factor_of_the_budget() -> None:
     """The factor is `SWING`; the correction of the curve's bias so far comes on top."""
 

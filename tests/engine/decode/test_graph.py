@@ -79,7 +79,8 @@ class TwoWidths(nn.Module):
         outputs = []
         for layer, rows in enumerate(self.rows):
             heads = rows[input_ids[0]].unflatten(1, (KV_HEADS, -1)).transpose(0, 1)
-            call = AttentionCall(layer, heads, heads, -heads, 0.2, None, None)
+            scale = 2 / WIDTHS[layer]
+            call = AttentionCall(layer, heads, heads, -heads, scale, None, None)
             outputs.append(lectern.attend(call).transpose(0, 1).flatten(1))
         self.logits = torch.cat(outputs, 1)[None, -logits_to_keep:]
         return self
@@ -108,9 +109,9 @@ def test_bytes_of_layers_of_different_widths_are_told_apart(
         lookup=LookupConfig(),
         curves=NO_CURVES,
     )
-    layers = (LayerSpec(KV_HEADS, KV_HEADS, width, 0.2, None, None) for width in WIDTHS)
+    layers = (LayerSpec(KV_HEADS, KV_HEADS, width, 2 / width, None, None) for width in WIDTHS)
     spec, model, asked = ModelSpec(tuple(layers), 4096), TwoWidths(), torch.tensor([3, 1, 4])
-    thresholds = Thresholds(-5.0, -5.0)
+    thresholds = Thresholds(-4.6, -4.6)
     reach = SparseClusterAttention(thresholds, document.lookup)
     state = QuestionState(document, reach, reach)
     forward(model, asked, state.position, state)

@@ -99,7 +99,8 @@ class Case:
             self.window,
         )
         lengths = torch.tensor(self.lengths, dtype=torch.int32, device=DEVICE)
-        thresholds = torch.tensor([[self.level1] * batch, [self.level2] * batch], device=DEVICE)
+        apart = 0.2 * torch.arange(batch, device=DEVICE)  # questions keep to budgets of their own
+        thresholds = torch.tensor([[self.level1], [self.level2]], device=DEVICE) + apart
         return DecodeInputs(
             surrounded(self._normal(batch, kv_heads * self.group, dtype=dtype, seed=5)),
             layer,

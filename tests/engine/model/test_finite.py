@@ -117,9 +117,9 @@ def test_undefined_keys_never_index_out_of_the_histogram(levels: int) -> None:
     )
     rows = torch.zeros(2, 2, 16)
     lookup = Lookup(rows, 2, torch.zeros(2, 2), 0.25, None)
-    histogram = ScoreHistogram(document.lookup, apart=False, device=torch.device("cpu"))
-    histogram.attend(lookup, poisoned)
-    assert histogram.curve(document).shares
+    histogram = ScoreHistogram(document.lookup, document, apart=False)
+    histogram.count(lookup, poisoned)
+    assert histogram.curve().shares
 
 
 def files(document: DocumentCache, dtype: str) -> Iterator[str]:

@@ -150,6 +150,23 @@ def test_an_unsupported_model_is_refused_before_its_weights_are_read(folder: Pat
         load_model(ModelConfig(str(folder), device="cpu"))
 
 
+@pytest.mark.parametrize(
+    ("file", "names"),
+    [
+        ("config.json", {"AutoConfig": "theirs.Config", "AutoModelForCausalLM": "theirs.Model"}),
+        ("tokenizer_config.json", {"AutoTokenizer": [None, "theirs.Tokenizer"]}),
+    ],
+)
+def test_code_of_a_models_folder_is_never_run(
+    folder: Path, tmp_path: Path, file: str, names: dict[str, object]
+) -> None:
+    (folder / "theirs.py").write_text(f"open({str(tmp_path / 'canary')!r}, 'w')\n")
+    described = json.loads((folder / file).read_text()) | {"auto_map": names}
+    (folder / file).write_text(json.dumps(described))
+    load_model(ModelConfig(str(folder), device="cpu"))
+    assert not (tmp_path / "canary").exists()
+
+
 @pytest.mark.parametrize("dtype", ["int8", "nonsense"])
 def test_a_dtype_that_no_model_runs_in_is_refused(saved: Path, dtype: str) -> None:
     with pytest.raises(UnsupportedModel, match=dtype):

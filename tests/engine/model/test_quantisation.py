@@ -19,7 +19,7 @@ from engine.model import quantisation
 from engine.model.finite import check_weights
 from engine.model.head_plan import HeadPlan, write_plan
 from engine.model.loader import load_model
-from engine.model.plain_linear import is_plain_linear
+from engine.model.quantisation import is_plain_linear
 from tests.engine.model import checkpoints
 from tests.models import answer, prose, read
 

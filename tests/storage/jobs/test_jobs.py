@@ -154,6 +154,18 @@ def test_a_crashed_job_whose_artifact_was_published_is_done(
     assert storage.documents.find(document.id).status == "ready"
 
 
+def test_a_crashed_job_is_not_done_by_what_an_earlier_one_has_published(
+    storage: Storage, upload: Upload
+) -> None:
+    document = upload()
+    publish(storage, document)
+    storage.jobs.enqueue(document.id)
+    job = claim(storage)
+    shift(storage, job.id, lease_expires_at=-1)
+    assert storage.jobs.sweep(3) == (job.id,)
+    assert storage.documents.find(document.id).status == "rebuilding"
+
+
 def test_a_job_whose_artifact_is_there_can_be_finished(storage: Storage, upload: Upload) -> None:
     document = upload()
     publish(storage, document)
