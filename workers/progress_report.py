@@ -19,8 +19,8 @@ SHARES = {
     Phase.EXTRACT: 0.0,
     Phase.TOKENIZE: 0.0,
     Phase.PREFILL: 0.6,
-    Phase.CLUSTER: 0.7,
-    Phase.CALIBRATE: 0.95,
+    Phase.CLUSTER: 0.8,
+    Phase.CALIBRATE: 0.98,
     Phase.PACK: 1.0,
 }
 

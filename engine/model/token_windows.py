@@ -26,8 +26,8 @@ from common.errors import DocumentRejected
 
 WINDOW_CHARS = 1 << 15  # tokenizing them takes about 20 ms, during which other threads may wait
 OVERLAP_CHARS = 1 << 12
-MAX_WINDOW_CHARS = 1 << 17  # tokenizing them takes a second at the most, and 100 MiB
-NUM_STARTS = 4  # that are tried for a window
+MAX_WINDOW_CHARS = 1 << 16  # tokenizing them takes half a second at the most, and 50 MiB
+SHIFTS = (0, 1, -1, -2)  # of the character at which a window begins; they are tried in turn
 AGREED_TOKENS = 8  # on either side of the place where two windows are joined
 NO_BREAK = (
     "The document holds {chars:,} characters in a row that the model's tokenizer cannot break, "
@@ -173,8 +173,8 @@ def _joins_those_before(char: str) -> bool:
 def _starts_before(tokens: list[Token], place: int, lowest: int) -> Iterator[int]:
     """Yield where a window may begin: at the last word, or else token, that begins by `place`.
 
-    Then a little before that, as a normalizer that puts a blank before a text would otherwise shift
-    all tokens of a row of equal characters.
+    Then a little beside that, as a normalizer that puts a blank before a text would otherwise shift
+    all tokens of a row of equal characters: one further makes up for it.
 
     Args:
         lowest: the window begins behind this character.
@@ -182,7 +182,7 @@ def _starts_before(tokens: list[Token], place: int, lowest: int) -> Iterator[int
     starts = [token for token in tokens if lowest < token[1] <= place]
     words = [token for token in starts[-4 * AGREED_TOKENS :] if token[3]]
     start = words[-1][1] if words else starts[-1][1] if starts else place
-    yield from range(start, max(lowest, start - NUM_STARTS), -1)
+    yield from (start + shift for shift in SHIFTS if start + shift > lowest)
 
 
 def _window(tokens: list[Token]) -> TokenWindow:

@@ -19,6 +19,7 @@ TEXTS = {
     "one letter, odd": "ab" + "a" * 4999,
     "digits": "".join(RNG.choice("0123456789") for _ in range(5000)),
     "blanks": "word" + " " * 4000 + "word" + "\n" * 3000 + " \n" * 500 + "end",
+    "only blanks": " " * 5000,
     "marks": "e" + "\u0301\u0323" * 2500 + " a\u0308" * 900,
     "hangul": "\u1112\u1161\u11ab" * 1500,
     "chinese": "".join(chr(RNG.randint(0x4E00, 0x9FA5)) for _ in range(3000)),
