@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from cli import caches, heads, keys
 from cli import documents as commands
-from cli import heads, keys
 from cli.client import Client
 from cli.listener import listen
 from cli.options import DEFAULT_URL, AsJson, DataDir, Key, Url, not_none, read_settings
@@ -26,6 +26,7 @@ app = typer.Typer(
 )
 
 app.add_typer(keys.app)
+app.add_typer(caches.app)
 app.add_typer(heads.app)
 
 

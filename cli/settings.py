@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
 
+from annotated_types import Ge
 from pydantic import BeforeValidator, Field, SecretStr
 from pydantic_settings import (
     BaseSettings,
@@ -73,6 +74,8 @@ class Settings(BaseSettings):
     data_dir: Path = Path("lectern-data")
     database_url: SecretStr | None = None
     redis_url: SecretStr | None = None
+    stored_cache_bytes: Annotated[int, Ge(0)] = StorageConfig.stored_cache_bytes
+    answer_days: Annotated[int, Ge(0)] = StorageConfig.answer_days
     log_level: str = "INFO"
     log_json: bool = False
     server: ServerConfig = ServerConfig()
@@ -101,7 +104,13 @@ class Settings(BaseSettings):
 
     def storage(self) -> StorageConfig:
         """Return the settings of storage."""
-        return StorageConfig(self.data_dir, _text(self.database_url), _text(self.redis_url))
+        return StorageConfig(
+            data_dir=self.data_dir,
+            database_url=_text(self.database_url),
+            redis_url=_text(self.redis_url),
+            stored_cache_bytes=self.stored_cache_bytes,
+            answer_days=self.answer_days,
+        )
 
 
 def _with_present_names(variables: Mapping[str, str | None]) -> dict[str, str | None]:

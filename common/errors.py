@@ -174,6 +174,12 @@ class DocumentTooLong(DocumentRejected):
     code = "document_too_long"
 
 
+class ReadingTimeout(DocumentRejected):
+    """The document was not read by the deadline that follows from its length."""
+
+    code = "reading_timeout"
+
+
 class DocumentTooLargeForGpu(InvalidInput):
     """The GPU's memory can never hold this document beside the model."""
 
@@ -258,6 +264,12 @@ class LeaseLost(Transient):
     code = "lease_lost"
 
 
+class TurnEnded(Transient):
+    """A document took longer than expected while others waited; it is read from the start later."""
+
+    code = "turn_ended"
+
+
 class ShuttingDown(Transient):
     """The server is stopping."""
 
@@ -280,6 +292,12 @@ class JobCancelled(Permanent):
 
 
 # -- models ------------------------------------------------------------------------------------
+
+
+class EngineFault(Permanent):
+    """The model computes nonsense, though no operation fails; only a restart may help."""
+
+    code = "engine_fault"
 
 
 class UnsupportedModel(Permanent):

@@ -10,7 +10,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from common.errors import CallerGone, EmptyQuestion, QuestionTooLong
+from common.errors import CallerGone, EmptyQuestion, EngineFault, QuestionTooLong
 from engine.config import DecodeConfig
 from engine.decode.answer import Answer, TextDelta
 from engine.decode.graph_pool import DecodeGraphPool, DecodeSession
@@ -19,6 +19,7 @@ from engine.decode.sampling import Sampling
 from engine.document.cache import DocumentCache
 from engine.model.attention import forward
 from engine.model.loader import LoadedModel
+from engine.model.spec import probe_logits
 
 
 def _never() -> bool:
@@ -141,6 +142,14 @@ class Engine:
     def finish(self, running: RunningAnswer) -> None:
         """Give back the decode graph that an answer uses, whether it has ended or not."""
         self._sessions.pop(running).close()
+
+    def check(self) -> None:
+        """Run a forward pass of a few tokens, as somebody who wants to know whether that works.
+
+        Raises: what the pass raises; EngineFault if its logits are not finite.
+        """
+        if not bool(probe_logits(self.model.model).isfinite().all()):
+            raise EngineFault("The model's logits are not finite.")
 
     def release_memory(self) -> None:
         """Give cached device memory back to the GPU; nothing on a CPU."""

@@ -21,6 +21,7 @@ def calibrate(
     document: DocumentCache,
     settings: PrecomputeConfig,
     progress: Callable[[int], None],
+    check: Callable[[], None] = lambda: None,
 ) -> DocumentCache:
     """Ask probe questions with their answers given, and fit the budget curves.
 
@@ -31,6 +32,7 @@ def calibrate(
         document: laid out, its curves still without a point.
         progress: told the number of probes done after each batch, and in the end their whole number
             even where fewer were enough; may raise to stop.
+        check: called within each batch, before a layer attends; may raise to stop.
     Returns: the document with its curves; without clusters there is nothing to choose.
     """
     if not any(layer.has_clusters for layer in document.layers):
@@ -42,7 +44,7 @@ def calibrate(
     curve: BudgetCurve | None = None
     for done in range(0, settings.num_probes, BATCH):
         probes = maker.make(min(BATCH, settings.num_probes - done))
-        ask_probes(model, document, probes, prefill, decode)
+        ask_probes(model, document, probes, prefill, decode, check)
         progress(done + len(probes))
         before, curve = curve, decode.curve()
         if before is not None and _has_settled(before, decode):

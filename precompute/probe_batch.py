@@ -1,6 +1,6 @@
 """Probe questions that go through the model together, each seeing the document and itself."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -23,14 +23,16 @@ def ask_probes(
     probes: Sequence[Probe],
     prefill: ScoreHistogram,
     decode: ScoreHistogram,
+    check: Callable[[], None] = lambda: None,
 ) -> None:
     """Ask probes with their answers given, in one forward pass, and count their scores.
 
     Args:
         prefill: counts each question's tokens together, as a question's prefill selects.
         decode: counts each answer's tokens apart, as decoding selects.
+        check: called before each layer attends; may raise to stop.
     """
-    batch = ProbeBatch(document, probes, prefill, decode)
+    batch = ProbeBatch(document, probes, prefill, decode, check)
     ids = torch.cat([part for probe in probes for part in (probe.question_ids, probe.answer_ids)])
     starts = (batch.places + document.num_tokens).to(model.device)
     forward(model.model, ids.to(model.device), starts, batch)
@@ -40,6 +42,9 @@ class ProbeBatch(QuestionState):
     """The attention state of probes that lie side by side in one pass.
 
     Each token has its own probe's place behind the document, and sees its own probe alone.
+
+    Args:
+        prefill, decode, check: as of `ask_probes`.
 
     Attributes:
         places: each token's place in its probe (tokens,) int64.
@@ -51,13 +56,20 @@ class ProbeBatch(QuestionState):
         probes: Sequence[Probe],
         prefill: ScoreHistogram,
         decode: ScoreHistogram,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(document, FullClusterAttention(), FullClusterAttention())
+        self._check = check
         self._probes, self._histograms = probes, (prefill, decode)
         lengths = [len(probe.question_ids) + len(probe.answer_ids) for probe in probes]
         self.places = torch.cat([torch.arange(length) for length in lengths])
         self._owners = torch.repeat_interleave(torch.tensor(lengths))
         self._places_on_device: Tensor | None = None
+
+    def attend(self, call: AttentionCall) -> Tensor:
+        """See `AttentionState.attend`. Raises: what `check` raises."""
+        self._check()
+        return super().attend(call)
 
     def _own_places(self, num_keys: int, device: torch.device) -> Tensor:
         assert num_keys == len(self.places)

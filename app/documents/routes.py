@@ -19,6 +19,7 @@ from common.status import DocumentStatus
 from ingest.inspect import inspect
 from ingest.limits import Limits
 from storage.db.records import DocumentRecord
+from storage.keys import public_part
 
 router = APIRouter(prefix="/documents", tags=["documents"])
 UPLOAD_BODY = {
@@ -46,7 +47,8 @@ async def upload(
         raise ShuttingDown("The server is stopping; upload again in a moment.")
     folder = services.data_dir / "incoming"
     async with receive_file(request, folder, services.config.max_upload_bytes) as file:
-        body = await run_in_threadpool(_add_document, services, tenant_id, file)
+        uploader = public_part(request.headers["authorization"].rpartition(" ")[2])
+        body = await run_in_threadpool(_add_document, services, tenant_id, file, uploader)
     response.headers["location"] = f"/documents/{body.id}"
     return body
 
@@ -94,7 +96,9 @@ async def document_events(
     return EventStream(follow_document(source, tenant_id, key))
 
 
-def _add_document(services: Services, tenant_id: UUID, file: Upload) -> DocumentBody:
+def _add_document(
+    services: Services, tenant_id: UUID, file: Upload, uploader: str
+) -> DocumentBody:  # fmt: skip
     """Store a file, unless its first bytes show already that it cannot be read."""
     kind = inspect(file.path, file.filename, Limits())
     document, was_queued = services.storage.documents.add(
@@ -105,6 +109,7 @@ def _add_document(services: Services, tenant_id: UUID, file: Upload) -> Document
         kind=kind.name,
         media_type=kind.media_type,
         num_bytes=file.num_bytes,
+        uploader=uploader,
     )
     if was_queued:
         services.storage.notifier.notify_workers()

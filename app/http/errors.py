@@ -38,6 +38,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "document_failed": 422,
         "document_rejected": 422,
         "document_too_long": 422,
+        "reading_timeout": 422,
         "document_too_large_for_gpu": 422,
         "empty_document": 422,
         "encrypted_pdf": 422,

@@ -33,15 +33,20 @@ class HealthBody(Body):
 
 
 class ReadinessChecks(Body):
-    """What has to be true for questions to be answered."""
+    """What has to be true for questions to be answered and documents to be read."""
 
     database: bool
     questions: bool
     accepting: bool
+    engine: bool
+    workers: bool
+    queue: bool
+    disk: bool
 
 
 class ReadinessBody(Body):
-    """Whether questions can be answered, and what was checked."""
+    """Whether questions can be answered, what was checked, and a reason for each that fails."""
 
     status: Literal["ready", "unavailable"]
     checks: ReadinessChecks
+    reasons: dict[str, str]

@@ -17,6 +17,7 @@ from common.errors import (
     DocumentNotReady,
     DocumentTooLargeForGpu,
     GpuBusy,
+    LecternError,
 )
 from common.status import DocumentStatus
 from engine.document.artifact import unpack
@@ -30,7 +31,10 @@ DELETED = "The document was deleted while it was being asked about."
 DAMAGED = "The stored cache of this document was damaged and is being rebuilt; ask again later."
 REBUILDING = "The cache of this document is being rebuilt; ask again later."
 TOO_LARGE = "This document's cache is larger than the memory that the model leaves on the GPU."
-STALE = "This document was read by another model or settings; it is being read again, ask later."
+STALE = (
+    "This document has no cache of the present model and settings: it was read with others, or its "
+    "cache was removed to make room. It is being read again; ask later."
+)
 
 
 def check_ready(document: DocumentRecord) -> None:
@@ -55,15 +59,14 @@ class DocumentLoader:
     """Loads the caches of ready documents.
 
     Attributes:
-        storage: where artifacts are stored, and documents are queued to be read again.
+        storage: where artifacts are stored, and documents are queued to be read again; as the
+            model and the settings see it, so that only their artifacts are used.
         model: for its device and its dtype.
-        fingerprint: of model and settings; only artifacts with this fingerprint are used.
         loaded_documents: the documents that are in memory.
     """
 
     storage: Storage
     model: LoadedModel
-    fingerprint: str
     loaded_documents: LoadedDocuments[DocumentCache]
 
     def load(self, document: DocumentRecord) -> LoadedDocument[DocumentCache]:
@@ -88,10 +91,9 @@ class DocumentLoader:
         artifact = self.storage.artifacts.current(document.id)
         if artifact is None:
             self._read_again(document.id)
-            raise CacheRebuilding(DAMAGED)
-        if artifact.fingerprint != self.fingerprint:
-            self._read_again(document.id)
-            raise CacheStale(STALE)
+            raise CacheStale(STALE) if document.is_stale else CacheRebuilding(DAMAGED)
+        with suppress(LecternError):  # an answer does not need this to be written
+            self.storage.artifacts.touch(artifact)
         return artifact
 
     def _load_artifact(self, artifact: ArtifactRecord) -> LoadedDocument[DocumentCache]:

@@ -10,6 +10,7 @@ from app.config import ServerConfig
 from app.services.document_cache import LoadedDocuments
 from app.services.document_loader import DocumentLoader
 from app.services.question_queue import QuestionQueue
+from app.services.readiness import EngineCanary
 from app.services.watchers import WatcherThreads
 from engine.document.cache import DocumentCache
 from engine.engine import Engine
@@ -23,11 +24,13 @@ class Services:
     Attributes:
         config: the server's settings.
         data_dir: the folder in which storage keeps its files.
-        storage: documents, jobs, artifacts and all else that is stored.
+        storage: documents, jobs, artifacts and all else that is stored, as the server's model and
+            settings see it.
         engine: answers questions.
         loaded_documents: the documents that are in memory.
         document_loader: loads the others.
         question_queue: the questions that are being answered or wait.
+        canary: tells whether the engine works.
         watchers: the threads that wait for changes of documents.
     """
 
@@ -38,17 +41,18 @@ class Services:
     loaded_documents: LoadedDocuments[DocumentCache]
     document_loader: DocumentLoader
     question_queue: QuestionQueue
+    canary: EngineCanary
     watchers: WatcherThreads = field(default_factory=WatcherThreads)
 
 
 def make_services(
-    config: ServerConfig, data_dir: Path, storage: Storage, engine: Engine, fingerprint: str
-) -> Services:
+    config: ServerConfig, data_dir: Path, storage: Storage, engine: Engine
+) -> Services:  # fmt: skip
     """Put the services together; `create_app` starts and stops their threads.
 
     Args:
         data_dir: the folder in which storage keeps its files.
-        fingerprint: of model and settings, from `precompute.fingerprint.artifact_fingerprint`.
+        storage: as the engine's model and the settings see it (`Storage.of`).
     """
     loaded = LoadedDocuments[DocumentCache](config.resident_cache_bytes)
     return Services(
@@ -57,12 +61,13 @@ def make_services(
         storage=storage,
         engine=engine,
         loaded_documents=loaded,
-        document_loader=DocumentLoader(storage, engine.model, fingerprint, loaded),
+        document_loader=DocumentLoader(storage, engine.model, loaded),
         question_queue=QuestionQueue(
             threads=config.concurrent_questions,
             queued=config.queued_questions,
             timeout_s=config.question_timeout_s,
         ),
+        canary=EngineCanary(engine.check),
     )
 
 

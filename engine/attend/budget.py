@@ -114,7 +114,7 @@ def divide_prefill_budget(document: DocumentCache, budget: float) -> tuple[int, 
 def _scaled(wanted: list[float], capacities: list[int], total: float) -> tuple[int, ...]:
     """Scale amounts so that together they are `total`, none of them more than its capacity."""
     factor = 1.0
-    for _ in wanted:  # a round for each layer that may turn out to be full
+    for _ in range(len(wanted) + 1):  # once, and again for each layer that turns out to be full
         amounts = [min(part * factor, most) for part, most in zip(wanted, capacities, strict=True)]
         open_sum = sum(
             part * factor for part, most in zip(wanted, capacities, strict=True)

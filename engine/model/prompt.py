@@ -1,7 +1,7 @@
 """The prompt: a document first, then a question, each side tokenized on its own."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +14,8 @@ from common.errors import InvalidInput, UnsupportedModel
 from engine.config import PromptConfig
 from engine.model.fingerprint import digest
 from engine.model.thinking import ThinkingFormat, find_thinking_format
+from engine.model.token_lengths import most_chars_per_token
+from engine.model.token_windows import WindowedTokenizer
 
 # Private-use characters, which no template and no document has a reason to hold.
 # The signs between them show whether a template escapes or rewrites what it is given.
@@ -56,6 +58,12 @@ class EncodedDocument:
     ids: Tensor
     offsets: Tensor
 
+    @classmethod
+    def joined(cls, parts: Iterable["EncodedDocument"]) -> "EncodedDocument":
+        """Put the parts of a document together, of which there is at least one."""
+        parts = tuple(parts)
+        return cls(torch.cat([one.ids for one in parts]), torch.cat([one.offsets for one in parts]))
+
 
 @dataclass(frozen=True)
 class PromptTemplate:
@@ -66,6 +74,7 @@ class PromptTemplate:
 
     Attributes:
         head: ids before the document; middle: between document and question; foot: after it.
+        chars_per_token: the most characters that a token can stand for; None if there is no limit.
         thinking: how the model marks its thinking; None if its tokenizer has no marks for it.
         fingerprint: identifies the head where the configuration makes it another one than the
             tokenizer's own; "" where it does not. A document's cache begins with the head.
@@ -75,6 +84,7 @@ class PromptTemplate:
     head: tuple[int, ...]
     middle: tuple[int, ...]
     foot: tuple[int, ...]
+    chars_per_token: int | None = None
     thinking: ThinkingFormat | None = None
     fingerprint: str = ""
 
@@ -96,20 +106,39 @@ class PromptTemplate:
             head,
             middle,
             foot,
+            chars_per_token=most_chars_per_token(tokenizer),
             thinking=find_thinking_format(tokenizer, foot),
             fingerprint="" if head == _usual_head(tokenizer) else digest({"head": head}),
         )
         prompt._encode("")  # sets the tokenizer's memory here, before there are other threads
         return prompt
 
+    def most_chars(self, num_tokens: int) -> int | None:
+        """Return how many characters a document can have at the most to be so many tokens.
+
+        Args:
+            num_tokens: those of the template's head included.
+        Returns: None if the tokenizer sets no limit.
+        """
+        if self.chars_per_token is None:
+            return None
+        return max(0, num_tokens - len(self.head)) * self.chars_per_token
+
+    def document_parts(self, text: str) -> Iterator[EncodedDocument]:
+        """Tokenize the template's head and the document; special tokens in the text are text.
+
+        The time between two parts and the memory that is used do not grow with the text.
+
+        Yields: consecutive parts of what `encode_document` returns, at least one.
+        Raises: DocumentRejected if the tokenizer would need too much of the text at once.
+        """
+        yield _encoded(self.head, [(-1, -1)] * len(self.head))
+        for window in WindowedTokenizer(self.tokenizer).windows(text):
+            yield _encoded(window.ids, window.spans)
+
     def encode_document(self, text: str) -> EncodedDocument:
-        """Tokenize the template's head and the document; special tokens in the text are text."""
-        encoded = self._encode(text, return_offsets_mapping=True)
-        spans = [(-1, -1)] * len(self.head) + encoded["offset_mapping"]
-        return EncodedDocument(
-            ids=torch.tensor([*self.head, *encoded["input_ids"]], dtype=torch.int64),
-            offsets=torch.tensor(spans, dtype=torch.int32).reshape(-1, 2),
-        )
+        """Tokenize the template's head and the document. Raises: as `document_parts`."""
+        return EncodedDocument.joined(self.document_parts(text))
 
     def encode_question(self, question: str) -> Tensor:
         """Tokenize what follows the document: question and the start of the answer; int64."""
@@ -120,10 +149,17 @@ class PromptTemplate:
         """Tokenize an answer alone, as it is teacher-forced in calibration; int64."""
         return torch.tensor(self._encode(answer)["input_ids"], dtype=torch.int64)
 
-    def _encode(self, text: str, **more: Any) -> Any:
+    def _encode(self, text: str) -> Any:
         return self.tokenizer(
-            text, add_special_tokens=False, split_special_tokens=True, verbose=False, **more
+            text, add_special_tokens=False, split_special_tokens=True, verbose=False
         )
+
+
+def _encoded(ids: Iterable[int], spans: list[tuple[int, int]]) -> EncodedDocument:
+    return EncodedDocument(
+        ids=torch.tensor([*ids], dtype=torch.int64),
+        offsets=torch.tensor(spans, dtype=torch.int32).reshape(-1, 2),
+    )
 
 
 def template_ids(tokenizer: Any, text: str) -> tuple[int, ...]:

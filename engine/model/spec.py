@@ -80,6 +80,11 @@ def probe(model: nn.Module, num_layers: int, context_length: int) -> ModelSpec:
     return spec
 
 
+def probe_logits(model: nn.Module) -> Tensor:
+    """Return the logits (1, vocabulary), fp32, of a few tokens that attend to themselves alone."""
+    return forward(model, _probe_ids(model), 0, _Probe())
+
+
 def probe_shapes(model: nn.Module, num_layers: int, context_length: int) -> ModelSpec:
     """As `probe`, for a model without values: what it does with positions is not looked at.
 
@@ -105,12 +110,16 @@ def _layer_calls(
 def _calls(model: nn.Module, start: int | None) -> list[AttentionCall]:
     """The attention calls of a few tokens from position `start` on; None leaves it to the model."""
     state = _Probe()
-    ids = torch.zeros(PROBED_TOKENS, dtype=torch.int64, device=next(model.parameters()).device)
+    ids = _probe_ids(model)
     if start is None:
         model(input_ids=ids[None], use_cache=False, logits_to_keep=1, lectern=state)
     else:
         forward(model, ids, start, state)
     return state.calls
+
+
+def _probe_ids(model: nn.Module) -> Tensor:
+    return torch.zeros(PROBED_TOKENS, dtype=torch.int64, device=next(model.parameters()).device)
 
 
 def _same_keys(some: list[AttentionCall], others: list[AttentionCall]) -> bool:

@@ -57,7 +57,7 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 def storage(settings: Settings) -> Iterator[Storage]:
     """Real storage in a folder of its own."""
-    storage = open_storage(settings.storage())
+    storage = open_storage(settings.storage()).of(FINGERPRINT)
     yield storage
     storage.close()
 
@@ -65,7 +65,7 @@ def storage(settings: Settings) -> Iterator[Storage]:
 @pytest.fixture
 def services(settings: Settings, storage: Storage, model: LoadedModel) -> Services:
     """Services around the real engine."""
-    return make_services(settings.server, settings.data_dir, storage, Engine(model), FINGERPRINT)
+    return make_services(settings.server, settings.data_dir, storage, Engine(model))
 
 
 @pytest.fixture

@@ -2,7 +2,13 @@
 
 import pytest
 
-from common.errors import DocumentRejected, EmptyDocument, EncryptedPdf, UnknownPlugin
+from common.errors import (
+    DocumentRejected,
+    DocumentTooLong,
+    EmptyDocument,
+    EncryptedPdf,
+    UnknownPlugin,
+)
 from ingest.extract import extract
 from ingest.limits import Limits
 from ingest.text import DocumentText
@@ -168,7 +174,7 @@ def test_what_lies_outside_a_docx_is_not_fetched(put: Put, monkeypatch) -> None:
 
 
 def test_too_much_text_is_refused(put: Put) -> None:
-    with pytest.raises(DocumentRejected, match="characters"):
+    with pytest.raises(DocumentTooLong, match="11 characters; at most 10"):
         extract(put(b"x" * 11), "txt", Limits(text_chars=10))
 
 

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import psutil
 import pytest
 
-from common.errors import DocumentRejected, EmptyDocument, EncryptedPdf
+from common.errors import DocumentRejected, EmptyDocument, EncryptedPdf, JobCancelled
 from ingest.extract import extract
 from ingest.limits import MIB, Limits
 from ingest.sandbox import extract_limited, is_locked
@@ -46,6 +47,20 @@ def test_running_out_of_memory_is_a_refusal(put: Put) -> None:
 def test_running_out_of_time_is_a_refusal(put: Put) -> None:
     with pytest.raises(DocumentRejected, match="seconds"):
         extract_limited(put(b"x"), "txt", Limits(timeout_s=0.01))
+
+
+def test_an_extraction_can_be_stopped_and_leaves_no_process(put: Put) -> None:
+    asked: list[int] = []
+
+    def cancel() -> None:
+        asked.append(1)
+        if len(asked) == 2:
+            raise JobCancelled("The document was deleted.")
+
+    path = put(b"word " * (40 * MIB // 5))
+    with pytest.raises(JobCancelled):
+        extract_limited(path, "txt", Limits(), cancel)
+    assert psutil.Process().children() == []
 
 
 @pytest.mark.parametrize(

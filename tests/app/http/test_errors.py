@@ -13,6 +13,7 @@ INTERNAL = {
     "permanent",
     "corrupt_artifact",
     "unsupported_model",
+    "engine_fault",
     "head_plan_rejected",
     "cancelled",
 }
@@ -20,6 +21,7 @@ NEVER_SENT = {  # errors that are handled before a caller could see them
     "original_missing",
     "lease_lost",
     "shape_error",
+    "turn_ended",
     "unknown_plugin",
 }
 

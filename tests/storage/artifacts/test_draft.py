@@ -11,7 +11,13 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.orm import Session
 
-from common.errors import DatabaseUnavailable, DocumentDeleted, InvalidInput, LeaseLost
+from common.errors import (
+    DatabaseUnavailable,
+    DocumentDeleted,
+    InvalidInput,
+    JobCancelled,
+    LeaseLost,
+)
 from storage.artifacts import draft as drafts
 from storage.artifacts.draft import STEPS
 from storage.artifacts.store import Artifacts
@@ -106,6 +112,24 @@ def test_deleting_while_publishing_leaves_nothing(
 
     with pytest.raises(DocumentDeleted):
         publish(storage, document, artifacts=Artifacts(storage.db, root, delete_at))
+    assert list(root.iterdir()) == []
+
+
+def test_writing_a_large_file_can_be_stopped_in_the_middle(
+    storage: Storage, upload: Upload, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drafts, "PART_BYTES", 100)
+    document = upload()
+    asked: list[int] = []
+
+    def cancel() -> None:
+        asked.append(1)
+        if len(asked) == 3:
+            raise JobCancelled("The document was deleted.")
+
+    with pytest.raises(JobCancelled), storage.artifacts.draft(document.id, "now") as draft:
+        draft.write("large.bin", bytes(1000), cancel)
+    assert len(asked) == 3
     assert list(root.iterdir()) == []
 
 
