@@ -45,6 +45,7 @@ class Step:
     question: QuestionKeys
     thresholds: Tensor
     scoring: Scoring
+    sink_logits: Tensor | None = None
 
     @property
     def batch(self) -> int:
@@ -54,12 +55,20 @@ class Step:
     @property
     def inputs(self) -> DecodeInputs:
         """As the operation takes it."""
-        return DecodeInputs(self.query, self.layer, self.question, self.thresholds, self.scoring)
+        return DecodeInputs(
+            self.query,
+            self.layer,
+            self.question,
+            self.thresholds,
+            self.scoring,
+            self.sink_logits,
+        )
 
     @property
     def sizes(self) -> StepSizes:
         """Of its workspaces."""
-        return sizes_of(self.layer, self.question, self.query.shape[1])
+        has_sinks = self.sink_logits is not None
+        return sizes_of(self.layer, self.question, self.query.shape[1], has_sinks=has_sinks)
 
     def workspace(self, tuning: Tuning | None = None) -> Workspace:
         """Buffers that steps of the same sizes can share."""

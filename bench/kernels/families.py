@@ -62,7 +62,7 @@ FAMILIES: dict[str, Layers] = {
     "Gemma 3 4B": mixed(8, 4, 256, 1024),
     "Gemma 3 12B": mixed(16, 8, 256, 1024),
     "Gemma 3 27B": mixed(32, 16, 128, 1024, scale=168**-0.5),
-    "gpt-oss 20B, 120B": mixed(64, 8, 64, 128),
+    "gpt-oss 20B, 120B": mixed(64, 8, 64, 128, has_sinks=True),
     "SmolLM2 135M": grouped(9, 3, 64),
     "SmolLM2 1.7B": grouped(32, 32, 64),
     "SmolLM3 3B": grouped(16, 4, 128),
@@ -101,7 +101,7 @@ def main() -> None:
     failed = [row for row in rows if not row["passed"]]
     result = {
         "benchmark": "kernels_families",
-        **circumstances(device, drawn("each row's shape", *range(11))),
+        **circumstances(device, drawn("each row's shape", *range(12))),
         "dtype": efforts[0].dtype,
         "num_checks": len(rows),
         "num_failed": len(failed),

@@ -74,7 +74,7 @@ def _checks(
     )
     layer = as_dtype(draw_layer(drawn, 1, device), draw.dtype)
     for levels in (1, 2):
-        yield f"decode, levels {levels}", partial(check_decode, shape, drawn, layer, levels)
+        yield f"decode, levels {levels}", partial(check_decode, shape, drawn, layer, levels, draw)
     yield "kmeans", partial(check_kmeans, layer)
     for tokens in effort.questions:
         yield f"attend_dense x {tokens}", partial(check_dense, shape, effort, layer, tokens, draw)

@@ -37,14 +37,16 @@ from engine.kernels.shared.accumulate_attention_mass import (
     listed_tokens,
 )
 from engine.kernels.shared.attend_keys import attend_keys
+from engine.kernels.shared.merge_states import merge_states_reference
 from engine.kernels.shared.state import State
 from engine.kernels.shared.triton.accumulate_attention_mass import accumulate_attention_mass_triton
 
 
-def check_decode(shape: LayerShape, drawn: Shape, layer: Layer, levels: int) -> Errors:
+def check_decode(shape: LayerShape, drawn: Shape, layer: Layer, levels: int, draw: Draw) -> Errors:
     """A token at 90 % sparsity, and its evidence."""
     step = draw_step(drawn, layer, 2, batch=1, levels=levels, streaming=0)
-    step = with_sparsity(replace(step, scoring=Scoring(shape.factor, shape.softcap)), SPARSITY)
+    step = replace(step, scoring=Scoring(shape.factor, shape.softcap))
+    step = replace(with_sparsity(step, SPARSITY), sink_logits=_sinks(shape, draw))
     inputs, work = step.inputs, _launch(step)
     exact, sizes = as_dtype(inputs, torch.float32), work.sizes
     listed = [
@@ -89,10 +91,16 @@ def check_decode_window(shape: LayerShape, effort: Effort, length: int, draw: Dr
         QuestionKeys(own[0], own[1], lengths),
         torch.zeros(2, 1, device=own.device),
         Scoring(shape.factor, shape.softcap),
+        _sinks(shape, draw),
     )
     none = [lengths[:0].long()] * heads
     errors = _compare(_launch(step), _attended(as_dtype(step.inputs, torch.float32), none))
     return {**errors, "copied": float(copied.sum())}
+
+
+def _sinks(shape: LayerShape, draw: Draw) -> Tensor | None:
+    """Sink logits, as large as the log-sum-exp of some keys."""
+    return 4.0 + draw(shape.num_heads, seed=11) if shape.has_sinks else None
 
 
 def _launch(step: Step) -> Workspace:
@@ -130,7 +138,11 @@ def _attended(inputs: DecodeInputs, listed: Sequence[Tensor]) -> State:
                 bias=bias,
             )
         )
-    return State(torch.cat([one.out for one in states]), torch.cat([one.lse for one in states]))
+    found = State(torch.cat([one.out for one in states]), torch.cat([one.lse for one in states]))
+    if inputs.sink_logits is None:
+        return found
+    sinks = inputs.sink_logits.float().view(found.lse.shape)
+    return merge_states_reference(found, State(torch.zeros_like(found.out), sinks))
 
 
 def _compare(work: Workspace, expected: State) -> Errors:

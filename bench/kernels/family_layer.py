@@ -15,7 +15,13 @@ SPARSITY = 90  # percent of the clustered tokens that are left out
 
 @dataclass(frozen=True)
 class LayerShape:
-    """What one attention layer looks like to the kernels; `scale` is 1 / sqrt(width) if None."""
+    """What one attention layer looks like to the kernels.
+
+    Attributes:
+        scale: factor on scores; 1 / sqrt(width) if None.
+        softcap, window, has_sinks: cap on scores, sliding window, and whether there are sink
+            logits, as of `DecodeInputs`.
+    """
 
     num_heads: int
     kv_heads: int
@@ -23,6 +29,7 @@ class LayerShape:
     scale: float | None = None
     softcap: float | None = None
     window: int | None = None
+    has_sinks: bool = False
 
     @property
     def factor(self) -> float:
@@ -32,7 +39,8 @@ class LayerShape:
     def __str__(self) -> str:
         cap = "" if self.softcap is None else f", cap {self.softcap:g}"
         window = "" if self.window is None else f", window {self.window}"
-        return f"{self.num_heads}/{self.kv_heads} heads of {self.head_dim}{cap}{window}"
+        sinks = ", sink logits" if self.has_sinks else ""
+        return f"{self.num_heads}/{self.kv_heads} heads of {self.head_dim}{cap}{window}{sinks}"
 
 
 @dataclass(frozen=True)

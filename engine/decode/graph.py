@@ -197,7 +197,12 @@ class DecodeGraph:
         query = call.query.transpose(0, 1).contiguous()  # (1, heads, head_dim)
         self._side_stream.join()  # as layers share workspaces
         inputs = DecodeInputs(
-            query, layer.resident, layer.question, self._thresholds, layer.scoring
+            query,
+            layer.resident,
+            layer.question,
+            self._thresholds,
+            layer.scoring,
+            call.sink_logits,
         )
         out = decode_attention(inputs, layer.work)
         with self._side_stream.branch(query):  # while the layer goes on
@@ -252,14 +257,12 @@ class DecodeGraph:
         workspaces: dict[StepSizes, Workspace] = {}
         layers = []
         for layer, cache in zip(spec.layers, document.layers, strict=True):
-            if layer.has_sink_logits:
-                raise UnsupportedModel("Heads with sink logits have no decode kernel.")
             resident = resident_layer(cache, document.lookup)
             shape = (1, layer.num_kv_heads, self.capacity, layer.head_dim)
             keys, values = (torch.zeros(shape, dtype=cache.keys.dtype, device=cache.keys.device)
                             for _ in range(2))  # fmt: skip
             question = QuestionKeys(keys, values, self._lengths)
-            sizes = sizes_of(resident, question, layer.num_heads)
+            sizes = sizes_of(resident, question, layer.num_heads, has_sinks=layer.has_sink_logits)
             if not supports(sizes):
                 raise UnsupportedModel(
                     f"There is no decode kernel for {sizes.num_keys} keys of {sizes.head_dim}."

@@ -8,13 +8,14 @@ from torch import Tensor
 from engine.kernels.decode.attend_runs import attend_runs
 from engine.kernels.decode.combine_splits import combine_splits
 from engine.kernels.decode.inputs import DecodeInputs, Scoring, StepSizes
-from engine.kernels.decode.reference_helpers import dense_keys
+from engine.kernels.decode.reference_helpers import dense_keys, sinks_of
 from engine.kernels.decode.score_centroids_and_attend_dense import score_centroids_and_attend_dense
 from engine.kernels.decode.score_children import score_children
 from engine.kernels.decode.select_runs import select_runs
 from engine.kernels.decode.validate import validate
 from engine.kernels.decode.workspace import Workspace
 from engine.kernels.shared.attend_keys import attend_keys_reference, scores_reference
+from engine.kernels.shared.merge_states import merge_states_reference
 from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
 from engine.kernels.shared.sizes import MAX_ELEMENTS, has_kernels
 from engine.kernels.shared.state import State
@@ -110,7 +111,7 @@ def decode_attention_reference(inputs: DecodeInputs) -> DecodeResult:
             keys, values, log_weights = dense_keys(inputs, question, head)
             group = rows[question, head][None]  # (1, group, head_dim)
             if head < retrieval:
-                dense = _attend(group, keys, values, log_weights, inputs.scoring).lse
+                dense = _attend(inputs, head, group, keys, values, log_weights).lse
                 is_selected, centroids_read = _look_up(inputs, question, head, group, dense)
                 selected[question, head] = is_selected
                 clustered = is_selected.repeat_interleave(sizes[head]).nonzero()[:, 0]
@@ -120,7 +121,7 @@ def decode_attention_reference(inputs: DecodeInputs) -> DecodeResult:
                 keys = torch.cat((keys, layer.keys[head, tokens]))
                 values = torch.cat((values, layer.values[head, tokens]))
                 log_weights = torch.cat((log_weights, log_weights.new_zeros(len(tokens))))
-            state = _attend(group, keys, values, log_weights, inputs.scoring)
+            state = _attend(inputs, head, group, keys, values, log_weights)
             out[question, head], lse[question, head] = state.out[0], state.lse[0]
     return DecodeResult(out.reshape(query.shape).to(query.dtype), lse.flatten(1), selected, counts)
 
@@ -171,10 +172,16 @@ def _log_shares(
 
 
 def _attend(
-    query: Tensor, keys: Tensor, values: Tensor, log_weights: Tensor, scoring: Scoring
+    inputs: DecodeInputs,
+    head: int,
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    log_weights: Tensor,
 ) -> State:
-    """Attention of one head's rows (1, group, head_dim) in fp32."""
-    return attend_keys_reference(
+    """Attention of one KV head's rows (1, group, head_dim) in fp32; sinks take their part."""
+    scoring = inputs.scoring
+    state = attend_keys_reference(
         query.float(),
         keys[None].float(),
         values[None].float(),
@@ -183,3 +190,7 @@ def _attend(
         mask=None,
         bias=log_weights,
     )
+    if inputs.sink_logits is None:
+        return state
+    sinks = sinks_of(inputs.sink_logits, head, query.shape[1])[None]
+    return merge_states_reference(state, State(torch.zeros_like(state.out), sinks))

@@ -138,6 +138,8 @@ class DecodeInputs:
             selected if the logarithm of its share of attention, aggregated over the GQA group,
             reaches the threshold of its level.
         scoring: how keys are scored.
+        sink_logits: (num_heads,) of any floating-point dtype, contiguous: a score of each query
+            head that takes part in its softmax without a value (gpt-oss); None for no such scores.
     """
 
     query: Tensor
@@ -145,6 +147,7 @@ class DecodeInputs:
     question: QuestionKeys
     thresholds: Tensor
     scoring: Scoring
+    sink_logits: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,7 @@ class StepSizes:
         num_upper: its level-1 clusters; 0 for one-level lookup.
         num_streaming_keys: keys of each streaming head.
         capacity: keys that a question may have.
+        has_sinks: whether query heads have sink logits.
     """
 
     batch: int
@@ -176,6 +180,7 @@ class StepSizes:
     num_upper: int
     num_streaming_keys: int
     capacity: int
+    has_sinks: bool = False
 
     @property
     def group(self) -> int:
@@ -193,12 +198,15 @@ class StepSizes:
         return power_of_two(self.batch) * self.group_pad
 
 
-def sizes_of(layer: ResidentLayer, question: QuestionKeys, num_heads: int) -> StepSizes:
+def sizes_of(
+    layer: ResidentLayer, question: QuestionKeys, num_heads: int, *, has_sinks: bool = False
+) -> StepSizes:
     """Return the sizes of a step.
 
     Args:
         layer, question: what the step reads.
         num_heads: query heads.
+        has_sinks: whether they have sink logits.
     """
     batch, kv_heads, capacity, head_dim = question.keys.shape
     return StepSizes(
@@ -213,4 +221,5 @@ def sizes_of(layer: ResidentLayer, question: QuestionKeys, num_heads: int) -> St
         num_upper=0 if layer.upper is None else layer.upper.centroids.shape[1],
         num_streaming_keys=0 if layer.streaming is None else layer.streaming.keys.shape[1],
         capacity=capacity,
+        has_sinks=has_sinks,
     )

@@ -45,6 +45,18 @@ def dense_keys(inputs: DecodeInputs, question: int, head: int) -> tuple[Tensor, 
     return keys, values, torch.cat(log_weights)
 
 
+def sinks_of(sink_logits: Tensor, head: int, group: int) -> Tensor:
+    """Return the sink logits of one KV head's query heads.
+
+    Args:
+        sink_logits: (num_heads,).
+        head: a KV head.
+        group: query heads per KV head.
+    Returns: (group,) fp32.
+    """
+    return sink_logits[head * group : (head + 1) * group].float()
+
+
 def raw_scores(query: Tensor, keys: Tensor, sizes: StepSizes, scoring: Scoring) -> Tensor:
     """Score keys or centroids with the rows of all questions.
 

@@ -54,6 +54,8 @@ def score_centroids_and_attend_dense_reference(inputs: DecodeInputs, work: Works
             scores = scores + log_weights
             work.dense_lse[question, head, 0] = scores.logsumexp(-1)
             work.dense_out[question, head, 0] = scores.softmax(-1) @ values.float()
+    if inputs.sink_logits is not None:
+        work.dense_lse[:, :, -1] = inputs.sink_logits.float().view(s.kv_heads, s.group)
     if layer.upper is None:
         centroids, offsets = layer.centroids, layer.offsets
         all_scores, lse = work.centroid_scores, work.centroid_lse

@@ -28,6 +28,9 @@ def _check_inputs(inputs: DecodeInputs) -> None:
     dtype, device = inputs.query.dtype, inputs.query.device
     check_contiguous("query", inputs.query, (batch, num_heads, head_dim), dtype, device)
     check_contiguous("thresholds", inputs.thresholds, (2, batch), torch.float32, device)
+    if (sinks := inputs.sink_logits) is not None:
+        check_dims("sink logits", sinks, 1)
+        check_contiguous("sink logits", sinks, (num_heads,), sinks.dtype, device)
     own = inputs.question
     _, kv_heads, capacity, _ = check_dims("question keys", own.keys, 4)
     shape = (batch, kv_heads, capacity, head_dim)
@@ -48,8 +51,9 @@ def _check_inputs(inputs: DecodeInputs) -> None:
 
 def _check_workspace(inputs: DecodeInputs, work: Workspace) -> None:
     query, out = inputs.query, work.out
-    fits = sizes_of(inputs.layer, inputs.question, query.shape[1]) == work.sizes
-    if not fits or query.shape != out.shape:
+    has_sinks = inputs.sink_logits is not None
+    sizes = sizes_of(inputs.layer, inputs.question, query.shape[1], has_sinks=has_sinks)
+    if sizes != work.sizes or query.shape != out.shape:
         raise ShapeError(
             f"Query {tuple(query.shape)}, keys {tuple(inputs.layer.keys.shape)} and question keys "
             f"{tuple(inputs.question.keys.shape)} do not fit a workspace for {work.sizes}."

@@ -23,7 +23,8 @@ class Workspace:
     Attributes:
         dense_out, dense_lse: (batch, kv_heads, dense splits, group, head_dim) fp32 and the same
             without head_dim: states over disjoint sets of dense keys, lse in nats, -inf for no
-            keys.
+            keys. Where query heads have sink logits, these are the lse of the last split, whose
+            outputs are zeros.
         centroid_scores: (retrieval, clusters, rows) fp32, raw scores of level-2 centroids.
         centroid_lse: (retrieval, splits, rows) fp32: the log-sum-exp over disjoint sets of
             clusters; together they are the clusters' part of a lookup's denominator.
@@ -76,7 +77,7 @@ class Workspace:
 
     @property
     def dense_splits(self) -> int:
-        """All splits of a head's dense keys: the document's, then those of a question's own."""
+        """All splits of a head's dense keys: the document's, a question's own, the sink logits."""
         return self.dense_lse.shape[2]
 
     @property
@@ -145,7 +146,7 @@ def allocate(
         return torch.empty(shape, dtype=torch.int32, device=device)
 
     of_document = ceil_div(max(s.num_anchors, s.num_streaming_keys), t.dense_split_keys)
-    dense_splits = of_document + ceil_div(s.capacity, t.dense_split_keys)
+    dense_splits = of_document + ceil_div(s.capacity, t.dense_split_keys) + s.has_sinks
     scored_splits = ceil_div(s.num_upper or s.num_clusters, split_clusters(s, t))
     child_splits = ceil_div(s.num_clusters, t.child_span)
     chunks = ceil_div(s.num_clusters, chunk_clusters(s, t))

@@ -1,11 +1,13 @@
 """The check of the kernels on families' shapes passes, and says what fails."""
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+from transformers import AutoConfig
 
 pytest.importorskip("triton")
 
@@ -20,8 +22,10 @@ from engine.kernels.prefill.triton.select_tokens.launch import select_tokens_tri
 from engine.kernels.prefill.triton.select_tokens.tiles import SelectTiles
 from engine.kernels.shared.sizes import has_kernels
 from engine.kernels.shared.triton import accumulate_attention_mass
+from engine.model.blueprint import read_blueprint
 from tests.engine.as_on_gpu import FEW, in_torch
 
+ROOT = Path(__file__).parents[3]
 on_cpu = pytest.mark.skipif(torch.cuda.is_available(), reason="interprets kernels on a CPU")
 
 
@@ -48,10 +52,29 @@ def test_the_table_has_every_family_and_width_that_was_asked_for() -> None:
         assert any(name in family for family in families.FAMILIES)
 
 
+def test_the_table_has_the_layers_of_every_model_in_the_readmes() -> None:
+    shapes = {layer for layers in families.FAMILIES.values() for layer in layers}
+    known = {replace(shape, scale=shape.factor) for shape in shapes}
+    for file in sorted((ROOT / "docs" / "families").glob("*.json")):
+        spec = read_blueprint(AutoConfig.from_pretrained(file)).spec
+        for layer in spec.layers:
+            shape = LayerShape(
+                layer.num_heads,
+                layer.num_kv_heads,
+                layer.head_dim,
+                layer.scale,
+                layer.softcap,
+                layer.window,
+                layer.has_sink_logits,
+            )
+            assert layer.alibi is not None or shape in known, (file, layer)
+
+
 @on_cpu
 @pytest.mark.usefixtures("few_programs")
 def test_a_layer_passes_and_a_wrong_kernel_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    shapes = LayerShape(2, 1, 80), LayerShape(2, 1, 48, softcap=20.0, window=8)
+    windowed = LayerShape(2, 1, 48, softcap=20.0, window=8, has_sinks=True)
+    shapes = LayerShape(2, 1, 80), windowed
     efforts = [Effort.tiny()]
     for shape in shapes:
         rows = check_layer(shape, efforts, "cpu")

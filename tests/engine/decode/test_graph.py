@@ -23,12 +23,14 @@ from tests.engine.decode.test_graph_pool import ask, passes, reasons, same
 from tests.engine.naive import normal
 from tests.models import FAMILIES, FURTHER, loaded, prose, read, sizes
 
-# Every other layer sees a window, which here is shorter than the question, with groups of 8 heads.
-GPT_OSS_LIKE = Qwen3Config(
+# A window that is shorter than the question, with groups of 8 heads.
+NARROW = Qwen3Config(
     **sizes(1, num_attention_heads=8, head_dim=16, sliding_window=16, use_sliding_window=True),
     layer_types=["sliding_attention", "full_attention"],
 )
-WINDOWED = {"gemma2": FAMILIES["gemma2"], "gemma3": FURTHER["gemma3"], "gpt-oss": GPT_OSS_LIKE}
+WINDOWED = {"gemma2": FAMILIES["gemma2"], "narrow": NARROW} | {
+    name: FURTHER[name] for name in ("gemma3", "gpt-oss")
+}
 
 
 @pytest.mark.parametrize("name", WINDOWED)

@@ -48,6 +48,7 @@ class Case:
         lengths: keys of each question; its capacity is one more than the longest.
         level1, level2: thresholds in nats.
         window: the layer's sliding window; it has then neither clusters nor streaming heads.
+        has_sinks: whether query heads have sink logits.
     """
 
     retrieval: int = 2
@@ -65,6 +66,7 @@ class Case:
     softcap: float | None = None
     aggregation: str = "max_group_mean"
     window: int | None = None
+    has_sinks: bool = False
 
     @property
     def scoring(self) -> Scoring:
@@ -107,10 +109,15 @@ class Case:
             QuestionKeys(own[0], own[1], surrounded(lengths)),
             surrounded(thresholds),
             self.scoring,
+            self._sinks(kv_heads * self.group, dtype) if self.has_sinks else None,
         )
 
     def _normal(self, *shape: int, dtype: torch.dtype, seed: int) -> Tensor:
         return normal(*shape, self.head_dim, dtype=dtype, seed=seed).to(DEVICE)
+
+    def _sinks(self, num_heads: int, dtype: torch.dtype) -> Tensor:
+        """About as large as the log-sum-exp of a few keys."""
+        return surrounded((3.0 + normal(num_heads, dtype=dtype, seed=10)).to(DEVICE))
 
     def _upper(self, offsets: Tensor, dtype: torch.dtype) -> UpperLevel:
         over = runs(self.retrieval, self.upper, self.clusters, seed=6)
@@ -138,7 +145,8 @@ def workspace_for(
     inputs: DecodeInputs, tuning: Tuning = SMALL, *, keep_token_scores: bool = False
 ) -> Workspace:
     """Buffers for a step."""
-    sizes = sizes_of(inputs.layer, inputs.question, inputs.query.shape[1])
+    has_sinks = inputs.sink_logits is not None
+    sizes = sizes_of(inputs.layer, inputs.question, inputs.query.shape[1], has_sinks=has_sinks)
     dtype, device = inputs.query.dtype, inputs.query.device
     return allocate(sizes, dtype, device, tuning, keep_token_scores=keep_token_scores)
 

@@ -145,7 +145,7 @@ def query_keys_values(query_heads: int, num_keys: int = KEYS) -> dict[str, Any]:
 def decode_step(group: int) -> dict[str, Any]:
     inputs = Case(
         group=group, head_dim=DIM, tokens=40, clusters=CLUSTERS, upper=3, streaming=2,
-        lengths=(3, 5),
+        lengths=(3, 5), has_sinks=True,
     ).inputs(torch.float32)  # fmt: skip
     return {"inputs": inputs, "work": workspace_for(inputs)}
 
@@ -164,7 +164,8 @@ def calls_of_attention(group: int) -> Iterator[Call]:
         # Documents and lists are of any length.
         frozenset({"mass: one head more", "inputs.attended.entries: one column more"}),
     )
-    yield Call(decode_attention, decode_step(group))
+    any_numbers = frozenset({"inputs.sink_logits: half", "inputs.sink_logits: wider"})
+    yield Call(decode_attention, decode_step(group), any_numbers)
     query_heads = HEADS * group
     yield Call(attend_all, query_keys_values(query_heads), ANY_HEADS)
     yield Call(attend_causal, query_keys_values(query_heads), ANY_HEADS)

@@ -32,6 +32,9 @@ def _attend_dense(
     stop,
     out,
     lse,
+    sink_logits,
+    first_head,
+    is_sink,
     scale,
     GROUP: tl.constexpr,
     ROWS: tl.constexpr,
@@ -42,7 +45,9 @@ def _attend_dense(
 ):
     """Attend with q [ROWS, WIDTH] to the keys `start` to `stop`, and store the state of GROUP rows.
 
-    weighted: whether log_weights are added to the scores. out, lse: pointers to the state.
+    weighted: whether log_weights are added to the scores. out, lse: pointers to the state. is_sink:
+    whether there are no keys, and the state is that of the sink_logits, if there are any; the first
+    row's is that of query head `first_head`.
     """
     row, cols = tl.arange(0, ROWS), tile_columns(D)
     top = tl.full([ROWS], float("-inf"), tl.float32)
@@ -60,7 +65,11 @@ def _attend_dense(
         scores = tl.where(seen[None, :], scores + weights[None, :], float("-inf"))
         top, mass, total = update_softmax(scores, v, top, mass, total)
     is_row = row < GROUP
-    tl.store(lse + row, softmax_lse(top, mass), mask=is_row)
+    row_lse = softmax_lse(top, mass)
+    if sink_logits is not None:
+        sinks = tl.load(sink_logits + first_head + row, mask=is_row & is_sink, other=0.0)
+        row_lse = tl.where(is_sink, sinks.to(tl.float32), row_lse)
+    tl.store(lse + row, row_lse, mask=is_row)
     tl.store(
         out + row[:, None] * D + cols[None, :],
         softmax_output(total, mass),
@@ -171,6 +180,7 @@ def score_centroids_and_attend_dense_kernel(
     own_values,
     own_stride,
     own_lengths,
+    sink_logits,
     dense_out,
     dense_lse,
     retrieval,
@@ -210,7 +220,8 @@ def score_centroids_and_attend_dense_kernel(
 
     The first BATCH x KV_HEADS x DENSE_SPLITS programs attend to dense keys, DENSE_KEYS each: the
     first DOCUMENT_SPLITS splits of a head are the document's (anchors or streaming keys), the
-    others the question's own. The remaining programs score `split_clusters` centroids each.
+    others the question's own. Where there are sink logits, the last split lies behind all keys and
+    takes them. The remaining programs score `split_clusters` centroids each.
     """
     program = tl.program_id(0)
     dense_programs: tl.constexpr = BATCH * KV_HEADS * DENSE_SPLITS
@@ -250,6 +261,9 @@ def score_centroids_and_attend_dense_kernel(
             tl.minimum(start + DENSE_KEYS, stop),
             dense_out + program * GROUP * D,
             dense_lse + program * GROUP,
+            sink_logits,
+            head * GROUP,
+            split == DENSE_SPLITS - 1,
             scale,
             GROUP,
             DENSE_ROWS,
@@ -321,6 +335,7 @@ def score_centroids_and_attend_dense_triton(inputs: DecodeInputs, work: Workspac
         own.values,
         own.keys.stride(1),
         own.lengths,
+        inputs.sink_logits,
         work.dense_out,
         work.dense_lse,
         s.retrieval,

@@ -54,6 +54,9 @@ CASES = [
     Case(head_dim=96, retrieval=1, streaming_keys=9, tokens=70, clusters=9, softcap=3.0),
     Case(head_dim=112, group=2, retrieval=1, streaming=0, tokens=70, clusters=9),
     Case(head_dim=192, group=8, retrieval=1, streaming=0, tokens=70, clusters=9),
+    # Sink logits, with a lookup and streaming heads, and within a window.
+    Case(has_sinks=True, lengths=(7, 16), upper=6, tokens=90, clusters=12, head_dim=16),
+    windowed(12, anchors=33, group=8, retrieval=1, has_sinks=True),
     # Windows: shorter than the document's tail, as long, longer; shorter than a question.
     windowed(12, anchors=33, group=2),
     windowed(24, anchors=24, group=4, lengths=(1,), head_dim=80, softcap=3.0),
@@ -61,7 +64,7 @@ CASES = [
     windowed(20, anchors=40, group=8, retrieval=1, lengths=(37, 1, 20), head_dim=16),
     windowed(1, anchors=5, retrieval=1, lengths=(3,), head_dim=96),
 ]
-WINDOWED = CASES[-5:]
+SINKS, WINDOWED = CASES[-7:-5], CASES[-5:]
 RUNS = [(case, dtype) for case in CASES for dtype in DTYPES]
 if not COMPILED:  # a case of each kind in one dtype, and one with and without a window in the other
     of_a_kind = [case for case in CASES if case not in (CASES[2], CASES[3], CASES[12], CASES[17])]
@@ -119,7 +122,9 @@ def test_the_kernels_attend_as_the_definition_does(
     assert torch.equal(work.read_counts, expected.read_counts)
 
 
-@pytest.mark.parametrize("case", [CASES[1], CASES[7], CASES[10], CASES[12], CASES[15], *WINDOWED])
+@pytest.mark.parametrize(
+    "case", [CASES[1], CASES[7], CASES[10], CASES[12], CASES[15], *WINDOWED, *SINKS]
+)
 def test_the_references_of_the_kernels_attend_as_the_definition_does(case: Case) -> None:
     inputs = case.inputs(torch.float32)
     work = workspace_for(inputs)
@@ -247,6 +252,25 @@ def test_the_definition_shows_what_lies_within_the_window(case: Case) -> None:
         )
         assert_close(found.out[question].double(), out.flatten(0, 1), rtol=1e-5, atol=1e-5)
         assert_close(found.lse[question].double(), lse.flatten(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", SINKS)
+def test_sinks_take_their_part_of_all_attention(case: Case) -> None:
+    case = replace(case, level1=-1e9, level2=-1e9)  # all is read, whatever the denominator
+    inputs = case.inputs(torch.float32)
+    assert inputs.sink_logits is not None
+    found = decode_attention_reference(inputs)
+    plain = decode_attention_reference(replace(inputs, sink_logits=None))
+    lse = torch.logaddexp(plain.lse, inputs.sink_logits)
+    assert_close(found.lse, lse, rtol=1e-5, atol=1e-5)
+    assert_close(found.out, plain.out * (plain.lse - lse).exp()[..., None], rtol=1e-4, atol=1e-5)
+
+
+def test_sinks_make_shares_smaller() -> None:
+    inputs = Case(has_sinks=True).inputs(torch.float32)
+    plain = replace(inputs, sink_logits=None)
+    read, read_without = (decode_attention_reference(one).read_counts for one in (inputs, plain))
+    assert 0 < read[0].sum() < read_without[0].sum()
 
 
 def test_the_operation_fills_the_workspace() -> None:
