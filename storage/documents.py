@@ -4,18 +4,20 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import structlog
 from sqlalchemy import ColumnElement, and_, delete, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from common.errors import Busy, DocumentNotFound
+from common.errors import Busy, DocumentNotFound, OriginalMissing
 from common.status import DocumentStatus, JobStatus
 from storage.artifacts.store import Artifacts
 from storage.blobs.base import Blobs
 from storage.db.database import Database
+from storage.db.ids import created_at_of, new_document_id
 from storage.db.records import DocumentRecord, record
 from storage.db.tables import Artifact, Document, Job
 from storage.jobs import transitions
@@ -60,7 +62,8 @@ class Documents:
     ) -> tuple[DocumentRecord, bool]:
         """Store a file and queue it to be read, unless the tenant has the same content already.
 
-        The original is on the disk before its row exists; row and job are one transaction.
+        The original is on the disk before its row exists; row and job are one transaction. A
+        document that had failed, or whose original is missing, gets the new file as its original.
 
         Args:
             path: the file, which is copied.
@@ -75,7 +78,11 @@ class Documents:
         for _ in range(MAX_TRIES):
             existing = self._find_same_content(file)
             if existing is not None:
-                return existing
+                if existing.status is not DocumentStatus.FAILED and self._has_original(existing):
+                    return existing, False
+                if (replaced := self._replace_original(existing, path)) is not None:
+                    return replaced
+                continue
             key = self._blobs.put(path)
             try:
                 return self._insert(file, key), True
@@ -97,8 +104,10 @@ class Documents:
         """Return at most `limit` documents of a tenant, newest first.
 
         Args:
-            after: the last document of the previous page; None for the first page.
-        Raises: DocumentNotFound if `after` does not exist.
+            after: the last document of the previous page, which may have been deleted since;
+                None for the first page.
+        Raises: DocumentNotFound if `after` is no document's id, or that of a deleted document that
+            was made before ids told when.
         """
         newest_first = (
             select(Document)
@@ -107,7 +116,8 @@ class Documents:
             .limit(limit)
         )
         if after is not None:
-            newest_first = newest_first.where(_is_older_than(self.get(tenant_id, after)))
+            created_at = created_at_of(after) or self.get(tenant_id, after).created_at
+            newest_first = newest_first.where(_is_older_than(created_at, after))
         with self._db.reading() as session:
             return tuple(record(DocumentRecord, row) for row in session.scalars(newest_first))
 
@@ -162,31 +172,52 @@ class Documents:
                 raise DocumentNotFound
             return record(DocumentRecord, row)
 
-    def _find_same_content(self, file: _NewFile) -> tuple[DocumentRecord, bool] | None:
-        """Return the tenant's document with this content, queued again if it had failed."""
-        same_content = select(Document).where(
-            Document.tenant_id == file.tenant_id, Document.sha256 == file.sha256
-        )
+    def _find_same_content(self, file: _NewFile) -> DocumentRecord | None:
+        """Return the tenant's document with this content."""
         with self._db.reading() as session:
-            row = session.scalar(same_content)
-            if row is None:
-                return None
-            if row.status is not DocumentStatus.FAILED:
-                return record(DocumentRecord, row), False
+            row = session.scalar(
+                select(Document).where(
+                    Document.tenant_id == file.tenant_id, Document.sha256 == file.sha256
+                )
+            )
+            return None if row is None else record(DocumentRecord, row)
+
+    def _has_original(self, document: DocumentRecord) -> bool:
+        try:
+            return self._blobs.path(document.blob_key).stat().st_size == document.num_bytes
+        except (OriginalMissing, FileNotFoundError):
+            return False
+
+    def _replace_original(
+        self, document: DocumentRecord, path: Path
+    ) -> tuple[DocumentRecord, bool] | None:
+        """Store a file as a document's original, and queue the document again if it had failed.
+
+        Returns: what `add` returns; None if the document was changed or deleted meanwhile.
+        """
+        key = self._blobs.put(path)
+        same = select(Document).where(
+            Document.id == document.id, Document.blob_key == document.blob_key
+        )
         with self._db.session() as session:
-            row = session.scalar(same_content.with_for_update())
-            if row is None:
-                return None
-            has_failed = row.status is DocumentStatus.FAILED
-            if has_failed:
-                transitions.enqueue(session, row, self._db.now(session))
-            return record(DocumentRecord, row), has_failed
+            row = session.scalar(same.with_for_update())
+            if row is not None:
+                row.blob_key = key
+                has_failed = row.status is DocumentStatus.FAILED
+                if has_failed:
+                    transitions.enqueue(session, row, self._db.now(session))
+                replaced = record(DocumentRecord, row)
+        if row is None:
+            self._blobs.delete(key)
+            return None
+        self._blobs.delete(document.blob_key)
+        return replaced, has_failed
 
     def _insert(self, file: _NewFile, blob_key: str) -> DocumentRecord:
         with self._db.session() as session:
             now = self._db.now(session)
             row = Document(
-                id=uuid4(),
+                id=new_document_id(now),
                 blob_key=blob_key,
                 status=DocumentStatus.QUEUED,
                 created_at=now,
@@ -207,8 +238,8 @@ class Documents:
             log.warning("files left for garbage collection", reason=type(error).__name__)
 
 
-def _is_older_than(document: DocumentRecord) -> ColumnElement[bool]:
+def _is_older_than(created_at: datetime, document_id: UUID) -> ColumnElement[bool]:
     return or_(
-        Document.created_at < document.created_at,
-        and_(Document.created_at == document.created_at, Document.id < document.id),
+        Document.created_at < created_at,
+        and_(Document.created_at == created_at, Document.id < document_id),
     )
