@@ -26,6 +26,7 @@ from common.logging import configure
 from engine.engine import Engine
 from engine.model.loader import LoadedModel, load_model
 from precompute.fingerprint import artifact_fingerprint
+from storage.files import make_files_private
 from storage.storage import Storage, open_storage
 from workers.model_artifact_builder import ModelArtifactBuilder, extraction_limits
 from workers.worker import Worker
@@ -61,6 +62,7 @@ def open_engine(settings: Settings) -> Engine:
 
 def open_stack(settings: Settings) -> Stack:
     """Open storage, load the model and make the app, and a worker if the settings embed one."""
+    make_files_private()
     storage = open_storage(settings.storage())
     engine = open_engine(settings)
     fingerprint = artifact_fingerprint(engine.model, settings.precompute)
@@ -72,6 +74,7 @@ def open_stack(settings: Settings) -> Stack:
 
 def open_worker(settings: Settings) -> tuple[Worker, Storage]:
     """Open storage and load the model for a worker in a process of its own."""
+    make_files_private()
     storage = open_storage(settings.storage())
     return make_worker(settings, storage, open_engine(settings).model), storage
 

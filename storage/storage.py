@@ -17,6 +17,7 @@ from storage.config import StorageConfig
 from storage.dashboard import Dashboard
 from storage.db.database import Database
 from storage.documents import Documents
+from storage.files import make_private_folder
 from storage.jobs.jobs import Jobs
 from storage.jobs.liveness import WorkerLiveness
 from storage.keys import ApiKeys
@@ -52,7 +53,7 @@ def open_storage(config: StorageConfig) -> Storage:
     Raises: DatabaseUnavailable, StorageFull; Permanent if the schema is newer than the program.
     """
     folder = config.data_dir.resolve()
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
     db = Database(config.sql_url())
     db.migrate()
     return assemble(db, folder, config.redis_url)
