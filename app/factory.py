@@ -19,6 +19,7 @@ from app.questions import routes as questions
 from app.services.services import Services
 
 GRACE_S = 25.0
+WRITES_S = 5.0
 ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": ErrorBody, "description": "The request cannot be met."},
     "5XX": {"model": ErrorBody, "description": "The server cannot meet it now."},
@@ -34,7 +35,7 @@ async def openapi(request: Request) -> dict[str, Any]:
 
 
 def create_app(services: Services) -> FastAPI:
-    """Make the app around `services`; its lifespan starts and stops the question threads."""
+    """Make the app around `services`; its lifespan starts and stops the threads."""
     app = FastAPI(
         title="Lectern",
         version=version("lectern"),
@@ -59,7 +60,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     services: Services = app.state.services
     await run_in_threadpool(remove_leftovers, services.data_dir / "incoming")
     services.question_queue.start()
+    services.background_writes.start()
     try:
         yield
     finally:
         await run_in_threadpool(services.question_queue.close, GRACE_S)
+        await run_in_threadpool(services.background_writes.close, WRITES_S)

@@ -98,6 +98,22 @@ class Documents:
         """Return a document of any tenant, for workers. Raises: DocumentNotFound."""
         return self._select(Document.id == document_id)
 
+    def is_deleted(self, document: DocumentRecord) -> bool:
+        """Return whether a document has been deleted since its record was read.
+
+        A deletion removes the row, then the original. SQL is asked only if the original is not
+        there, so that this is cheap enough to be called every second.
+
+        Raises: DatabaseUnavailable, Busy.
+        """
+        if self._has_original(document):
+            return False
+        try:
+            self.find(document.id)
+        except DocumentNotFound:
+            return True
+        return False
+
     def list(
         self, tenant_id: UUID, limit: int, after: UUID | None = None
     ) -> Sequence[DocumentRecord]:

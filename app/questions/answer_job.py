@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-
-import structlog
+from functools import partial
 
 from app.questions.checked_question import CheckedQuestion
 from app.questions.schemas import AnswerBody, AnswerItem, BudgetBody, EvidenceBody, UsageBody
+from app.services.background_writes import BackgroundWrites
 from app.services.document_cache import LoadedDocument
 from app.services.document_loader import DocumentLoader
 from app.services.question_queue import PendingAnswer
-from common.errors import GpuBusy, LecternError
+from common.errors import GpuBusy
 from engine.decode.answer import Answer, TextDelta
 from engine.document.cache import DocumentCache
 from engine.engine import Engine
@@ -26,6 +26,7 @@ class AnswerJob:
     engine: Engine
     loader: DocumentLoader
     answers: Answers
+    background_writes: BackgroundWrites
     document: DocumentRecord
     question: CheckedQuestion
 
@@ -63,22 +64,20 @@ class AnswerJob:
     def _record(
         self, answer: Answer, loaded: LoadedDocument[DocumentCache], timings_ms: dict[str, float]
     ) -> None:
-        """Record the answer's figures; an error here must not cost the caller the answer."""
-        try:
-            self.answers.record(
-                tenant_id=self.document.tenant_id,
-                document_id=self.document.id,
-                cache_hit=loaded.hit,
-                budget_requested=answer.budget.requested,
-                budget_loaded=answer.budget.loaded,
-                first_token_ms=timings_ms["first_token"],
-                total_ms=timings_ms["total"],
-                num_tokens=answer.usage.completion_tokens,
-                saved_ms=(self.document.reading_ms or 0.0) - loaded.load_ms,
-            )
-        except LecternError as error:
-            log = structlog.get_logger("lectern.questions")
-            log.warning("answer not recorded", code=error.code)
+        """Let the answer's figures be recorded, for which the caller does not wait."""
+        write = partial(
+            self.answers.record,
+            tenant_id=self.document.tenant_id,
+            document_id=self.document.id,
+            cache_hit=loaded.hit,
+            budget_requested=answer.budget.requested,
+            budget_loaded=answer.budget.loaded,
+            first_token_ms=timings_ms["first_token"],
+            total_ms=timings_ms["total"],
+            num_tokens=answer.usage.completion_tokens,
+            saved_ms=(self.document.reading_ms or 0.0) - loaded.load_ms,
+        )
+        self.background_writes.add(write)
 
 
 def _timings_ms(answer: Answer, queue_ms: float, load_ms: float) -> dict[str, float]:

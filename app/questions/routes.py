@@ -54,7 +54,13 @@ async def _submit(
     documents, queue = services.storage.documents, services.question_queue
     document = await run_in_threadpool(documents.get, tenant_id, document_id)
     check_ready(document)
-    loader, answers = services.document_loader, services.storage.answers
-    job = AnswerJob(services.engine, loader, answers, document, question)
+    job = AnswerJob(
+        services.engine,
+        services.document_loader,
+        services.storage.answers,
+        services.background_writes,
+        document,
+        question,
+    )
     pending = queue.submit(document_id, job.run)
-    return AcceptedQuestion(queue, documents, tenant_id, document_id, pending)
+    return AcceptedQuestion(queue, documents, document, pending)

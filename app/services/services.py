@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from app.config import ServerConfig
+from app.services.background_writes import BackgroundWrites
 from app.services.document_cache import LoadedDocuments
 from app.services.document_loader import DocumentLoader
 from app.services.question_queue import QuestionQueue
@@ -29,6 +30,7 @@ class Services:
         document_loader: loads the others.
         question_queue: the questions that are being answered or wait.
         watchers: the threads that wait for changes of documents.
+        background_writes: what is written to SQL when no caller waits for it any more.
     """
 
     config: ServerConfig
@@ -39,6 +41,7 @@ class Services:
     document_loader: DocumentLoader
     question_queue: QuestionQueue
     watchers: WatcherThreads = field(default_factory=WatcherThreads)
+    background_writes: BackgroundWrites = field(default_factory=BackgroundWrites)
 
 
 def make_services(

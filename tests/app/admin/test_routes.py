@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 from app.admin import pages
 from app.factory import create_app
 from app.services.services import Services
+from tests.app.live import until
 from tests.app.seeding import StorageSeeder
 
 ORIGIN = {"origin": "http://testserver"}
@@ -161,7 +162,9 @@ def test_hostile_names_are_shown_as_text(operator: TestClient, seeder: StorageSe
     assert "&lt;script&gt;" not in page or "script&gt;.txt" in page
 
 
-def test_figures_follow_what_happens(operator: TestClient, seeder: StorageSeeder) -> None:
+def test_figures_follow_what_happens(
+    operator: TestClient, seeder: StorageSeeder, services: Services
+) -> None:
     key = seeder.headers()
     assert "No documents yet" in operator.get("/admin/live").text
     document_id = seeder.upload(_with(operator, key))
@@ -174,6 +177,7 @@ def test_figures_follow_what_happens(operator: TestClient, seeder: StorageSeeder
             headers=key,
         )
         assert asked.status_code == 200
+    until(lambda: services.storage.answers.summary().num_answers == 2)
     page = " ".join(operator.get("/admin/live").text.split())
     assert "Nothing waits to be read." in page
     assert "1 hits, 1 misses" in page

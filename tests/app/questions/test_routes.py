@@ -1,6 +1,8 @@
 """Asking over HTTP: shapes, bounds, states; with the real engine."""
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 from starlette.testclient import TestClient
@@ -12,6 +14,7 @@ from common.errors import CorruptArtifact
 from engine.decode.answer import TextDelta
 from tests.app.documents.test_routes import events
 from tests.app.engines import with_script
+from tests.app.live import until
 from tests.app.seeding import TEXT, StorageSeeder
 
 QUESTION = {"question": "When does the gate close?", "max_tokens": 8}
@@ -212,10 +215,26 @@ def flip_a_bit(services: Services) -> None:
 def test_an_answer_is_counted_without_its_words(ask, services: Services) -> None:
     ask(QUESTION)
     ask({**QUESTION, "stream": True})
+    until(lambda: services.storage.answers.summary().num_answers == 2)
     summary = services.storage.answers.summary()
     assert (summary.hits, summary.misses) == (1, 1)
     raw = b"".join(path.read_bytes() for path in services.data_dir.glob("lectern.sqlite3*"))
     assert b"When does the gate close" not in raw
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_does_not_wait_for_sql_and_is_counted_later(
+    ask, services: Services, stream: bool
+) -> None:
+    with closing(sqlite3.connect(services.data_dir / "lectern.sqlite3")) as other:
+        other.execute("BEGIN IMMEDIATE")  # another writer holds the database
+        response = ask({**QUESTION, "stream": stream})
+        assert response.status_code == 200
+        if stream:
+            assert events(response.text)[-1][0] == "answer"
+        assert services.storage.answers.summary().num_answers == 0
+        other.rollback()
+    until(lambda: services.storage.answers.summary().num_answers == 1)
 
 
 def test_an_error_in_the_middle_of_a_stream_is_an_event(
