@@ -22,6 +22,7 @@ from storage.jobs.jobs import Jobs
 from storage.jobs.liveness import WorkerLiveness
 from storage.keys import ApiKeys
 from storage.notify.base import DocumentState, Notifier, NotifierConfig
+from storage.reading_times import ReadingTimes
 from storage.tenants import Tenants
 
 
@@ -36,6 +37,7 @@ class Storage:
     jobs: Jobs
     artifacts: Artifacts
     answers: Answers
+    reading_times: ReadingTimes
     dashboard: Dashboard
     notifier: Notifier
     blobs: Blobs
@@ -79,6 +81,7 @@ def assemble(db: Database, folder: Path, redis_url: str = "") -> Storage:
         jobs=jobs,
         artifacts=artifacts,
         answers=Answers(db),
+        reading_times=ReadingTimes(db),
         dashboard=Dashboard(db),
         notifier=_make_notifier(documents, jobs, redis_url),
         blobs=blobs,

@@ -1,5 +1,6 @@
 """The table from error codes to HTTP statuses, and the error body that all errors share."""
 
+import math
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -102,7 +103,7 @@ class Failure:
         headers = {"www-authenticate": "Bearer"} if self.status == 401 else {}
         wait_s = self.retry_after_s or RETRY_AFTER_S.get(self.status)
         if wait_s is not None:
-            headers["retry-after"] = str(max(1, round(wait_s)))
+            headers["retry-after"] = str(max(1, math.ceil(wait_s)))
         return headers
 
     def response(self) -> JSONResponse:

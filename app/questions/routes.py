@@ -14,6 +14,7 @@ from app.questions.checked_question import CheckedQuestion, check_question
 from app.questions.schemas import AnswerBody, QuestionBody
 from app.services.document_loader import check_ready
 from app.services.services import Services, ServicesDep
+from common.errors import NotReady
 
 router = APIRouter(tags=["questions"], route_class=AuthenticatedRoute)
 FIRST_PIECE_WAIT_S = 10.0
@@ -53,7 +54,14 @@ async def _submit(
     """
     documents, queue = services.storage.documents, services.question_queue
     document = await run_in_threadpool(documents.get, tenant_id, document_id)
-    check_ready(document)
+    try:
+        check_ready(document)
+    except NotReady as error:
+        reading_times = services.storage.reading_times
+        error.retry_after_s = await run_in_threadpool(
+            reading_times.seconds_until_ready, document_id
+        )
+        raise
     job = AnswerJob(
         services.engine,
         services.document_loader,

@@ -17,6 +17,7 @@ from common.errors import (
     DocumentNotReady,
     DocumentTooLargeForGpu,
     GpuBusy,
+    NotReady,
 )
 from common.status import DocumentStatus
 from engine.document.artifact import unpack
@@ -74,9 +75,15 @@ class DocumentLoader:
             now, DocumentTooLargeForGpu if it can never have enough.
         """
         try:
-            artifact = self._current_artifact(document)
+            return self._load(document)
         except DocumentNotFound as error:
             raise DocumentDeleted(DELETED) from error
+        except NotReady as error:
+            error.retry_after_s = self.storage.reading_times.seconds_until_ready(document.id)
+            raise
+
+    def _load(self, document: DocumentRecord) -> LoadedDocument[DocumentCache]:
+        artifact = self._current_artifact(document)
         try:
             return self._load_artifact(artifact)
         except CorruptArtifact as error:

@@ -20,6 +20,8 @@ from common.errors import (
 Item = TypeVar("Item")
 Work = Callable[["PendingAnswer[Any]"], Iterator[Item]]
 STUCK_S = 30.0
+UNMEASURED_S = 2.0
+RECENT_WEIGHT = 0.2
 STOPPED = "The server stopped before the answer was complete."
 
 
@@ -146,6 +148,7 @@ class QuestionQueue:
         self._waiting: deque[PendingAnswer[Any]] = deque()
         self._running: set[PendingAnswer[Any]] = set()
         self._threads: list[threading.Thread] = []
+        self._mean_running_s: float | None = None
         self._is_draining = False
         self._is_closed = False
 
@@ -168,7 +171,10 @@ class QuestionQueue:
             if self._is_draining:
                 raise ShuttingDown("The server is stopping; ask again in a moment.")
             if len(self._waiting) + len(self._running) >= self._num_threads + self._queued:
-                raise TooManyQuestions("Too many questions are waiting; ask again in a moment.")
+                raise TooManyQuestions(
+                    "Too many questions are waiting; ask again in a moment.",
+                    retry_after_s=self._next_place_s(),
+                )
             pending = PendingAnswer(document_id, work, self._timeout_s)
             self._waiting.append(pending)
             self._changed.notify()
@@ -259,4 +265,20 @@ class QuestionQueue:
     def _finish(self, pending: PendingAnswer[Any]) -> None:
         with self._changed:
             self._running.discard(pending)
+            self._note_running_s(pending.running_s())
             self._changed.notify_all()
+
+    def _note_running_s(self, seconds: float) -> None:
+        """Take a question's time into the running mean."""
+        mean_s = seconds if self._mean_running_s is None else self._mean_running_s
+        self._mean_running_s = mean_s + RECENT_WEIGHT * (seconds - mean_s)
+
+    def _next_place_s(self) -> float:
+        """Estimate the seconds until the queue has a place again, from what questions took so far.
+
+        The question that has run longest ends first, or else the one after it.
+        """
+        longest_s = max((pending.running_s() for pending in self._running), default=0.0)
+        if self._mean_running_s is None:
+            return max(UNMEASURED_S, longest_s)
+        return max(self._mean_running_s - longest_s, self._mean_running_s / self._num_threads)

@@ -3,8 +3,10 @@
 import json
 import sqlite3
 from contextlib import closing
+from datetime import timedelta
 
 import pytest
+from sqlalchemy import select
 from starlette.testclient import TestClient
 
 from app.factory import create_app
@@ -12,6 +14,7 @@ from app.questions.schemas import AnswerBody
 from app.services.services import Services
 from common.errors import CorruptArtifact
 from engine.decode.answer import TextDelta
+from storage.db.tables import Job
 from tests.app.documents.test_routes import events
 from tests.app.engines import with_script
 from tests.app.live import until
@@ -163,6 +166,18 @@ def test_a_document_that_is_not_ready_yet(client: TestClient, seeder: StorageSee
         assert response.status_code == 409
         assert response.json()["error"]["code"] == "document_not_ready"
         assert int(response.headers["retry-after"]) > 0
+
+
+def test_a_caller_is_told_when_a_document_will_be_ready(
+    client: TestClient, seeder: StorageSeeder
+) -> None:
+    seeder.ready(client)
+    with seeder.storage.db.session() as session:  # it took a second for each of its bytes
+        (job,) = session.scalars(select(Job))
+        job.finished_at = job.started_at + timedelta(seconds=len(TEXT))
+    waits = [seeder.upload(client, "x" * num_bytes) for num_bytes in (30, 70)]
+    told = [client.post(f"/documents/{one}/ask", json=QUESTION).headers for one in waits]
+    assert [int(headers["retry-after"]) for headers in told] == [30, 100]
 
 
 def test_a_failed_document(client: TestClient, seeder: StorageSeeder) -> None:
