@@ -1,5 +1,6 @@
 """Make the FastAPI app of its routers, error handlers and middleware."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -17,6 +18,7 @@ from app.http.middleware import RequestLimitsMiddleware
 from app.http.schemas import ErrorBody
 from app.questions import routes as questions
 from app.services.services import Services
+from common.logging import log_loop_error
 
 GRACE_S = 25.0
 WRITES_S = 5.0
@@ -58,6 +60,7 @@ def create_app(services: Services) -> FastAPI:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     services: Services = app.state.services
+    asyncio.get_running_loop().set_exception_handler(log_loop_error)
     await run_in_threadpool(remove_leftovers, services.data_dir / "incoming")
     services.question_queue.start()
     services.background_writes.start()

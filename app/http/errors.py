@@ -1,7 +1,6 @@
 """The table from error codes to HTTP statuses, and the error body that all errors share."""
 
 import math
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -13,6 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from app.http.schemas import ErrorBody, ErrorDetail
+from common.error_trace import error_trace
 from common.errors import InvalidInput, LecternError, NotReady, Transient
 
 STATUS: Mapping[str, int] = MappingProxyType(
@@ -115,9 +115,8 @@ def explain(error: Exception) -> Failure:
     """Return what the caller may know about an exception; an internal error is logged."""
     status = _status(error) if isinstance(error, LecternError) else 500
     if status == 500 or not isinstance(error, LecternError):
-        # The message may quote a document or a question, so the log only gets type and places.
         log = structlog.get_logger("lectern.http")
-        log.error("unexpected error", error=type(error).__name__, at=_places(error))
+        log.error("unexpected error", exception=error_trace(error))
         return Failure(500, "internal_error", UNEXPECTED)
     return Failure(status, error.code, error.message, error.param, error.retry_after_s)
 
@@ -171,11 +170,6 @@ def _status(error: LecternError) -> int:
     if error.code in STATUS:
         return STATUS[error.code]
     return next((status for family, status in FAMILIES if isinstance(error, family)), 500)
-
-
-def _places(error: Exception) -> list[str]:
-    frames = traceback.extract_tb(error.__traceback__)[-6:]
-    return [f"{frame.name}:{frame.lineno}" for frame in frames]
 
 
 def _type(status: int) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import structlog
 
+from common.error_trace import error_trace
 from common.errors import LecternError, Transient
 
 MAX_WAITING = 10_000
@@ -82,7 +83,7 @@ class BackgroundWrites:
                 log.error("figures of an answer cannot be recorded", reason=error.code)
                 return
             except Exception as error:
-                log.error("figures of an answer cannot be recorded", error=type(error).__name__)
+                log.error("figures of an answer cannot be recorded", exception=error_trace(error))
                 return
 
     def _log_losses(self) -> None:
