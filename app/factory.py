@@ -14,7 +14,9 @@ from app.documents import routes as documents
 from app.documents.upload import remove_leftovers
 from app.http import errors, health
 from app.http.auth import authenticate
+from app.http.exchange import ExchangeLimits
 from app.http.middleware import RequestLimitsMiddleware
+from app.http.request_log import RequestLog
 from app.http.schemas import ErrorBody
 from app.questions import routes as questions
 from app.services.services import Services
@@ -51,9 +53,15 @@ def create_app(services: Services) -> FastAPI:
     for router in (documents.router, questions.router, openapi_router):
         app.include_router(router, dependencies=[Depends(authenticate)], responses=ERROR_RESPONSES)
     app.include_router(health.router)
-    admin.install(app)
+    admin.install(app, services.data_dir)
     errors.install(app)
-    app.add_middleware(RequestLimitsMiddleware, max_upload_bytes=services.config.max_upload_bytes)
+    limits = ExchangeLimits(
+        max_upload_bytes=services.config.max_upload_bytes,
+        open_requests=services.open_requests,
+        stopping_s=services.question_queue.draining_s,
+    )
+    app.state.request_log = RequestLog()
+    app.add_middleware(RequestLimitsMiddleware, limits=limits, log=app.state.request_log)
     return app
 
 

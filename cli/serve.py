@@ -66,7 +66,14 @@ def open_stack(settings: Settings) -> Stack:
     storage = open_storage(settings.storage())
     engine = open_engine(settings)
     fingerprint = artifact_fingerprint(engine.model, settings.precompute)
-    services = make_services(settings.server, settings.data_dir, storage, engine, fingerprint)
+    services = make_services(
+        settings.server,
+        settings.data_dir,
+        storage,
+        engine,
+        fingerprint,
+        extraction_limits(settings.worker),
+    )
     has_worker = settings.server.embedded_worker
     worker = make_worker(settings, storage, engine.model) if has_worker else None
     return Stack(settings, storage, services, create_app(services), worker)

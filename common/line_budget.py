@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 MAX_LINES = 20
 SPAN_S = 10.0
@@ -19,7 +20,10 @@ class _Span:
     num_left_out: int = 0
 
 
-class LineBudget:
+Kind = TypeVar("Kind", bound=Hashable)
+
+
+class LineBudget(Generic[Kind]):
     """Tells which of many similar log lines are written.
 
     Args:
@@ -31,9 +35,9 @@ class LineBudget:
         self._max_lines = max_lines
         self._span_s = span_s
         self._lock = threading.Lock()
-        self._spans: dict[Hashable, _Span] = {}
+        self._spans: dict[Kind, _Span] = {}
 
-    def take(self, kind: Hashable) -> int | None:
+    def take(self, kind: Kind) -> int | None:
         """Return None if a line of this kind must be left out.
 
         Returns: otherwise how many lines of its kind were left out before it and not counted yet.
@@ -53,7 +57,7 @@ class LineBudget:
             span.num_lines += 1
             return left_out
 
-    def take_counts(self, *, even_now: bool = False) -> dict[Hashable, int]:
+    def take_counts(self, *, even_now: bool = False) -> dict[Kind, int]:
         """Return how many lines of each kind were left out in spans that are over.
 
         Args:

@@ -89,7 +89,7 @@ class _RepeatFilter(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._budget = LineBudget()
+        self._budget = LineBudget[tuple[str, int, str]]()
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.name.split(".")[0] == OURS:

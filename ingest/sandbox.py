@@ -1,71 +1,113 @@
-"""Extraction in a child process, so that a malicious file can only harm that process."""
+"""Strangers' files are parsed in a child process, so that they can only harm that process."""
 
 import json
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from common import errors
 from common.errors import DocumentRejected, LecternError
+from ingest.inspect import Kind, presumed_kind
 from ingest.limits import Limits as Limits
 from ingest.text import DocumentText, PageSpan
 
 ROOT = Path(__file__).resolve().parents[1]
+CHECK_S = 0.2
 BOOTSTRAP = "import sys; sys.path.insert(0, sys.argv[1]); from ingest.child import main; main()"
 
 
-def extract_limited(path: Path, kind: str, limits: Limits) -> DocumentText:
+class LimitExceeded(DocumentRejected):
+    """The child process took more time or memory than it may, or died."""
+
+
+def no_check() -> None:
+    """Do nothing; the check of a process that nobody stops."""
+
+
+def extract_limited(
+    path: Path, kind: str, limits: Limits, check: Callable[[], object] = no_check
+) -> DocumentText:
     """Extract a file's text in a new process that is limited in time and memory.
 
     Args:
         path: the file.
         kind: name of the extractor.
         limits: limits of the process and of the text.
+        check: called several times a second; if it raises, the process is ended.
     Returns: the text with the character spans of its pages.
     Raises: the errors of `ingest.extract.extract`; DocumentRejected if the process exceeded a
         limit or died.
     """
-    meta, text = _call("extract", path, kind, limits)
+    meta, text = _call("extract", path, kind, limits, check)
     pages = tuple(PageSpan(*page) for page in meta["pages"])
     return DocumentText(text, pages)
 
 
-def is_locked(path: Path, limits: Limits) -> bool:
-    """Return whether a PDF can only be opened with a password.
+def inspect_limited(
+    path: Path, filename: str, limits: Limits, check: Callable[[], object] = no_check
+) -> Kind:
+    """Inspect a file in a new process that is limited in time and memory.
 
     Args:
-        path: the file; a PDF that cannot be opened at all counts as not locked.
+        path: the file.
+        filename: the caller's name for it.
+        limits: limits of the process, and those of `ingest.inspect.inspect`.
+        check: called several times a second; if it raises, the process is ended.
+    Returns: the file's kind; if telling it for sure exceeds a limit, what it presumably is: whether
+        the file can be read shows when it is read, within limits that are wider.
+    Raises: the errors of `ingest.inspect.inspect`.
     """
     try:
-        return bool(_call("is_locked", path, "pdf", limits)[0]["is_locked"])
-    except DocumentRejected:
-        return False
+        meta, _ = _call("inspect", path, filename, limits, check)
+    except LimitExceeded:
+        return presumed_kind(path, filename)
+    return Kind(**meta["kind"])
 
 
-def _call(action: str, path: Path, kind: str, limits: Limits) -> tuple[dict[str, Any], str]:
+def _call(
+    action: str, path: Path, kind: str, limits: Limits, check: Callable[[], object]
+) -> tuple[dict[str, Any], str]:
     """Run `ingest.child`, and return its result: a JSON object and a text."""
     task = {"action": action, "path": str(path.resolve()), "kind": kind, "limits": vars(limits)}
-    try:
-        process = subprocess.run(
-            [sys.executable, "-I", "-c", BOOTSTRAP, str(ROOT)],
-            input=json.dumps(task).encode(),
-            capture_output=True,
-            timeout=limits.timeout_s,
-            env={"LANG": "C.UTF-8"},  # the child must not see our secrets
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise DocumentRejected(
-            f"The file could not be read within {limits.timeout_s:g} seconds."
-        ) from error
-    line, _, text = process.stdout.partition(b"\n")
+    with subprocess.Popen(
+        [sys.executable, "-I", "-c", BOOTSTRAP, str(ROOT)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={"LANG": "C.UTF-8"},  # the child must not see our secrets
+    ) as process:
+        try:
+            output = _communicate(process, json.dumps(task).encode(), limits, check)
+        except BaseException:
+            process.kill()
+            raise
+    line, _, text = output.partition(b"\n")
     if process.returncode != 0 or not line:
-        raise DocumentRejected("The file needs more memory or time than reading it may take.")
+        raise LimitExceeded("The file needs more memory or time than reading it may take.")
     meta = json.loads(line)
     if "error" in meta:
         raise _typed_error(meta["error"])
     return meta, text.decode()
+
+
+def _communicate(
+    process: "subprocess.Popen[bytes]", task: bytes, limits: Limits, check: Callable[[], object]
+) -> bytes:
+    """Send the task and return what the process writes; whoever calls this ends the process."""
+    deadline_s = time.monotonic() + limits.timeout_s
+    unsent: bytes | None = task
+    while True:
+        check()
+        remaining_s = deadline_s - time.monotonic()
+        if remaining_s <= 0:
+            raise LimitExceeded(f"The file could not be read within {limits.timeout_s:g} seconds.")
+        with suppress(subprocess.TimeoutExpired):
+            return process.communicate(unsent, timeout=min(CHECK_S, remaining_s))[0]
+        unsent = None
 
 
 def _typed_error(error: dict[str, str]) -> LecternError:

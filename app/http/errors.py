@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
 from app.http.schemas import ErrorBody, ErrorDetail
 from common.error_trace import error_trace
@@ -45,6 +46,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "archive_bomb": 422,
         "unknown_encoding": 422,
         "too_many_questions": 429,
+        "too_many_requests": 429,
         "internal_error": 500,
         "transient": 503,
         "busy": 503,
@@ -61,6 +63,7 @@ FAMILIES: tuple[tuple[type[LecternError], int], ...] = (
     (Transient, 503),
 )
 RETRY_AFTER_S: Mapping[int, int] = MappingProxyType({409: 2, 429: 2, 503: 5, 507: 60})
+CODE = "lectern.code"  # where a request's scope has the code of the error that was sent
 UNEXPECTED = "Something went wrong on the server. Quote the x-request-id header to its operator."
 STATUS_ERRORS: Mapping[int, tuple[str, str]] = MappingProxyType(
     {
@@ -106,9 +109,33 @@ class Failure:
             headers["retry-after"] = str(max(1, math.ceil(wait_s)))
         return headers
 
-    def response(self) -> JSONResponse:
+    def response(self) -> "FailureResponse":
         """Return the whole response."""
-        return JSONResponse(self.body().model_dump(), self.status, self.headers())
+        return FailureResponse(self)
+
+
+class FailureResponse(JSONResponse):
+    """An error body, whose code is noted in the request's scope for the log."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.body().model_dump(), failure.status, failure.headers())
+        self._code = failure.code
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response."""
+        scope[CODE] = self._code
+        await super().__call__(scope, receive, send)
+
+
+class BodyRefused(HTTPException):
+    """The rest of a request's body is not waited for.
+
+    It is an HTTPException because FastAPI takes any other error of reading a body for its own.
+    """
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.status)
+        self.failure = failure
 
 
 def explain(error: Exception) -> Failure:
@@ -161,6 +188,8 @@ async def _answer_validation(_: Request, error: Exception) -> JSONResponse:
 async def _answer_status(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException):
         raise error
+    if isinstance(error, BodyRefused):
+        return error.failure.response()
     response = explain_status(error.status_code).response()
     response.headers.update(error.headers or {})
     return response

@@ -32,16 +32,9 @@ class HealthBody(Body):
     status: Literal["ok"] = "ok"
 
 
-class ReadinessChecks(Body):
-    """What has to be true for questions to be answered."""
-
-    database: bool
-    questions: bool
-    accepting: bool
-
-
 class ReadinessBody(Body):
-    """Whether questions can be answered, and what was checked."""
+    """Whether questions can be answered: what was checked, and a sentence where a check failed."""
 
     status: Literal["ready", "unavailable"]
-    checks: ReadinessChecks
+    checks: dict[str, bool]
+    reasons: dict[str, str]

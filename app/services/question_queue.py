@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from app.services.running_mean import RunningMean
 from common.errors import (
     CallerGone,
     LecternError,
@@ -21,7 +22,6 @@ Item = TypeVar("Item")
 Work = Callable[["PendingAnswer[Any]"], Iterator[Item]]
 STUCK_S = 30.0
 UNMEASURED_S = 2.0
-RECENT_WEIGHT = 0.2
 STOPPED = "The server stopped before the answer was complete."
 
 
@@ -148,8 +148,8 @@ class QuestionQueue:
         self._waiting: deque[PendingAnswer[Any]] = deque()
         self._running: set[PendingAnswer[Any]] = set()
         self._threads: list[threading.Thread] = []
-        self._mean_running_s: float | None = None
-        self._is_draining = False
+        self._running_time = RunningMean()
+        self._draining_since_s: float | None = None
         self._is_closed = False
 
     def start(self) -> None:
@@ -168,7 +168,7 @@ class QuestionQueue:
         Raises: TooManyQuestions if the queue is full, ShuttingDown while the server stops.
         """
         with self._changed:
-            if self._is_draining:
+            if self.is_draining:
                 raise ShuttingDown("The server is stopping; ask again in a moment.")
             if len(self._waiting) + len(self._running) >= self._num_threads + self._queued:
                 raise TooManyQuestions(
@@ -216,12 +216,18 @@ class QuestionQueue:
 
     def drain(self) -> None:
         """Refuse new questions, and go on with accepted ones. A signal handler may call this."""
-        self._is_draining = True
+        if self._draining_since_s is None:
+            self._draining_since_s = time.monotonic()
 
     @property
     def is_draining(self) -> bool:
         """Whether the server is stopping."""
-        return self._is_draining
+        return self._draining_since_s is not None
+
+    def draining_s(self) -> float:
+        """Return for how many seconds the server has been stopping; 0 if it is not."""
+        since_s = self._draining_since_s
+        return 0.0 if since_s is None else time.monotonic() - since_s
 
     def close(self, grace_s: float) -> None:
         """Stop the threads: waiting questions end at once, running ones get some time.
@@ -265,13 +271,8 @@ class QuestionQueue:
     def _finish(self, pending: PendingAnswer[Any]) -> None:
         with self._changed:
             self._running.discard(pending)
-            self._note_running_s(pending.running_s())
+            self._running_time.add(pending.running_s())
             self._changed.notify_all()
-
-    def _note_running_s(self, seconds: float) -> None:
-        """Take a question's time into the running mean."""
-        mean_s = seconds if self._mean_running_s is None else self._mean_running_s
-        self._mean_running_s = mean_s + RECENT_WEIGHT * (seconds - mean_s)
 
     def _next_place_s(self) -> float:
         """Estimate the seconds until the queue has a place again, from what questions took so far.
@@ -279,6 +280,7 @@ class QuestionQueue:
         The question that has run longest ends first, or else the one after it.
         """
         longest_s = max((pending.running_s() for pending in self._running), default=0.0)
-        if self._mean_running_s is None:
+        mean_s = self._running_time.seconds
+        if mean_s is None:
             return max(UNMEASURED_S, longest_s)
-        return max(self._mean_running_s - longest_s, self._mean_running_s / self._num_threads)
+        return max(mean_s - longest_s, mean_s / self._num_threads)

@@ -11,9 +11,13 @@ from app.services.background_writes import BackgroundWrites
 from app.services.document_cache import LoadedDocuments
 from app.services.document_loader import DocumentLoader
 from app.services.question_queue import QuestionQueue
+from app.services.readiness import Check, Readiness
+from app.services.shares import Shares
+from app.services.upload_room import UploadRoom
 from app.services.watchers import WatcherThreads
 from engine.document.cache import DocumentCache
 from engine.engine import Engine
+from ingest.limits import Limits
 from storage.storage import Storage
 
 
@@ -29,7 +33,10 @@ class Services:
         loaded_documents: the documents that are in memory.
         document_loader: loads the others.
         question_queue: the questions that are being answered or wait.
+        readiness: the checks of whether questions can be answered.
         watchers: the threads that wait for changes of documents.
+        open_requests, event_streams: how many of these each API key may have.
+        upload_room: places, threads and processes of uploads.
         background_writes: what is written to SQL when no caller waits for it any more.
     """
 
@@ -40,20 +47,35 @@ class Services:
     loaded_documents: LoadedDocuments[DocumentCache]
     document_loader: DocumentLoader
     question_queue: QuestionQueue
-    watchers: WatcherThreads = field(default_factory=WatcherThreads)
+    readiness: Readiness
+    watchers: WatcherThreads
+    open_requests: Shares
+    event_streams: Shares
+    upload_room: UploadRoom
     background_writes: BackgroundWrites = field(default_factory=BackgroundWrites)
 
 
 def make_services(
-    config: ServerConfig, data_dir: Path, storage: Storage, engine: Engine, fingerprint: str
+    config: ServerConfig,
+    data_dir: Path,
+    storage: Storage,
+    engine: Engine,
+    fingerprint: str,
+    extraction: Limits = Limits(),
 ) -> Services:
     """Put the services together; `create_app` starts and stops their threads.
 
     Args:
         data_dir: the folder in which storage keeps its files.
         fingerprint: of model and settings, from `precompute.fingerprint.artifact_fingerprint`.
+        extraction: limits of the extraction of text.
     """
     loaded = LoadedDocuments[DocumentCache](config.resident_cache_bytes)
+    question_queue = QuestionQueue(
+        threads=config.concurrent_questions,
+        queued=config.queued_questions,
+        timeout_s=config.question_timeout_s,
+    )
     return Services(
         config=config,
         data_dir=data_dir,
@@ -61,12 +83,37 @@ def make_services(
         engine=engine,
         loaded_documents=loaded,
         document_loader=DocumentLoader(storage, engine.model, fingerprint, loaded),
-        question_queue=QuestionQueue(
-            threads=config.concurrent_questions,
-            queued=config.queued_questions,
-            timeout_s=config.question_timeout_s,
+        question_queue=question_queue,
+        readiness=Readiness(_checks(storage, question_queue)),
+        watchers=WatcherThreads(config.event_streams),
+        open_requests=Shares(
+            "requests", total=config.max_connections, per_key=config.requests_per_key
         ),
+        event_streams=Shares(
+            "event streams", total=config.event_streams, per_key=config.event_streams_per_key
+        ),
+        upload_room=UploadRoom(config, extraction, question_queue.draining_s),
     )
+
+
+def _checks(storage: Storage, question_queue: QuestionQueue) -> list[Check]:
+    """Return what has to be true for questions to be answered."""
+
+    def database() -> None:
+        storage.db.check()
+
+    def questions() -> str | None:
+        is_healthy = question_queue.is_healthy()
+        return None if is_healthy else "A thread that answers questions is stuck or has ended."
+
+    def accepting() -> str | None:
+        return "The server is stopping." if question_queue.is_draining else None
+
+    return [
+        Check("database", database),
+        Check("questions", questions, is_quick=True),
+        Check("accepting", accepting, is_quick=True),
+    ]
 
 
 def services_of(request: Request) -> Services:

@@ -35,7 +35,9 @@ REVIEWED = {
     ("engine/decode/graph_pool.py", "_variants"): "names a variant of the model",
     ("engine/attend/clusters_gpu.py", "reason"): "says what kernels lack",
     ("storage/artifacts/store.py", "name"): "a folder's name, made of ids",
-    ("app/http/middleware.py", "_path"): "a route's path, which contains parameters' names only",
+    ("app/http/request_log.py", "values"): "the fields of a RequestLine, which have their own test",
+    ("app/http/request_log.py", "route"): "a route's path, which has names of parameters only",
+    ("app/services/readiness.py", "name"): "the name of a check, which is our own",
     ("common/logging.py", "what"): "what asyncio calls the error, without arguments",
     ("common/logging.py", "name"): "a thread's name",
 }
@@ -80,7 +82,10 @@ class Quoting:
 
 
 class Harmless(str):
-    """An id, a count or a code, or a method that returns one."""
+    """An id, a count or a code, or a method that returns one, or a mapping that has none."""
+
+    def keys(self) -> tuple[str, ...]:
+        return ()
 
     def __call__(self, *_: Any, **__: Any) -> "Harmless":
         return self

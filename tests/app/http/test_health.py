@@ -13,6 +13,7 @@ def test_a_working_server_is_ready(client: TestClient) -> None:
     assert response.json() == {
         "status": "ready",
         "checks": {"database": True, "questions": True, "accepting": True},
+        "reasons": {},
     }
 
 
@@ -26,7 +27,8 @@ def test_without_its_database_it_is_alive_but_not_ready(
     assert client.get("/healthz").status_code == 200
     response = client.get("/readyz")
     assert response.status_code == 503
-    assert response.json()["checks"]["database"] is False
+    assert response.json()["checks"] == {"database": False, "questions": True, "accepting": True}
+    assert response.json()["reasons"] == {"database": "Away."}
 
 
 def test_without_its_question_threads_it_is_not_ready(
@@ -36,3 +38,4 @@ def test_without_its_question_threads_it_is_not_ready(
     response = client.get("/readyz")
     assert response.status_code == 503
     assert response.json()["checks"] == {"database": True, "questions": False, "accepting": False}
+    assert set(response.json()["reasons"]) == {"questions", "accepting"}
