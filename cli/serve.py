@@ -114,6 +114,7 @@ def run_server(console: Console, settings: Settings, listener: socket.socket) ->
     _show_secrets(console, make_secrets(stack))
     say(console, f"Lectern serves on {url} (dashboard: {url}/admin). Ctrl-C stops it.")
     with _embedded_worker(stack):
+        _ignore_signals()
         _make_server(stack, listener).run(sockets=[listener])
 
 
@@ -180,6 +181,16 @@ def _embedded_worker(stack: Stack) -> Iterator[None]:
         stop.set()
         thread.join(STOP_TIMEOUT_S)
         stack.storage.close()
+
+
+def _ignore_signals() -> None:
+    """Ignore signals from now on, except while the server handles them itself.
+
+    When the server has stopped, the worker gives its document back to the queue, and a further
+    signal must not end the process before.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _run_until_signal(worker: Worker) -> None:

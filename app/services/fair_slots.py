@@ -1,18 +1,19 @@
 """A few slots that API keys take in turn, so that one with many tasks holds nobody else up."""
 
 import asyncio
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from itertools import count
 from uuid import UUID
 
-Waiters = deque["asyncio.Future[None]"]
+NEVER = -1
 
 
 class FairSlots:
     """Slots for tasks that wait for each other; it is used on the event loop only.
 
-    Of several keys whose tasks wait, that whose turn was longest ago is next. One key gets all
+    Of several keys whose tasks wait, that whose last turn was longest ago is next. One key gets all
     slots but one, unless there is only one.
 
     Args:
@@ -22,8 +23,10 @@ class FairSlots:
     def __init__(self, num_slots: int) -> None:
         self._num_free = num_slots
         self._per_key = max(1, num_slots - 1)
+        self._turns = count()
+        self._last_turn: dict[UUID, int] = {}  # of each key that ever had one
         self._held: Counter[UUID] = Counter()
-        self._waiting: OrderedDict[UUID, Waiters] = OrderedDict()
+        self._waiting: dict[UUID, deque[asyncio.Future[None]]] = {}
 
     @asynccontextmanager
     async def slot(self, key_id: UUID) -> AsyncIterator[None]:
@@ -34,10 +37,10 @@ class FairSlots:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # the turn came at the same moment
-                self._give_back(key_id)
-            else:
+            if turn.cancelled():
                 self._leave(key_id, turn)
+            else:  # the turn came at the same moment
+                self._give_back(key_id)
             raise
         try:
             yield
@@ -45,17 +48,19 @@ class FairSlots:
             self._give_back(key_id)
 
     def _give_turns(self) -> None:
-        """Give free slots to keys in turn; a key that got one goes to the end of the line."""
-        for key_id in tuple(self._waiting):
-            if not self._num_free:
+        while self._num_free:
+            in_line = [key for key in self._waiting if self._held[key] < self._per_key]
+            if not in_line:
                 return
-            if self._held[key_id] < self._per_key:
-                self._num_free -= 1
-                self._held[key_id] += 1
-                turn = self._waiting[key_id].popleft()
-                turn.set_result(None)
-                self._waiting.move_to_end(key_id)
-                self._forget_if_idle(key_id)
+            key_id = min(in_line, key=lambda key: self._last_turn.get(key, NEVER))
+            turn = self._waiting[key_id][0]
+            self._leave(key_id, turn)
+            if turn.cancelled():  # its task has not noticed yet
+                continue
+            self._num_free -= 1
+            self._held[key_id] += 1
+            self._last_turn[key_id] = next(self._turns)
+            turn.set_result(None)
 
     def _give_back(self, key_id: UUID) -> None:
         self._num_free += 1
@@ -65,9 +70,8 @@ class FairSlots:
         self._give_turns()
 
     def _leave(self, key_id: UUID, turn: "asyncio.Future[None]") -> None:
-        self._waiting[key_id].remove(turn)
-        self._forget_if_idle(key_id)
-
-    def _forget_if_idle(self, key_id: UUID) -> None:
-        if not self._waiting[key_id]:
-            del self._waiting[key_id]
+        turns = self._waiting.get(key_id, deque())
+        with suppress(ValueError):
+            turns.remove(turn)
+        if not turns:
+            self._waiting.pop(key_id, None)

@@ -63,10 +63,21 @@ class LecternServer:
         self.key = "".join(re.findall(r"lk_\S+", banner)) or self.key
         self._wait_until_ready()
 
-    def stop(self) -> int:
-        """End it as supervisors do; returns its exit code."""
+    def stop(self, every_s: float | None = None) -> int:
+        """End it as supervisors do; returns its exit code.
+
+        Args:
+            every_s: seconds after which the signal is sent again, as long as the server runs.
+        """
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
+        deadline_s = time.monotonic() + STOP_S
+        while every_s is not None and time.monotonic() < deadline_s:
+            try:
+                self._process.wait(every_s)
+                break
+            except subprocess.TimeoutExpired:
+                self._process.send_signal(signal.SIGTERM)
         code = self._process.wait(STOP_S)
         self._pump.join()
         return code
