@@ -7,6 +7,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from app.documents.schemas import parse_document_id
 from app.http.auth import AuthenticatedRoute, TenantDep
+from app.http.exchange import exchange_of
 from app.http.sse import STREAM_RESPONSE, EventStream
 from app.questions.accepted_question import AcceptedQuestion
 from app.questions.answer_job import AnswerJob
@@ -37,7 +38,8 @@ async def ask(
     """
     question = check_question(body, services.config)
     key = parse_document_id(document_id)
-    accepted = await _submit(services, tenant_id, key, question)
+    request_id = exchange_of(request).request_id
+    accepted = await _submit(services, tenant_id, key, question, request_id)
     if not body.stream:
         return await accepted.whole_answer(request)
     await accepted.wait_for_first_piece(request, FIRST_PIECE_WAIT_S)
@@ -45,7 +47,11 @@ async def ask(
 
 
 async def _submit(
-    services: Services, tenant_id: UUID, document_id: UUID, question: CheckedQuestion
+    services: Services,
+    tenant_id: UUID,
+    document_id: UUID,
+    question: CheckedQuestion,
+    request_id: str,
 ) -> AcceptedQuestion:
     """Queue a question about a tenant's document.
 
@@ -69,6 +75,7 @@ async def _submit(
         services.background_writes,
         document,
         question,
+        request_id,
     )
     pending = queue.submit(document_id, job.run)
     return AcceptedQuestion(queue, documents, document, pending)

@@ -37,6 +37,10 @@ REVIEWED = {
     ("storage/artifacts/store.py", "name"): "a folder's name, made of ids",
     ("app/http/request_log.py", "values"): "the fields of a RequestLine, which have their own test",
     ("app/http/request_log.py", "route"): "a route's path, which has names of parameters only",
+    ("app/questions/answer_job.py", "timings_ms"): "milliseconds",
+    ("app/questions/answer_job.py", "usage"): "numbers",
+    ("app/questions/answer_job.py", "budget"): "numbers",
+    ("app/questions/answer_job.py", "cache_hit"): "true or false",
     ("app/services/readiness.py", "name"): "the name of a check, which is our own",
     ("common/logging.py", "what"): "what asyncio calls the error, without arguments",
     ("common/logging.py", "name"): "a thread's name",
@@ -86,6 +90,14 @@ class Harmless(str):
 
     def keys(self) -> tuple[str, ...]:
         return ()
+
+    def __getitem__(self, _: Any) -> "Harmless":
+        return self
+
+    def __getattr__(self, name: str) -> "Harmless":
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
 
     def __call__(self, *_: Any, **__: Any) -> "Harmless":
         return self

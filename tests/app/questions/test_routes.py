@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 from starlette.testclient import TestClient
+from structlog.testing import capture_logs
 
 from app.factory import create_app
 from app.questions.schemas import AnswerBody
@@ -235,6 +236,24 @@ def test_an_answer_is_counted_without_its_words(ask, services: Services) -> None
     assert (summary.hits, summary.misses) == (1, 1)
     raw = b"".join(path.read_bytes() for path in services.data_dir.glob("lectern.sqlite3*"))
     assert b"When does the gate close" not in raw
+
+
+def test_every_answer_is_a_line_of_ids_codes_and_durations(
+    client: TestClient, seeder: StorageSeeder
+) -> None:
+    path = f"/documents/{seeder.ready(client)}/ask"
+    with capture_logs() as logs:
+        answered = client.post(path, json=QUESTION)
+        client.post(path, json={**QUESTION, "question": "x" * 3_900})
+    answer, first_request, failure, second_request = logs
+    assert (answer["event"], answer["code"]) == ("answer", "ok")
+    assert (failure["event"], failure["code"]) == ("no answer", "question_too_long")
+    assert answer["request_id"] == answered.headers["x-request-id"]
+    assert answer["document_id"] == failure["document_id"] == path.split("/")[2]
+    assert {"queue_ms", "load_ms", "first_token_ms", "duration_ms", "num_tokens"} <= set(answer)
+    assert failure["duration_ms"] >= 0
+    assert [line["status"] for line in (first_request, second_request)] == [200, 422]
+    assert "gate close" not in repr(logs)
 
 
 @pytest.mark.parametrize("stream", [False, True])
