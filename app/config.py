@@ -59,7 +59,7 @@ class ServerConfig:
     embedded_worker: bool = True
     trusted_proxies: Annotated[str, Predicate(are_networks)] = ""
     max_connections: Annotated[int, Gt(0)] = 4096
-    connections_per_address: Annotated[int, Gt(0)] = 1024
+    connections_per_address: Annotated[int, Gt(0)] = 2048
     requests_per_key: Annotated[int, Gt(0)] = 100
     event_streams: Annotated[int, Gt(0)] = 200
     event_streams_per_key: Annotated[int, Gt(0)] = 50

@@ -33,7 +33,7 @@ class AdminState:
     sessions: Sessions = field(default_factory=Sessions)
 
 
-def admin_state_of(request: Request) -> AdminState:
+async def admin_state_of(request: Request) -> AdminState:
     """Return the dashboard's state of the app that answers this request."""
     state: AdminState = request.app.state.admin
     return state
@@ -62,7 +62,7 @@ class SessionRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def check_and_handle(request: Request) -> Response:
-            await require_session(request, admin_state_of(request))
+            await require_session(request, await admin_state_of(request))
             return await handle(request)
 
         return check_and_handle

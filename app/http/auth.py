@@ -19,8 +19,11 @@ scheme = HTTPBearer(auto_error=False, scheme_name="API key", description=HELP)
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(scheme)]
 
 
-def keys_of(request: Request) -> ApiKeys:
-    """Return the API keys of the app that answers this request."""
+async def keys_of(request: Request) -> ApiKeys:
+    """Return the API keys of the app that answers this request.
+
+    It is a coroutine, as all dependencies are, because FastAPI runs others on threads.
+    """
     keys: ApiKeys = request.app.state.services.storage.keys
     return keys
 
@@ -64,7 +67,7 @@ class AuthenticatedRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def authenticate_and_handle(request: Request) -> Response:
-            await authenticate(request, await scheme(request), keys_of(request))
+            await authenticate(request, await scheme(request), await keys_of(request))
             return await handle(request)
 
         return authenticate_and_handle

@@ -24,7 +24,7 @@ from storage.db.records import ApiKeyRecord
 EXCHANGE = "lectern.exchange"  # where a request's exchange is in its scope
 MAX_BODY_BYTES = 256 * 1024
 STRANGERS_BODY_BYTES = 16 * 1024  # of a request without a key: a login form
-STRANGERS_BODY_S = 5.0
+STRANGERS_BODY_S = 10.0
 MULTIPART_BYTES = 64 * 1024  # boundaries, part headers and small fields around a file
 BODY_GRACE_S = 20.0
 BODY_GROWTH = 64.0  # bytes for each second squared: a body must be faster the longer it takes

@@ -116,7 +116,7 @@ def _checks(storage: Storage, question_queue: QuestionQueue) -> list[Check]:
     ]
 
 
-def services_of(request: Request) -> Services:
+async def services_of(request: Request) -> Services:
     """Return the services of the app that answers this request."""
     services: Services = request.app.state.services
     return services
