@@ -1,16 +1,24 @@
 """The bars: each figure that an issue asks for, filled in from the result that shows it.
 
-python -m bench.bars          fill in `measured` and `commit` from the results, then print
+python -m bench.bars          fill in what the results show, then print each bar's verdict
+
+A verdict is `met`, `MISSED`, or `undecided` where less than one question lies between what is
+measured and what is required; `told` where nothing is required, `open` where nothing is measured;
+and `STALE` where the bundled reader's weights were others, or the result does not say which.
 """
 
 import json
 import tomllib
-from functools import reduce
+from collections.abc import Mapping
+from functools import cache, reduce
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import training
 from bench import RESULTS
+from engine.model.fingerprint import weights_fingerprint
+from reader import WEIGHTS
 
 BARS = Path(__file__).parent / "bars.toml"
 FOLDERS = (RESULTS, training.RESULTS)  # of the results
@@ -21,11 +29,18 @@ KEYS = (
     "measured",
     "unit",
     "better",
+    "questions",
+    "one_question",
     "command",
     "result",
     "field",
+    "weights",
     "commit",
 )
+FILLED = ("measured", "one_question", "weights", "commit")
+NOT_RECORDED = "not recorded"
+_SHOWN_DIGITS = 12  # of a fingerprint
+_ROUNDING = 6e-5  # results of the evaluation have four digits
 
 
 def main() -> None:
@@ -35,7 +50,7 @@ def main() -> None:
     BARS.write_text(head + "\n".join(_table(bar) for bar in bars))
     for bar in bars:
         limit = bar.get("required", "no limit")
-        print(f"{_verdict(bar):8} {bar['bar']}: {bar.get('measured', '-')} ({limit})")
+        print(f"{verdict(bar):9} {bar['bar']}: {bar.get('measured', '-')} ({limit})")
 
 
 def read_bars() -> list[dict[str, Any]]:
@@ -49,20 +64,59 @@ def filled(bar: dict[str, Any]) -> dict[str, Any]:
 
     A run of some contexts or lengths alone has no field for the others: their bars stay open.
     """
-    bare = {key: value for key, value in bar.items() if key not in ("measured", "commit")}
-    path = next((one for one in _places(bar["result"]) if one.is_file()), None)
-    if path is None:
+    bare = {key: value for key, value in bar.items() if key not in FILLED}
+    result = read_result(bar["result"])
+    if result is None:
         return bare
-    result = json.loads(path.read_text())
     try:
-        found = reduce(_step, bar["field"].split("."), result)
+        found = look_up(result, bar["field"])
+        parts = [look_up(result, part) for part in bar.get("questions", "").split(" * ") if part]
     except (KeyError, IndexError):
         return bare
-    return {**bare, "measured": found, "commit": result.get("about", result)["commit"]}
+    about = result.get("about", result)
+    told = {"measured": found, "commit": about["commit"]}
+    if "weights" in about:
+        told["weights"] = weights_told(about["weights"])
+    if parts:
+        told["one_question"] = round(1 / prod(parts), 6)
+    return bare | told
 
 
-def _places(name: str) -> tuple[Path, ...]:
-    return tuple(folder / name for folder in FOLDERS)
+def read_result(name: str) -> dict[str, Any] | None:
+    """A result by its file's name, or nothing where there is no such file."""
+    for folder in FOLDERS:
+        if (folder / name).is_file():
+            result: dict[str, Any] = json.loads((folder / name).read_text())
+            return result
+    return None
+
+
+def look_up(result: Mapping[str, Any], field: str) -> Any:
+    """What stands at a path of keys and places with dots between them; a number is itself.
+
+    Raises: KeyError or IndexError where the result has no such field.
+    """
+    return int(field) if field.isdigit() else reduce(_step, field.split("."), result)
+
+
+def weights_told(weights: str | Mapping[str, Any] | None) -> str:
+    """Of which weights a result is, in short: a fingerprint's first digits, or what was drawn."""
+    if weights is None:
+        return NOT_RECORDED
+    if isinstance(weights, str):
+        return weights[:_SHOWN_DIGITS]
+    return f"drawn: {weights['shape']}; seeds {', '.join(map(str, weights['seeds']))}"
+
+
+@cache
+def shipped_weights() -> str:
+    """The fingerprint of the weights in reader/weights, in short."""
+    return weights_fingerprint(WEIGHTS)[:_SHOWN_DIGITS]
+
+
+def is_stale(told: str) -> bool:
+    """Whether what `weights_told` says are neither the reader's weights nor drawn ones."""
+    return told != shipped_weights() and not told.startswith("drawn")
 
 
 def _step(part: Any, key: str) -> Any:
@@ -77,11 +131,17 @@ def is_met(bar: dict[str, Any]) -> bool:
     )
 
 
-def _verdict(bar: dict[str, Any]) -> str:
+def verdict(bar: dict[str, Any]) -> str:
+    """What a filled bar says: see the module."""
     if "measured" not in bar:
         return "open"
+    if is_stale(bar.get("weights", shipped_weights())):
+        return "STALE"
     if "required" not in bar:
         return "told"
+    apart = abs(bar["measured"] - bar["required"])
+    if apart < bar.get("one_question", 0.0) - _ROUNDING:
+        return "undecided"
     return "met" if is_met(bar) else "MISSED"
 
 

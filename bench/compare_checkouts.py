@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from training.record import circumstances
+from training.record import Weights, circumstances
 
 ROOT = Path(__file__).parents[1]
 IDENTITY = ("context", "batch", "tokens", "levels", "streaming_heads", "sparsity")
@@ -39,9 +39,11 @@ def main() -> None:
     options = parser.parse_args()
     before: Rows = {}
     after: Rows = {}
+    weights: Weights = ""
     for _ in range(options.rounds):
-        _least(before, _run(options.before, options.before_module or options.module, options))
-        _least(after, _run(ROOT, options.module, options))
+        _least(before, _run(options.before, options.before_module or options.module, options)[0])
+        rows_after, weights = _run(ROOT, options.module, options)
+        _least(after, rows_after)
     rows = [
         {
             **dict(zip(IDENTITY, key, strict=True)),
@@ -57,7 +59,7 @@ def main() -> None:
         "module": options.module,
         "arguments": options.arguments,
         "commits": dict(zip(("before", "after"), options.commits, strict=True)),
-        "about": circumstances("cuda"),
+        "about": circumstances("cuda", weights),
         "rows": rows,
         "largest_ratio": max(ratios),
         "median_ratio": median(ratios),
@@ -69,8 +71,8 @@ def main() -> None:
     print(f"median {result['median_ratio']:.4f}, largest {result['largest_ratio']:.4f}")
 
 
-def _run(folder: Path, module: str, options: argparse.Namespace) -> Rows:
-    """The rows of one run: what identifies a row, and its median in microseconds."""
+def _run(folder: Path, module: str, options: argparse.Namespace) -> tuple[Rows, Weights]:
+    """The rows of one run (what identifies a row, and its median in microseconds), and of what."""
     with tempfile.TemporaryDirectory() as scratch:
         subprocess.run(
             [sys.executable, "-m", module, *options.arguments, "--out", scratch],
@@ -80,7 +82,7 @@ def _run(folder: Path, module: str, options: argparse.Namespace) -> Rows:
         )
         (file,) = Path(scratch).glob("*.json")
         found = json.loads(file.read_text(encoding="utf-8"))
-    return dict(_rows(found))
+    return dict(_rows(found)), found.get("about", found).get("weights", "")
 
 
 def _rows(found: dict[str, Any]) -> Iterator[tuple[tuple[Any, ...], float]]:

@@ -7,6 +7,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 SPREAD = 0.02  # standard deviation of weights
+SEED = 0
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def random_llama(
         rope_parameters={"rope_type": "default", "rope_theta": 5e5},
         dtype=str(dtype).removeprefix("torch."),
     )
-    torch.manual_seed(0)
+    torch.manual_seed(SEED)
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     with torch.device(device):

@@ -107,6 +107,8 @@ class Client:
     def ask_streaming(self, document_id: str, question: str, **options: Any) -> Iterator[Event]:
         """Ask a question; yield ("piece", {"text"}) as text comes, then ("answer", the whole body).
 
+        What a model marks as thinking comes first, as ("thinking", {"text"}).
+
         Args:
             options: as for `ask`.
         """

@@ -65,10 +65,16 @@ def follow(client: Client, console: Console, documents: Sequence[Mapping[str, An
 def ask(
     client: Client, console: Console, name: str, question: str, options: Mapping[str, Any]
 ) -> None:
-    """Print an answer as it comes, then its evidence, budget and times."""
-    document_id = resolve(client, name)
+    """Print an answer as it comes, then its evidence, budget and times; thinking is dimmed."""
+    document_id, was_thinking = resolve(client, name), False
     for event, data in client.ask_streaming(document_id, question, **options):
-        if event == "piece":
+        if event == "thinking":
+            console.print(Text(data["text"], style="dim"), end="", soft_wrap=True)
+            was_thinking = True
+        elif event == "piece":
+            if was_thinking:
+                console.print("\n")
+                was_thinking = False
             console.print(Text(data["text"]), end="", soft_wrap=True)
         elif event == "answer":
             console.print()

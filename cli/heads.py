@@ -35,6 +35,15 @@ Out = Annotated[Path, typer.Option(help="The plan to write (JSON).", dir_okay=Fa
 Ratio = Annotated[float, typer.Option(min=0, max=1, help="Retrieval heads over all KV heads.")]
 Sinks = Annotated[int, typer.Option(min=0, help="First tokens that streaming heads keep.")]
 Window = Annotated[int, typer.Option(min=1, help="Last tokens that streaming heads see.")]
+WindowShare = Annotated[
+    float,
+    typer.Option(
+        min=0,
+        max=1,
+        help="The window as a share of the document, where that is more than --window "
+        "(RazorAttention's max(4000, N/5): --window 4000 --window-share 0.2).",
+    ),
+]
 Compensation = Annotated[
     bool, typer.Option(help="Let a mean token stand for what streaming heads drop.")
 ]
@@ -74,13 +83,21 @@ def find(
     ] = None,
     sinks: Sinks = 64,
     window: Window = 256,
+    window_share: WindowShare = 0.0,
     compensation: Compensation = True,
 ) -> None:
     """Choose heads by any installed method; some have commands with options of their own."""
     from precompute.heads.base import Streaming
 
     config = _parse_options(method, options or [])
-    _find(method, config, _load(model), ratio, Streaming(sinks, window, compensation), out)
+    _find(
+        method,
+        config,
+        _load(model),
+        ratio,
+        Streaming(sinks, window, compensation, window_share),
+        out,
+    )
 
 
 @app.command()
@@ -97,6 +114,7 @@ def duo(
     state: State = "",
     sinks: Sinks = 64,
     window: Window = 256,
+    window_share: WindowShare = 0.0,
     compensation: Compensation = True,
     seed: Seed = 42,
 ) -> None:
@@ -120,7 +138,14 @@ def duo(
         state=state,
         seed=seed,
     )
-    _find("duo", config, _load(model), ratio, Streaming(sinks, window, compensation), out)
+    _find(
+        "duo",
+        config,
+        _load(model),
+        ratio,
+        Streaming(sinks, window, compensation, window_share),
+        out,
+    )
 
 
 @app.command()
@@ -130,6 +155,7 @@ def razor(
     ratio: Ratio = 0.15,
     sinks: Sinks = 64,
     window: Window = 256,
+    window_share: WindowShare = 0.0,
     compensation: Compensation = True,
     seed: Seed = 0,
 ) -> None:
@@ -140,7 +166,7 @@ def razor(
     from precompute.heads.base import Streaming
     from precompute.heads.razor import RazorConfig
 
-    streaming = Streaming(sinks, window, compensation)
+    streaming = Streaming(sinks, window, compensation, window_share)
     _find("razor", RazorConfig(seed=seed), _load(model), ratio, streaming, out)
 
 
@@ -181,7 +207,7 @@ def zigzag(
         tuning_ratio=ratio,
         duo=duo,
     )
-    streaming = Streaming(source.num_sinks, source.window, source.compensation)
+    streaming = Streaming(source.num_sinks, source.window, source.compensation, source.window_share)
     _find("zigzag", config, loaded, ratio, streaming, out)
 
 
@@ -193,6 +219,7 @@ def import_pattern(
     ratio: Ratio = 0.25,
     sinks: Annotated[int | None, typer.Option(min=0, help="Instead of the pattern's.")] = None,
     window: Annotated[int | None, typer.Option(min=1, help="Instead of the pattern's.")] = None,
+    window_share: WindowShare = 0.0,
     compensation: Compensation = True,
 ) -> None:
     """Make a plan of DuoAttention's pattern files (full_attention_heads.tsv, config.json)."""
@@ -204,6 +231,7 @@ def import_pattern(
         pattern.num_sinks if sinks is None else sinks,
         pattern.window if window is None else window,
         compensation,
+        window_share,
     )
     _find("file", FileConfig(folder), _load(model), ratio, streaming, out)
 
@@ -298,7 +326,7 @@ def _find(
             bars.update(task, completed=done, total=total)
 
         measure = method.measure(model, progress)
-    plan = make_plan(name, method, measure, ratio, model=model, streaming=streaming)
+        plan = make_plan(name, method, measure, ratio, model=model, streaming=streaming)
     write_plan(plan, out)
     _show(console, plan)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from rich.text import Text
 
 from common.errors import InvalidInput
+from common.format import format_share
 from engine.model.head_plan import HeadPlan
 
 LEVELS = 10
@@ -62,9 +63,10 @@ def title(plan: HeadPlan) -> str:
     """Return a line that sums the plan up."""
     total = sum(map(len, plan.retrieval))
     chosen = sum(map(sum, plan.retrieval))
+    share = f", or {format_share(plan.window_share)} of a document" if plan.window_share else ""
     return (
         f"{plan.method}: {chosen} of {total} KV heads are retrieval heads; the others keep "
-        f"{plan.num_sinks} sinks and {plan.window} tokens"
+        f"{plan.num_sinks} sinks and {plan.window} tokens{share}"
     )
 
 

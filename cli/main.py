@@ -1,14 +1,15 @@
 """The `lectern` command: server, worker, demo, and client."""
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from cli import caches, heads, keys
 from cli import documents as commands
-from cli import heads, keys
 from cli.client import Client
 from cli.listener import listen
 from cli.options import DEFAULT_URL, AsJson, DataDir, Key, Url, not_none, read_settings
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 
 app.add_typer(keys.app)
+app.add_typer(caches.app)
 app.add_typer(heads.app)
 
 
@@ -144,8 +146,16 @@ def ask(
     max_tokens: Annotated[
         int | None, typer.Option(min=1, help="Longest answer.", show_default=False)
     ] = None,
-    temperature: Annotated[float, typer.Option(min=0, max=2, help="0 is greedy.")] = 0.0,
-    top_p: Annotated[float, typer.Option(min=0, max=1, help="Nucleus sampling.")] = 1.0,
+    max_thinking_tokens: Annotated[
+        int | None,
+        typer.Option(min=0, help="Longest thinking before the answer.", show_default=False),
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(min=0, max=2, help="0 is greedy.", show_default=False)
+    ] = None,
+    top_p: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Nucleus sampling.", show_default=False)
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="For sampling.", show_default=False)] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -155,6 +165,7 @@ def ask(
     options = {
         "budget": _budget(budget),
         "max_tokens": max_tokens,
+        "max_thinking_tokens": max_thinking_tokens,
         "temperature": temperature,
         "top_p": top_p,
         "seed": seed,
@@ -173,6 +184,60 @@ def documents(as_json: AsJson = False, url: Url = DEFAULT_URL, key: Key = None) 
     command = commands.show_documents_json if as_json else commands.show_documents
     with Client(url, key) as client:
         command(client, make_console())
+
+
+@app.command()
+def doctor(
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Also say what can be expected of this model: a folder or an id, of which only "
+            "small files are fetched (LECTERN_MODEL).",
+            show_default=False,
+        ),
+    ] = None,
+    heads_plan: Annotated[
+        str | None,
+        typer.Option("--heads", help="With this head plan (LECTERN_HEADS).", show_default=False),
+    ] = None,
+    families: Annotated[
+        Path | None,
+        typer.Option(
+            help="Print README's table of the configurations in this folder instead.",
+            file_okay=False,
+            exists=True,
+            show_default=False,
+        ),
+    ] = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check settings and machine, and what serving a model would take; changes nothing.
+
+    A model's weights are neither loaded nor fetched. Exit code 1 if something is not sound, or if
+    the model is not served.
+    """
+    settings = read_settings(**not_none(model=model, heads=heads_plan, data_dir=data_dir))
+    from cli import doctor as checks
+    from cli.model_report import families_table, report_on
+
+    console = make_console()
+    if families is not None:
+        say(console, families_table(families))
+        return
+    found = list(checks.check_setup(settings))
+    report = report_on(settings, settings.model) if settings.model else None
+    if as_json:
+        commands.print_json(
+            console,
+            {"checks": [asdict(one) for one in found], "model": report and report.as_json()},
+        )
+    else:
+        checks.show_checks(console, found)
+        if report is not None:
+            checks.show_model(console, report)
+    if not all(one.is_sound for one in found) or (report and report.refusal):
+        raise checks.NotSound("Not everything is sound; see above.")
 
 
 @app.command()

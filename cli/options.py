@@ -13,6 +13,7 @@ from rich.console import Console
 from cli.settings import PREFIX, RENAMED, Settings, variables
 from common.errors import InvalidInput
 
+ARGUMENTS = f"{PREFIX}PROMPT__TEMPLATE_ARGUMENTS__"  # what follows is the template's
 DEFAULT_URL = "http://127.0.0.1:8080"
 URL_VARIABLE, KEY_VARIABLE = "LECTERN_URL", "LECTERN_API_KEY"
 
@@ -84,7 +85,13 @@ def unknown_variables(environment: Iterable[str]) -> tuple[str, ...]:
     groups = {name.rpartition("__")[0] for name in known}  # a whole group can be given as JSON
     prefixed = (name for name in environment if name.upper().startswith(PREFIX))
     candidates = (name for name in prefixed if not name.upper().startswith(f"{PREFIX}TEST_"))
-    return tuple(sorted(name for name in candidates if name.upper() not in known | groups))
+    return tuple(
+        sorted(
+            name
+            for name in candidates
+            if name.upper() not in known | groups and not name.upper().startswith(ARGUMENTS)
+        )
+    )
 
 
 def _unknown(name: str) -> str:

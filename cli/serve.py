@@ -3,14 +3,17 @@
 Only the commands that need a model import this module, because importing torch takes seconds.
 """
 
+import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
+import structlog
 from fastapi import FastAPI
 from rich.console import Console
 from transformers.utils.logging import disable_progress_bar
@@ -22,13 +25,20 @@ from app.services.services import Services, make_services
 from cli.listener import CannotServe, url_of
 from cli.settings import Settings
 from cli.show import say
+from cli.worker_thread import WorkerThread
 from common.logging import configure
 from engine.engine import Engine
 from engine.model.loader import LoadedModel, load_model
+from precompute.build import most_document_chars
 from precompute.fingerprint import artifact_fingerprint
 from storage.files import make_files_private
+from storage.processes import SERVER
 from storage.storage import Storage, open_storage
-from workers.model_artifact_builder import ModelArtifactBuilder, extraction_limits
+from workers.model_artifact_builder import (
+    ModelArtifactBuilder,
+    extraction_limits,
+    with_most_chars,
+)
 from workers.worker import Worker
 
 START_TIMEOUT_S = 60.0
@@ -65,15 +75,12 @@ def open_stack(settings: Settings) -> Stack:
     make_files_private()
     storage = open_storage(settings.storage())
     engine = open_engine(settings)
-    fingerprint = artifact_fingerprint(engine.model, settings.precompute)
-    services = make_services(
-        settings.server,
-        settings.data_dir,
-        storage,
-        engine,
-        fingerprint,
-        extraction_limits(settings.worker),
-    )
+    model = engine.model
+    storage = storage.of(artifact_fingerprint(model, settings.precompute))
+    tell_unread(storage)
+    most_chars = most_document_chars(model, settings.precompute)
+    extraction = with_most_chars(extraction_limits(settings.worker), most_chars)
+    services = make_services(settings.server, settings.data_dir, storage, engine, extraction)
     has_worker = settings.server.embedded_worker
     worker = make_worker(settings, storage, engine.model) if has_worker else None
     return Stack(settings, storage, services, create_app(services), worker)
@@ -83,7 +90,25 @@ def open_worker(settings: Settings) -> tuple[Worker, Storage]:
     """Open storage and load the model for a worker in a process of its own."""
     make_files_private()
     storage = open_storage(settings.storage())
-    return make_worker(settings, storage, open_engine(settings).model), storage
+    model = open_engine(settings).model
+    storage = storage.of(artifact_fingerprint(model, settings.precompute))
+    tell_unread(storage)
+    return make_worker(settings, storage, model), storage
+
+
+def tell_unread(storage: Storage) -> None:
+    """Log how much would have to be read again with the present model and settings, if anything.
+
+    Nothing is read again by this: a question does that, or `lectern cache rebuild`.
+    """
+    unread = storage.space.unread()
+    if unread.document_ids:
+        structlog.get_logger("lectern.storage").warning(
+            "documents have no cache of the present model and settings",
+            num_documents=len(unread.document_ids),
+            num_tokens=unread.num_tokens,
+            hint="asked, they are read again; `lectern cache` lists, removes and rebuilds caches",
+        )
 
 
 def make_worker(settings: Settings, storage: Storage, model: LoadedModel) -> Worker:
@@ -113,9 +138,15 @@ def run_server(console: Console, settings: Settings, listener: socket.socket) ->
     url = url_of(listener)
     _show_secrets(console, make_secrets(stack))
     say(console, f"Lectern serves on {url} (dashboard: {url}/admin). Ctrl-C stops it.")
-    with _embedded_worker(stack):
-        _ignore_signals()
-        _make_server(stack, listener).run(sockets=[listener])
+    server = _make_server(stack, listener)
+    hurry = threading.Event()
+    with _ending_signals(hurry), _running(stack, hurry) as worker_ended:
+        if not hurry.is_set():  # by a signal from before the server listens to them
+            server.run(sockets=[listener])
+        if server.is_hurried:
+            hurry.set()
+    if not worker_ended.is_set():
+        _end_process()
 
 
 def run_worker(console: Console, settings: Settings) -> None:
@@ -124,10 +155,14 @@ def run_worker(console: Console, settings: Settings) -> None:
     say(console, f"Loading {settings.model_files().path} ...")
     worker, storage = open_worker(settings)
     say(console, "Waiting for documents. Ctrl-C stops the worker.")
-    try:
-        _run_until_signal(worker)
-    finally:
-        storage.close()
+    stop, hurry = threading.Event(), threading.Event()
+    thread = WorkerThread(worker)
+    with closing(storage), _ending_signals(stop, hurry):
+        thread.start()
+        thread.wait(stop)
+        has_ended = thread.stop(hurry, STOP_TIMEOUT_S)
+    if not has_ended:
+        _end_process()
 
 
 @contextmanager
@@ -140,7 +175,7 @@ def serve_in_background(stack: Stack, listener: socket.socket) -> Iterator[str]:
     """
     server = _make_server(stack, listener)
     thread = threading.Thread(target=server.run, args=([listener],), name="server", daemon=True)
-    with _embedded_worker(stack):
+    with _running(stack, threading.Event()):
         thread.start()
         try:
             _wait_until_started(server, thread)
@@ -164,40 +199,54 @@ def _make_server(stack: Stack, listener: socket.socket) -> Server:
 
 
 @contextmanager
-def _embedded_worker(stack: Stack) -> Iterator[None]:
-    """Run the embedded worker, if there is one, while the block runs; then close storage."""
-    stop = threading.Event()
-    worker = stack.worker
-    thread = threading.Thread(
-        target=worker.run if worker else stop.wait,
-        args=(stop,) if worker else (),
-        name="worker",
-        daemon=True,
-    )
-    thread.start()
+def _running(stack: Stack, hurry: threading.Event) -> Iterator[threading.Event]:
+    """Run the embedded worker, if there is one, while the block runs; then close storage.
+
+    The block gets an event that is set once the worker has ended.
+
+    Args:
+        hurry: when it is set, the worker's documents go back to the queue without waiting for it.
+    """
+    storage = stack.storage
+    name = storage.liveness.new_owner()
+    thread = WorkerThread(stack.worker) if stack.worker else None
+    worker_ended = threading.Event()
+    with closing(storage), storage.processes.alive(name, SERVER, storage.fingerprint):
+        if thread is not None:
+            thread.start()
+        try:
+            yield worker_ended
+        finally:
+            if thread is None or thread.stop(hurry, STOP_TIMEOUT_S):
+                worker_ended.set()
+
+
+@contextmanager
+def _ending_signals(*events: threading.Event) -> Iterator[None]:
+    """While the block runs, let each SIGINT or SIGTERM set the next event, instead of ending us.
+
+    The server has handlers of its own while it serves; after it, signals come here.
+    """
+
+    def handle(*_: object) -> None:
+        for event in events:
+            if not event.is_set():
+                event.set()
+                return
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        stop.set()
-        thread.join(STOP_TIMEOUT_S)
-        stack.storage.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def _ignore_signals() -> None:
-    """Ignore signals from now on, except while the server handles them itself.
-
-    When the server has stopped, the worker gives its document back to the queue, and a further
-    signal must not end the process before.
-    """
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-
-
-def _run_until_signal(worker: Worker) -> None:
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    worker.run(stop)
+def _end_process() -> None:
+    """End at once, as a thread that computes would otherwise be cut off in the middle of a call."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _wait_until_started(server: Server, thread: threading.Thread) -> None:

@@ -4,13 +4,15 @@ Each package defines its own settings and their defaults in its `config.py`. Thi
 them into one object and names the environment variables.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, SecretStr
+from annotated_types import Ge
+from pydantic import BeforeValidator, Field, SecretStr
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -19,7 +21,7 @@ from pydantic_settings import (
 )
 
 from app.config import ServerConfig
-from engine.config import ComputeDtype, DecodeConfig, Device, ModelConfig
+from engine.config import ComputeDtype, DecodeConfig, Device, ModelConfig, PromptConfig
 from precompute.config import PrecomputeConfig
 from reader import WEIGHTS
 from storage.config import StorageConfig
@@ -37,6 +39,26 @@ RENAMED = MappingProxyType(
 )
 
 
+def _parse_arguments(given: Any) -> Any:
+    """Turn the template's arguments, JSON in a variable, into a mapping.
+
+    Each may also be a variable of its own, where true and false are words.
+    """
+    arguments = given.get("template_arguments") if isinstance(given, Mapping) else None
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except ValueError as error:
+            raise ValueError("TEMPLATE_ARGUMENTS is no JSON object") from error
+    if isinstance(arguments, Mapping):
+        words = {"true": True, "false": False}
+        arguments = {
+            name: words.get(value.lower(), value) if isinstance(value, str) else value
+            for name, value in arguments.items()
+        }
+    return given if arguments is None else {**given, "template_arguments": arguments}
+
+
 class Settings(BaseSettings):
     """The settings of the whole process; each package gets only its own config object."""
 
@@ -48,9 +70,12 @@ class Settings(BaseSettings):
     device: Device = "auto"
     dtype: ComputeDtype = "auto"
     heads: str = ModelConfig.heads
+    prompt: Annotated[PromptConfig, BeforeValidator(_parse_arguments)] = PromptConfig()
     data_dir: Path = Path("lectern-data")
     database_url: SecretStr | None = None
     redis_url: SecretStr | None = None
+    stored_cache_bytes: Annotated[int, Ge(0)] = StorageConfig.stored_cache_bytes
+    answer_days: Annotated[int, Ge(0)] = StorageConfig.answer_days
     log_level: str = "INFO"
     log_json: bool = False
     server: ServerConfig = ServerConfig()
@@ -74,11 +99,18 @@ class Settings(BaseSettings):
 
     def model_files(self) -> ModelConfig:
         """Return what model to load; it is the bundled reader if the settings name none."""
-        return ModelConfig(self.model or str(WEIGHTS), self.device, self.dtype, self.heads)
+        path = self.model or str(WEIGHTS)
+        return ModelConfig(path, self.device, self.dtype, self.heads, self.prompt)
 
     def storage(self) -> StorageConfig:
         """Return the settings of storage."""
-        return StorageConfig(self.data_dir, _text(self.database_url), _text(self.redis_url))
+        return StorageConfig(
+            data_dir=self.data_dir,
+            database_url=_text(self.database_url),
+            redis_url=_text(self.redis_url),
+            stored_cache_bytes=self.stored_cache_bytes,
+            answer_days=self.answer_days,
+        )
 
 
 def _with_present_names(variables: Mapping[str, str | None]) -> dict[str, str | None]:

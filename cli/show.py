@@ -24,6 +24,8 @@ from common.status import DocumentStatus, Phase
 
 # The keys are compared with what a server sends, which may be of another version.
 PHASE_LABELS: Mapping[str, str] = {
+    Phase.EXTRACT: "extracting text",
+    Phase.TOKENIZE: "tokenizing",
     Phase.PREFILL: "reading",
     Phase.CLUSTER: "clustering",
     Phase.CALIBRATE: "calibrating",

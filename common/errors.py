@@ -174,6 +174,12 @@ class DocumentTooLong(DocumentRejected):
     code = "document_too_long"
 
 
+class ReadingTimeout(DocumentRejected):
+    """The document was not read by the deadline that follows from its length."""
+
+    code = "reading_timeout"
+
+
 class DocumentTooLargeForGpu(InvalidInput):
     """The GPU's memory can never hold this document beside the model."""
 
@@ -264,6 +270,12 @@ class LeaseLost(Transient):
     code = "lease_lost"
 
 
+class TurnEnded(Transient):
+    """A document took longer than expected while others waited; it is read from the start later."""
+
+    code = "turn_ended"
+
+
 class ShuttingDown(Transient):
     """The server is stopping."""
 
@@ -288,7 +300,19 @@ class JobCancelled(Permanent):
 # -- models ------------------------------------------------------------------------------------
 
 
+class EngineFault(Permanent):
+    """The model computes nonsense, though no operation fails; only a restart may help."""
+
+    code = "engine_fault"
+
+
 class UnsupportedModel(Permanent):
     """The model cannot be served exactly; the message says why."""
 
     code = "unsupported_model"
+
+
+class NonFiniteNumbers(Permanent):
+    """The model computed infinite or undefined numbers; the message names the layer."""
+
+    code = "non_finite_numbers"

@@ -54,18 +54,23 @@ class Phase(StrEnum):
     """What a worker does with a document, in the order in which it is reported.
 
     Attributes:
+        EXTRACT: the file's text is extracted.
+        TOKENIZE: the text is tokenized.
         PREFILL: the model reads the document's tokens.
         CLUSTER: the keys of each layer are clustered.
         CALIBRATE: lookup thresholds are measured for each budget.
-        PACK: the artifact's files are written.
+        PACK: the artifact's files are written and published.
     """
 
+    EXTRACT = "extract"
+    TOKENIZE = "tokenize"
     PREFILL = "prefill"
     CLUSTER = "cluster"
     CALIBRATE = "calibrate"
     PACK = "pack"
 
 
-# Called with the phase, the number of tokens done and the number of tokens in all. An exception
-# that it raises stops the work.
+# Called with the phase, the number of tokens that the phase has done and the number of tokens in
+# all, which is 0 until it is known. It is called about once a second or more often, with the same
+# numbers if nothing has changed. An exception that it raises stops the work.
 Progress = Callable[[Phase, int, int], None]

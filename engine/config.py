@@ -1,6 +1,7 @@
 """Settings of the engine: which model, how clusters are found, how a GPU answers. No torch here."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
@@ -8,6 +9,21 @@ from annotated_types import Ge, Le
 Device = Literal["auto", "cpu", "cuda"]
 ComputeDtype = Literal["auto", "float32", "bfloat16", "float16"]
 SCOPE_EPSILON = 1e-3  # RazorAttention, section 4: attention weight that may be left out
+
+
+@dataclass(frozen=True)
+class PromptConfig:
+    """How a model is addressed.
+
+    Attributes:
+        format: "chat" for the model's own chat template; "plain" for lines that begin with
+            "Question:" and "Answer:", as they suit a model without a chat template.
+        template_arguments: what the chat template is given beside the messages. Unless it says
+            otherwise, a template that knows `enable_thinking` is told false.
+    """
+
+    format: Literal["chat", "plain"] = "chat"
+    template_arguments: Mapping[str, bool | int | float | str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -20,12 +36,14 @@ class ModelConfig:
         dtype: one of `ComputeDtype`; "auto" is float32 on a CPU and bfloat16 on a GPU.
         heads: a head plan's file, "all" for retrieval heads alone, or "default" for the plan in the
             model's folder, if there is one.
+        prompt: how it is addressed.
     """
 
     path: str
     device: str = "auto"
     dtype: str = "auto"
     heads: str = "default"
+    prompt: PromptConfig = field(default_factory=PromptConfig)
 
 
 @dataclass(frozen=True)

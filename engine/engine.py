@@ -10,7 +10,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from common.errors import CallerGone, EmptyQuestion, QuestionTooLong
+from common.errors import CallerGone, EmptyQuestion, EngineFault, QuestionTooLong
 from engine.config import DecodeConfig
 from engine.decode.answer import Answer, TextDelta
 from engine.decode.graph_pool import DecodeGraphPool, DecodeSession
@@ -19,6 +19,7 @@ from engine.decode.sampling import Sampling
 from engine.document.cache import DocumentCache
 from engine.model.attention import forward
 from engine.model.loader import LoadedModel
+from engine.model.spec import probe_logits
 
 
 def _never() -> bool:
@@ -33,12 +34,19 @@ class Engine:
         config: what may be used on a GPU.
 
     Attributes:
-        graphs: decode graphs of the documents that are resident on a GPU.
+        graphs: decode graphs of the documents that are resident on a GPU, but for those of a model
+            with LongRoPE.
     """
 
     def __init__(self, model: LoadedModel, config: DecodeConfig | None = None) -> None:
         self.model = model
-        self.graphs = DecodeGraphPool(model.model, model.spec, config or DecodeConfig())
+        config = config or DecodeConfig()
+        self.graphs = DecodeGraphPool(model.model, model.spec, config)
+        # A model with LongRoPE runs differently over short and over long documents.
+        ropes = () if model.longrope is None else model.longrope.models
+        self._graphs_by_rope: dict[str | None, DecodeGraphPool] = {None: self.graphs} | {
+            rope: DecodeGraphPool(model.with_rope(rope).model, model.spec, config) for rope in ropes
+        }
         self._sessions: dict[RunningAnswer, DecodeSession] = {}
 
     def __enter__(self) -> Self:
@@ -49,7 +57,8 @@ class Engine:
 
     def close(self) -> None:
         """Give up graphs and cached device memory; no answer may still be running."""
-        self.graphs.clear()
+        for graphs in self._graphs_by_rope.values():
+            graphs.clear()
         self.release_memory()
 
     def answer(
@@ -63,20 +72,22 @@ class Engine:
     ) -> Iterator[TextDelta | Answer]:
         """Answer a question about a document: text as it comes, the whole answer last.
 
+        What the model marks as thinking comes first, in deltas that say so.
+
         Args:
             budget: share of the document cache's bytes that may be read per token, in (0, 1].
             cancelled: asked before every forward pass.
-        Raises: EmptyQuestion, QuestionTooLong, CallerGone.
+        Raises: EmptyQuestion, QuestionTooLong, CallerGone, NonFiniteNumbers.
         """
         running = self.start(document, question, budget=budget, sampling=sampling)
         try:
             while not running.is_finished:
                 if cancelled():
                     raise CallerGone("The caller went away.")
-                if text := self.step(running):
-                    yield TextDelta(text)
-            if rest := running.flush():
-                yield TextDelta(rest)
+                if (delta := self.step(running)).text:
+                    yield delta
+            if (rest := running.flush()).text:
+                yield rest
         finally:
             self.finish(running)
         yield running.result()
@@ -97,29 +108,48 @@ class Engine:
             ids,
             budget=budget,
             sampling=sampling,
-            max_tokens=min(sampling.max_tokens, self._room(document, ids)),
+            room=self._room(document, ids),
             kernels=self.graphs.uses_kernels,
         )
+        rope = document.choices.rope
         self._sessions[running] = DecodeSession(
-            self.graphs, self.model.model, running.state, running.max_tokens
+            self._graphs_by_rope[rope],
+            self.model.with_rope(rope).model,
+            running.state,
+            running.max_tokens,
         )
         return running
 
-    def step(self, running: RunningAnswer) -> str:
+    def step(self, running: RunningAnswer) -> TextDelta:
         """Take one forward pass: the question's prefill first, then one for each token.
 
         Returns: the text that is certain now; "" while a character is incomplete.
+        Raises: NonFiniteNumbers if the model computed infinite or undefined logits.
         """
         if running.is_prefilled:
             logits = self._sessions[running].logits(running.ids[-1:])
         else:
             state = running.state
-            logits = forward(self.model.model, running.ids, state.position, state)[-1]
-        return running.append_token(logits)
+            model = self.model.with_rope(state.document.choices.rope).model
+            logits = forward(model, running.ids, state.position, state)[-1]
+        was_thinking = running.is_thinking
+        delta = running.append_token(logits)
+        if was_thinking and not running.is_thinking:
+            running.forget_evidence()
+            self._sessions[running].forget_evidence()
+        return delta
 
     def finish(self, running: RunningAnswer) -> None:
         """Give back the decode graph that an answer uses, whether it has ended or not."""
         self._sessions.pop(running).close()
+
+    def check(self) -> None:
+        """Run a forward pass of a few tokens, as somebody who wants to know whether that works.
+
+        Raises: what the pass raises; EngineFault if its logits are not finite.
+        """
+        if not bool(probe_logits(self.model.model).isfinite().all()):
+            raise EngineFault("The model's logits are not finite.")
 
     def release_memory(self) -> None:
         """Give cached device memory back to the GPU; nothing on a CPU."""

@@ -21,6 +21,7 @@ SUFFIXES = {
     ".pdf": "pdf",
     ".docx": "docx",
 }
+WHOLE_TEXTS = frozenset({"txt", "markdown"})  # whose text is all of the file
 MEDIA_TYPES = {
     "txt": "text/plain",
     "markdown": "text/markdown",
@@ -85,7 +86,7 @@ def inspect(path: Path, filename: str, limits: Limits) -> Kind:
     elif name == "pdf":
         _refuse_locked(path)
     else:
-        _check_text(path, encoding.detect(path, html=name == "html"), limits)
+        _check_text(path, name, encoding.detect(path, html=name == "html"), limits)
     return Kind(name, MEDIA_TYPES[name])
 
 
@@ -105,7 +106,7 @@ def inspect_quickly(path: Path, filename: str, limits: Limits) -> Kind | None:
     found = encoding.detect_quickly(path, html=name == "html")
     if found is None:
         return None
-    _check_text(path, found, limits)
+    _check_text(path, name, found, limits)
     return Kind(name, MEDIA_TYPES[name])
 
 
@@ -195,15 +196,19 @@ def _mentions_encryption(path: Path) -> bool:
     return False
 
 
-def _check_text(path: Path, found: encoding.Encoding, limits: Limits) -> None:
-    """Decode all of a text, piece by piece, and refuse one that is blank or too long."""
+def _check_text(path: Path, name: str, found: encoding.Encoding, limits: Limits) -> None:
+    """Decode all of a text, piece by piece, and refuse one that is blank or too long.
+
+    Of an HTML file only the tags may be long; and characters that cleaning removes do not count.
+    """
     num_chars, is_blank = 0, True
     for piece in encoding.decode_pieces(path, found):
-        num_chars += len(piece)
+        num_chars += len(piece) - piece.count("\r") - piece.count("\x00")
         is_blank = is_blank and not piece.replace("\x00", "").replace("\ufeff", "").strip()
     if is_blank:
         raise EmptyDocument("The file holds no text.")
-    if num_chars > limits.text_chars:
+    if num_chars > limits.text_chars and name in WHOLE_TEXTS:
         raise DocumentTooLong(
-            f"The file holds {num_chars:,} characters; at most {limits.text_chars:,} can be read."
+            f"The file holds {num_chars:,} characters; at most {limits.text_chars:,} can be read, "
+            "as the text has to fit into the model's context."
         )

@@ -1,7 +1,7 @@
 """Reading a document: from text to everything that a question needs."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -9,7 +9,7 @@ from common import plugins
 from common.errors import DocumentTooLong, EmptyDocument
 from common.status import Phase, Progress
 from engine.document.budget import NO_CURVES
-from engine.document.cache import DocumentCache, LayerCache, Page
+from engine.document.cache import DocumentCache, LayerCache, LengthChoices, Page
 from engine.model.loader import LoadedModel
 from engine.model.prompt import EncodedDocument
 from precompute import clustering
@@ -32,27 +32,31 @@ def precompute_document(
     Args:
         text: the document's text.
         pages: (number from 1, start, end) in characters.
-        progress: told the progress of prefill, clustering and calibration, in tokens.
-    Raises: EmptyDocument, DocumentTooLong with both counts, or UnknownPlugin for a clustering that
-        is not there, all before any work is done.
+        progress: told the progress of each phase in tokens; may raise to stop.
+    Raises: EmptyDocument, DocumentTooLong, or UnknownPlugin for a clustering that is not there, all
+        before the model is run; DocumentRejected if the tokenizer cannot break the text.
     """
-    config = KMeansConfig(iterations=settings.kmeans_iterations, seed=settings.seed)
+    step = _Step(progress)
+    config = KMeansConfig(settings.kmeans_iterations, settings.seed, step.check)
     name = back_end(settings.clustering, model.device)
     kmeans: KMeans = plugins.build(clustering, name, config)
-    encoded = encode(model, text, settings)
-    num_tokens = len(encoded.ids)
-    progress(Phase.PREFILL, 0, num_tokens)
+    encoded = encode(model, text, settings, step.check)
+    num_tokens = step.num_tokens = len(encoded.ids)
+    choices = _length_choices(model, num_tokens)
+    model = model.with_rope(choices.rope)
+    step.report(Phase.PREFILL, 0)
     layers = deque(
         prefill(
             model,
             encoded.ids,
             settings.chunk_tokens,
-            lambda done: progress(Phase.PREFILL, done, num_tokens),
+            lambda done: step.report(Phase.PREFILL, done),
             settings.scope_epsilon,
+            step.check,
         )
     )
     document = DocumentCache(
-        layers=_lay_out(model, layers, num_tokens, kmeans, settings, progress),
+        layers=_lay_out(model, layers, kmeans, settings, step),
         ids=encoded.ids,
         offsets=encoded.offsets,
         text=text,
@@ -60,45 +64,101 @@ def precompute_document(
         num_sinks=min(settings.num_sinks, num_tokens),
         lookup=settings.lookup,
         curves=NO_CURVES,
+        choices=choices,
     )
+    step.report(Phase.CALIBRATE, 0)
     return calibrate(
         model,
         document,
         settings,
-        lambda done: progress(
-            Phase.CALIBRATE, num_tokens * done // settings.num_probes, num_tokens
-        ),
+        lambda done: step.report(Phase.CALIBRATE, num_tokens * done // settings.num_probes),
+        step.check,
     )
 
 
-def encode(model: LoadedModel, text: str, settings: PrecomputeConfig) -> EncodedDocument:
+class _Step:
+    """What was reported last, which a phase may repeat to find out whether it may go on."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.num_tokens = 0
+        self._progress = progress
+        self._last = Phase.TOKENIZE, 0
+
+    def report(self, phase: Phase, tokens_done: int) -> None:
+        self._last = phase, tokens_done
+        self.check()
+
+    def check(self) -> None:
+        self._progress(*self._last, self.num_tokens)
+
+
+def most_document_tokens(model: LoadedModel, settings: PrecomputeConfig) -> int:
+    """Return how many tokens a document may have, with room for a question and its answer."""
+    context = model.spec.context_length
+    reserve = min(settings.reserve_tokens, context // 2)
+    return context - max(reserve, 2)  # a token each of question and answer
+
+
+def most_document_chars(model: LoadedModel, settings: PrecomputeConfig) -> int | None:
+    """Return how many characters a document may have, whatever they are.
+
+    Returns: None if the tokenizer sets no limit; then only tokens can tell.
+    """
+    return model.prompt.most_chars(most_document_tokens(model, settings))
+
+
+def encode(
+    model: LoadedModel,
+    text: str,
+    settings: PrecomputeConfig,
+    check: Callable[[], None] = lambda: None,
+) -> EncodedDocument:
     """Tokenize a document and make sure that it fits with room for a question.
 
-    Raises: EmptyDocument, DocumentTooLong.
+    Memory is bounded by the model's context, however long the text is: characters are counted
+    before tokens, and tokenizing ends as soon as there are too many.
+
+    Args:
+        check: called several times a second; may raise to stop.
+    Raises: EmptyDocument, DocumentTooLong; DocumentRejected if the tokenizer cannot break the text.
     """
-    if not text.strip():
+    if not text or text.isspace():
         raise EmptyDocument("The document holds no text.")
-    encoded = model.prompt.encode_document(text)
-    most = model.spec.context_length - min(settings.reserve_tokens, model.spec.context_length // 2)
-    if len(encoded.ids) > most:
+    most, most_chars = most_document_tokens(model, settings), most_document_chars(model, settings)
+    takes = f"the model '{model.name}' takes {most:,} beside a question and its answer."
+    if most_chars is not None and len(text) > most_chars:
         raise DocumentTooLong(
-            f"The document has {len(encoded.ids):,} tokens; the model '{model.name}' takes "
-            f"{most:,} beside a question and its answer."
+            f"The document has {len(text):,} characters, which are more tokens than fit; {takes}"
         )
-    return encoded
+    parts, num_tokens = [], 0
+    for part in model.prompt.document_parts(text):
+        check()
+        parts.append(part)
+        num_tokens += len(part.ids)
+        if num_tokens > most:
+            raise DocumentTooLong(f"The document has at least {num_tokens:,} tokens; {takes}")
+    return EncodedDocument.joined(parts)
+
+
+def _length_choices(model: LoadedModel, num_tokens: int) -> LengthChoices:
+    """What a document's length decides about how it is read."""
+    streams = model.plan.ratio < 1.0
+    return LengthChoices(
+        window=model.plan.window_for(num_tokens) if streams else None,
+        rope=model.rope_for(num_tokens),
+    )
 
 
 def _lay_out(
     model: LoadedModel,
     layers: deque[PrefilledLayer],
-    num_tokens: int,
     kmeans: KMeans,
     settings: PrecomputeConfig,
-    progress: Progress,
+    step: _Step,
 ) -> tuple[LayerCache, ...]:
     """Take the layers one by one, so that no more than one is held in both orders."""
     laid_out: list[LayerCache] = []
-    num_layers = len(layers)
+    num_layers, num_tokens = len(layers), step.num_tokens
     with torch.inference_mode():
         while layers:
             layer, window = layers.popleft(), model.spec.layers[len(laid_out)].window
@@ -107,5 +167,5 @@ def _lay_out(
                 if window is None
                 else lay_out_window(layer, window, num_tokens)
             )
-            progress(Phase.CLUSTER, num_tokens * len(laid_out) // num_layers, num_tokens)
+            step.report(Phase.CLUSTER, num_tokens * len(laid_out) // num_layers)
     return tuple(laid_out)

@@ -14,10 +14,14 @@ def artifact_fingerprint(model: LoadedModel, config: PrecomputeConfig) -> str:
     Of "auto" it is the word that counts, not what it means on a device: whichever back end clusters
     a document, its artifact holds the same keys and values, with budgets calibrated on its own
     clusters. A document that was read on a GPU is not stale for a server without one.
+    The prompt counts where settings change what stands before the document.
     """
-    return digest({
+    fields = {
         "format": ARTIFACT_FORMAT,
         "model": model.fingerprint,
         "plan": model.plan.fingerprint,
         "settings": asdict(config),
-    })  # fmt: skip
+    }
+    if model.prompt.fingerprint:
+        fields["prompt"] = model.prompt.fingerprint
+    return digest(fields)

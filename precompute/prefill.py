@@ -16,9 +16,15 @@ from engine.config import SCOPE_EPSILON
 from engine.document.cache import ScopedHeads, StreamingCache
 from engine.kernels.prefill.attend_causal import attend_causal
 from engine.model.attention import AttentionCall, forward
+from engine.model.finite import FiniteLayers
 from engine.model.loader import LoadedModel
+from engine.model.sink_logits import with_sink_logits
 from precompute.alibi_prefill import AlibiPrefill
 from precompute.streaming_prefill import StreamingPrefill
+
+# On a CPU a chunk of more tokens is not read faster, and nobody could stop it meanwhile.
+MOST_CPU_TOKENS = 2048
+MOST_CPU_SCORES = 1 << 25  # of queries and keys at a time: about a third of a second
 
 
 @dataclass(frozen=True)
@@ -67,16 +73,31 @@ class _Windowed:
 class _Retrieval:
     """A layer whose heads all read the whole document; `keys` and `values` are to be filled."""
 
-    def __init__(self, keys: Tensor, values: Tensor) -> None:
+    def __init__(self, keys: Tensor, values: Tensor, check: Callable[[], None]) -> None:
         self._keys, self._values = keys, values
         self._filled = 0
+        self._check = check
 
     def attend(self, call: AttentionCall) -> Tensor:
         start, self._filled = self._filled, self._filled + call.key.shape[1]
         self._keys[:, start : self._filled] = call.key
         self._values[:, start : self._filled] = call.value
-        keys, values = self._keys[:, : self._filled], self._values[:, : self._filled]
-        return attend_causal(call.query, keys, values, scale=call.scale, softcap=call.softcap).out
+        block = call.query.shape[1]
+        if call.query.device.type == "cpu":
+            block = max(16, MOST_CPU_SCORES // max(1, call.query.shape[0] * self._filled))
+        outs = [
+            self._attend_block(call, start, call.query[:, first : first + block], first)
+            for first in range(0, call.query.shape[1], block)
+        ]
+        return outs[0] if len(outs) == 1 else torch.cat(outs, dim=1)
+
+    def _attend_block(self, call: AttentionCall, start: int, query: Tensor, first: int) -> Tensor:
+        """Attend as the chunk's tokens from `first` on do, to all that was read up to the last."""
+        self._check()
+        end = start + first + query.shape[1]
+        keys, values = self._keys[:, :end], self._values[:, :end]
+        state = attend_causal(query, keys, values, scale=call.scale, softcap=call.softcap)
+        return with_sink_logits(state, call.sink_logits).out
 
     def prefilled(self) -> PrefilledLayer:
         return PrefilledLayer(self._keys, self._values)
@@ -127,19 +148,28 @@ class _Scoped:
 class _PrefillState:
     """All layers, each reading in its way."""
 
-    def __init__(self, model: LoadedModel, num_tokens: int, epsilon: float) -> None:
+    def __init__(
+        self, model: LoadedModel, num_tokens: int, epsilon: float, check: Callable[[], None]
+    ) -> None:
         self._layers = [
-            _layer(model, index, num_tokens, epsilon) for index in range(model.spec.num_layers)
+            _layer(model, index, num_tokens, epsilon, check)
+            for index in range(model.spec.num_layers)
         ]
+        self._check = check
+        self.finite = FiniteLayers(model.spec.num_layers, model.device)
 
     def attend(self, call: AttentionCall) -> Tensor:
+        self._check()
+        self.finite.note(call.layer, call.key, call.value)
         return self._layers[call.layer].attend(call)
 
     def layers(self) -> tuple[PrefilledLayer, ...]:
         return tuple(layer.prefilled() for layer in self._layers)
 
 
-def _layer(model: LoadedModel, index: int, num_tokens: int, epsilon: float) -> _Layer:
+def _layer(
+    model: LoadedModel, index: int, num_tokens: int, epsilon: float, check: Callable[[], None]
+) -> _Layer:
     spec, plan = model.spec.layers[index], model.plan
 
     def empty(heads: int, tokens: int) -> Tensor:
@@ -154,11 +184,12 @@ def _layer(model: LoadedModel, index: int, num_tokens: int, epsilon: float) -> _
             StreamingPrefill(empty(spec.num_kv_heads, 0), num_sinks=0, window=spec.window)
         )
     num_retrieval = plan.num_retrieval(index)
-    retrieval = _Retrieval(empty(num_retrieval, num_tokens), empty(num_retrieval, num_tokens))
+    keys, values = (empty(num_retrieval, num_tokens) for _ in range(2))
+    retrieval = _Retrieval(keys, values, check)
     if num_retrieval == spec.num_kv_heads:
         return retrieval
     stream = StreamingPrefill(
-        empty(spec.num_kv_heads - num_retrieval, 0), plan.num_sinks, plan.window
+        empty(spec.num_kv_heads - num_retrieval, 0), plan.num_sinks, plan.window_for(num_tokens)
     )
     return _Dual(retrieval, num_retrieval, stream, compensation=plan.compensation)
 
@@ -167,11 +198,13 @@ def _heads(call: AttentionCall, kv_heads: slice) -> AttentionCall:
     """The part of a call that some adjoining KV heads and their query heads answer."""
     group = call.query.shape[0] // call.key.shape[0]
     first, last, _ = kv_heads.indices(call.key.shape[0])
+    queries = slice(first * group, last * group)
     return replace(
         call,
-        query=call.query[first * group : last * group],
+        query=call.query[queries],
         key=call.key[kv_heads],
         value=call.value[kv_heads],
+        sink_logits=None if call.sink_logits is None else call.sink_logits[queries],
     )
 
 
@@ -181,18 +214,28 @@ def prefill(
     chunk_tokens: int,
     progress: Callable[[int], None],
     epsilon: float = SCOPE_EPSILON,
+    check: Callable[[], None] = lambda: None,
 ) -> tuple[PrefilledLayer, ...]:
     """Run a document (tokens,) through the model in chunks.
+
+    On a CPU chunks have at most `MOST_CPU_TOKENS`, and each layer takes them in blocks, so that
+    `check` is called often enough; what is computed is the same.
 
     Args:
         progress: told the number of tokens done after each chunk; may raise to stop.
         epsilon: the attention weight that heads with linear biases may leave out, see
             `engine.model.alibi.attention_scope`.
+        check: called within each chunk, before a layer attends; may raise to stop.
     Returns: what each layer keeps, on the model's device in its dtype.
+    Raises: NonFiniteNumbers after a chunk in which some key, value or logit is infinite or
+        undefined.
     """
-    state = _PrefillState(model, len(ids), epsilon)
+    state = _PrefillState(model, len(ids), epsilon, check)
+    if model.device.type == "cpu":
+        chunk_tokens = min(chunk_tokens, MOST_CPU_TOKENS)
     for start in range(0, len(ids), chunk_tokens):
         chunk = ids[start : start + chunk_tokens].to(model.device)
-        forward(model.model, chunk, start, state)
+        logits = forward(model.model, chunk, start, state)
+        state.finite.check(f"in tokens {start} to {start + len(chunk) - 1}", logits)
         progress(start + len(chunk))
     return state.layers()

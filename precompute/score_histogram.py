@@ -3,38 +3,41 @@
 import torch
 from torch import Tensor
 
-from engine.attend.clusters import AttendedClusters, FullClusterAttention, Lookup
+from engine.attend.clusters import Lookup
 from engine.config import LookupConfig
-from engine.document.budget import BudgetCurve, Thresholds
+from engine.document.budget import BudgetCurve, LayerSplit, Thresholds
 from engine.document.cache import DocumentCache, LayerCache
 from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
 
 LOWEST, NUM_BINS = -24.0, 384  # log scores in nats; anything lower is read at budget 1 alone
 FLOOR_TOKENS = 256  # a head, on average: a question that gets fewer is not worth asking
+SPLIT_POINTS = 24  # budgets for which the split among layers is kept
 LOST_SHARE = 0.02  # of the tokens that level 2 would keep, level 1 may prune these
 
 
 class ScoreHistogram:
-    """A reach that attends to everything and counts what each threshold would have loaded.
+    """Counts the clusters of probe questions by score: what each threshold would have loaded.
 
     Args:
         config: how clusters will be found.
-        apart: whether the tokens of a pass select apart (decoding) or together (prefill).
-        device: the document's; what is counted stays there until a curve is asked for.
+        apart: whether the tokens of a lookup select apart (decoding) or together (prefill).
+        document: whose clusters are counted; what is counted stays on its device until a curve is
+            asked for.
     """
 
-    def __init__(self, config: LookupConfig, *, apart: bool, device: torch.device) -> None:
-        self._config = config
-        self._apart = apart
-        self._everything = FullClusterAttention()
+    def __init__(self, config: LookupConfig, document: DocumentCache, *, apart: bool) -> None:
+        device = document.layers[0].keys.device
+        self._config, self._apart, self._document = config, apart, document
         # Per (bin of level 1, bin of level 2): clustered tokens; per bin of level 1: centroids.
         # Whole numbers, so that no order of additions changes them.
         self._tokens = torch.zeros(NUM_BINS * NUM_BINS, dtype=torch.int64, device=device)
         self._centroids = torch.zeros(NUM_BINS, dtype=torch.int64, device=device)
-        self.selections = 0
+        shape = (len(document.layers), NUM_BINS)  # per layer and bin of level 2: clustered tokens
+        self._by_layer = torch.zeros(shape, dtype=torch.int64, device=device)
+        self._selections = 0
 
-    def attend(self, lookup: Lookup, layer: LayerCache) -> AttendedClusters:
-        """Attend to all clustered tokens and count their clusters' scores."""
+    def count(self, lookup: Lookup, layer: LayerCache) -> None:
+        """Count the scores of a layer's clusters."""
         num_tokens = lookup.rows.shape[1] // lookup.group
         scores2 = self._voted(lookup, layer.level2.centroids, layer.level2.sizes)
         if self._config.levels == 1:
@@ -43,9 +46,12 @@ class ScoreHistogram:
             parents = self._voted(lookup, layer.level1.centroids, layer.level1_token_sizes())
             owners = _owners(layer.level1.offsets, scores2.shape[2])
             scores1 = parents.gather(2, owners.expand_as(scores2))
-        self._count(scores1, scores2, layer.level2.sizes)
-        self.selections += num_tokens if self._apart else 1
-        return self._everything.attend(lookup, layer)
+        bins1, bins2 = _bins(scores1), _bins(scores2)
+        weights = layer.level2.sizes.long().expand_as(bins2).flatten()
+        self._tokens.scatter_add_(0, (bins1 * NUM_BINS + bins2).flatten(), weights)
+        self._centroids.scatter_add_(0, bins1.flatten(), torch.ones_like(weights))
+        self._by_layer[lookup.layer_index].scatter_add_(0, bins2.flatten(), weights)
+        self._selections += num_tokens if self._apart else 1
 
     def _voted(self, lookup: Lookup, centroids: Tensor, sizes: Tensor) -> Tensor:
         """Aggregated log scores (selections, kv_heads, clusters)."""
@@ -65,54 +71,74 @@ class ScoreHistogram:
         votes = aggregate(steps, lookup.group, self._config.aggregation)
         return votes.reshape(-1, heads, clusters)
 
-    def _count(self, scores1: Tensor, scores2: Tensor, sizes: Tensor) -> None:
-        bins1, bins2 = _bins(scores1), _bins(scores2)
-        weights = sizes.long().expand_as(bins2).flatten()
-        self._tokens.scatter_add_(0, (bins1 * NUM_BINS + bins2).flatten(), weights)
-        self._centroids.scatter_add_(0, bins1.flatten(), torch.ones_like(weights))
-
-    def curve(self, document: DocumentCache) -> BudgetCurve:
+    def curve(self) -> BudgetCurve:
         """The share that each threshold loads, from the fewest tokens to nearly all.
 
         For each level-2 threshold, level 1 prunes as much as it can while it loses no more than
         `LOST_SHARE` of the tokens that level 2 would keep: both levels act together, as they do
         when a question is answered.
         """
-        full, fixed = self._vectors(document)
-        passes = self.selections / max(1, sum(layer.has_clusters for layer in document.layers))
+        full, fixed = self._vectors()
+        passes = self._passes
         # Summed from the top: [i, j] holds what reaches bins i and j.
         joint = self._tokens.cpu().view(NUM_BINS, NUM_BINS)
         tokens = _from_top(_from_top(joint, 0), 1).double() / passes
         centroids = _from_top(self._centroids.cpu(), 0).double() / passes
         shares: list[float] = []
         thresholds: list[Thresholds] = []
-        bin1 = NUM_BINS - 1
+        bin1, floor = NUM_BINS - 1, self._floor()
         for bin2 in reversed(range(NUM_BINS)):
             enough = tokens[:, bin2] >= (1 - LOST_SHARE) * tokens[0, bin2]
             bin1 = min(bin1, int(enough.nonzero()[-1]))  # a larger budget prunes no more
             read = fixed + 2 * float(tokens[bin1, bin2])
             read += float(centroids[bin1]) if self._config.levels == 2 else 0.0
             share = min(1.0, read / full)
-            if share < self._floor(document):
+            if share < floor:
                 continue
             if not shares or share > shares[-1] * 1.005:
                 shares.append(share)
                 thresholds.append(Thresholds(level1=_edge(bin1), level2=_edge(bin2)))
         return BudgetCurve(tuple(shares), tuple(thresholds))
 
-    def _floor(self, document: DocumentCache) -> float:
+    def split(self, curve: BudgetCurve) -> LayerSplit:
+        """What the thresholds of a curve load in each layer, at some of its budgets."""
+        if not curve.shares:  # everything is below the floor: every budget reads all
+            return LayerSplit()
+        last = len(curve.shares) - 1
+        points = sorted({round(at * last / SPLIT_POINTS) for at in range(SPLIT_POINTS + 1)})
+        tokens = _from_top(self._by_layer.cpu(), 1).double() / self._passes
+        clustered = torch.tensor([layer.num_clustered for layer in self._document.layers])
+        shares = tokens / clustered.clamp(min=1)[:, None]  # (layers, bins)
+        edges = [_bin_of(curve.thresholds[point].level2) for point in points]
+        return LayerSplit(
+            shares=tuple(curve.shares[point] for point in points),
+            layers=tuple(tuple(shares[:, edge].tolist()) for edge in edges),
+        )
+
+    def share_at(self, thresholds: Thresholds) -> float:
+        """The share of the budgeted bytes that thresholds of one level of lookup load."""
+        full, fixed = self._vectors()
+        tokens = _from_top(self._by_layer.cpu(), 1).sum(0)[_bin_of(thresholds.level2)]
+        return (fixed + 2 * float(tokens) / self._passes) / full
+
+    @property
+    def _passes(self) -> float:
+        return self._selections / sum(layer.has_clusters for layer in self._document.layers)
+
+    def _floor(self) -> float:
         """The least share worth asking for: what is always read, and a few tokens a head."""
-        full, fixed = self._vectors(document)
+        full, fixed = self._vectors()
         clustered = (
             layer.num_retrieval * min(FLOOR_TOKENS, layer.num_tokens - layer.num_anchors)
-            for layer in document.layers
+            for layer in self._document.budgeted_layers
         )
         return (fixed + 2 * sum(clustered)) / full
 
-    def _vectors(self, document: DocumentCache) -> tuple[int, int]:
+    def _vectors(self) -> tuple[int, int]:
         """Vectors that full attention reads in a pass, and those that every lookup reads."""
-        full = sum(layer.full_vectors for layer in document.layers)
-        fixed = sum(layer.fixed_vectors(self._config.levels) for layer in document.layers)
+        layers = self._document.budgeted_layers
+        full = sum(layer.full_vectors for layer in layers)
+        fixed = sum(layer.fixed_vectors(self._config.levels) for layer in layers)
         return full, fixed
 
 
@@ -124,14 +150,19 @@ def _owners(offsets: Tensor, num_items: int) -> Tensor:
 
 
 def _bins(scores: Tensor) -> Tensor:
-    """Log scores to bins; the least bin holds all that is lower."""
-    scaled = (scores.double() - LOWEST) * (NUM_BINS / -LOWEST)
+    """Log scores to bins; the least bin holds all that is lower, or undefined."""
+    scaled = (scores.double().nan_to_num(LOWEST) - LOWEST) * (NUM_BINS / -LOWEST)
     return scaled.clamp(0, NUM_BINS - 1).long()
 
 
 def _edge(index: int) -> float:
     """The log score at which a bin begins; the least bin has no lower end."""
     return -1e30 if index == 0 else LOWEST + index * (-LOWEST / NUM_BINS)
+
+
+def _bin_of(edge: float) -> int:
+    """The bin that begins at a log score."""
+    return max(0, round((edge - LOWEST) * (NUM_BINS / -LOWEST)))
 
 
 def _from_top(counts: Tensor, dim: int) -> Tensor:

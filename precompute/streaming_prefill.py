@@ -9,6 +9,7 @@ from engine.document.cache import StreamingCache
 from engine.kernels.prefill.attend_causal import attend_all, attend_causal, attend_window
 from engine.kernels.shared.merge_states import merge_states
 from engine.model.attention import AttentionCall
+from engine.model.sink_logits import with_sink_logits
 
 
 class _Terms(TypedDict):
@@ -74,11 +75,11 @@ class StreamingPrefill:
         num_tokens, num_keys = call.query.shape[1], keys.shape[1]
         whole = self._num_sinks + self._window
         early = min(max(0, whole - (num_keys - num_tokens)), num_tokens)
-        outs = []
+        states = []
         if early > 0:
             seen = slice(0, num_keys - num_tokens + early)
             query = call.query[:, :early]
-            outs.append(attend_causal(query, keys[:, seen], values[:, seen], **terms).out)
+            states.append(attend_causal(query, keys[:, seen], values[:, seen], **terms))
         if early < num_tokens:
             sinks, near = slice(0, self._num_sinks), slice(self._num_sinks, None)
             query = call.query[:, early:]
@@ -88,7 +89,8 @@ class StreamingPrefill:
             if self._num_sinks > 0:
                 far = attend_all(query, keys[:, sinks], values[:, sinks], **terms)
                 state = merge_states(far, state)
-            outs.append(state.out)
+            states.append(state)
+        outs = [with_sink_logits(state, call.sink_logits).out for state in states]
         return outs[0] if len(outs) == 1 else torch.cat(outs, dim=1)
 
 

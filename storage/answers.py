@@ -1,17 +1,21 @@
 """Statistics of answered questions: cache hits, budgets and times, but never their text."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Select, case, cast, func, select
+from sqlalchemy import BigInteger, Select, cast, delete, func, select
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
 from sqlalchemy.sql.elements import Label
 
 from storage.db.database import Database
-from storage.db.tables import Answer
+from storage.db.tables import Answer, AnswerTotals, DocumentAnswers, TenantAnswers
 
 OK = "ok"
+PRUNED_AT_ONCE = 5000
+SUMMED = ("budget_requested", "budget_loaded", "first_token_ms", "saved_ms")
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,11 @@ class AnswerSummary:
 
 
 class Answers:
-    """The statistics of all tenants."""
+    """The statistics of all tenants.
+
+    Each answer has a row, which is removed after a while; sums over all answers are kept for each
+    tenant and each document, so that asking for them takes the same time however many there were.
+    """
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -83,26 +91,67 @@ class Answers:
 
     def summary(self, tenant_id: UUID | None = None) -> AnswerSummary:
         """Return the summary of a tenant's answers, or of all answers."""
-        summary: Select[Any] = select(*summary_columns()).where(Answer.status == OK)
+        summary: Select[Any] = select(*summary_columns(TenantAnswers))
         if tenant_id is not None:
-            summary = summary.where(Answer.tenant_id == tenant_id)
+            summary = summary.where(TenantAnswers.tenant_id == tenant_id)
         with self._db.reading() as session:
             return AnswerSummary(**session.execute(summary).one()._mapping)
 
-    def _insert(self, **row: Any) -> None:
+    def prune(self, days: int) -> int:
+        """Remove the rows of answers that are older; the sums stay as they are.
+
+        Args:
+            days: how long rows are kept.
+        Returns: how many rows were removed, at most `PRUNED_AT_ONCE`.
+        """
         with self._db.session() as session:
-            session.add(Answer(created_at=self._db.now(session), **row))
+            oldest = self._db.now(session) - timedelta(days=days)
+            old = select(Answer.id).where(Answer.created_at < oldest).limit(PRUNED_AT_ONCE)
+            removed = delete(Answer).where(Answer.id.in_(old)).returning(Answer.id)
+            return len(session.execute(removed).all())
+
+    def _insert(self, *, document_id: UUID | None, **row: Any) -> None:
+        with self._db.session() as session:
+            now = self._db.now(session)
+            session.add(Answer(created_at=now, document_id=document_id, **row))
+            session.flush()  # this fails if the document is gone
+            if row["status"] != OK:
+                return
+            self._add(session, TenantAnswers, "tenant_id", row["tenant_id"], row)
+            if document_id is not None:
+                self._add(session, DocumentAnswers, "document_id", document_id, row)
+
+    def _add(
+        self,
+        session: Session,
+        table: type[TenantAnswers | DocumentAnswers],
+        key: str,
+        value: UUID,
+        row: dict[str, Any],
+    ) -> None:
+        """Add one answer to the sums of a tenant or a document."""
+        added = {name: row[name] for name in SUMMED} | {
+            "num_answers": 1,
+            "hits": int(row["cache_hit"]),
+        }
+        insert = self._db.insert(table).values({key: value, **added})
+        sums = {name: getattr(table, name) + amount for name, amount in added.items()}
+        session.execute(insert.on_conflict_do_update(index_elements=[key], set_=sums))
 
 
-def summary_columns() -> tuple[Label[Any], ...]:
-    """Return the SQL columns of an AnswerSummary, for a query over any selection of answers."""
-    hits = func.coalesce(func.sum(case((Answer.cache_hit, 1), else_=0)), 0)
+def summary_columns(table: type[AnswerTotals]) -> tuple[Label[Any], ...]:
+    """Return the SQL columns of an AnswerSummary, for a query over any selection of sums."""
+    count = cast(func.coalesce(func.sum(table.num_answers), 0), BigInteger)
+    hits = cast(func.coalesce(func.sum(table.hits), 0), BigInteger)
+    means = (
+        (func.sum(getattr(table, name)) / func.nullif(count, 0)).label(name)
+        for name in SUMMED
+        if name != "saved_ms"
+    )
     return (
-        func.count(Answer.id).label("num_answers"),
-        cast(hits, BigInteger).label("hits"),
-        cast(func.count(Answer.id) - hits, BigInteger).label("misses"),
-        func.avg(Answer.budget_requested).label("budget_requested"),
-        func.avg(Answer.budget_loaded).label("budget_loaded"),
-        func.avg(Answer.first_token_ms).label("first_token_ms"),
-        func.coalesce(func.sum(Answer.saved_ms), 0.0).label("saved_ms"),
+        count.label("num_answers"),
+        hits.label("hits"),
+        (count - hits).label("misses"),
+        *means,
+        func.coalesce(func.sum(table.saved_ms), 0.0).label("saved_ms"),
     )

@@ -5,12 +5,13 @@ from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
-from sqlalchemy import Select, and_, func, select
+from sqlalchemy import ColumnElement, Select, and_, case, func, select
+from sqlalchemy.orm import aliased
 
 from common.status import DocumentStatus
-from storage.answers import OK, Answers, AnswerSummary, summary_columns
+from storage.answers import Answers, AnswerSummary
 from storage.db.database import Database
-from storage.db.tables import Answer, Artifact, Document, Job
+from storage.db.tables import Artifact, Document, DocumentAnswers, Job
 from storage.jobs.transitions import ACTIVE_STATUSES
 
 Row = TypeVar("Row")
@@ -77,14 +78,26 @@ class DocumentRow:
 
 
 class Dashboard:
-    """Read-only queries over the documents of all tenants."""
+    """Read-only queries over the documents of all tenants.
 
-    def __init__(self, db: Database) -> None:
+    Args:
+        fingerprint: names a model and settings: documents are shown with their artifacts of these,
+            as `Documents` shows them. Empty for any.
+    """
+
+    def __init__(self, db: Database, fingerprint: str = "") -> None:
         self._db = db
+        self._fingerprint = fingerprint
 
     def totals(self) -> Totals:
         """Return the figures of the whole installation."""
-        by_status = select(Document.status, func.count()).group_by(Document.status)
+        shown = _status()
+        by_status = (
+            select(shown, func.count())
+            .select_from(Document)
+            .outerjoin(Artifact, self._is_own())
+            .group_by(shown)
+        )
         sizes = select(
             func.coalesce(func.sum(Artifact.num_bytes), 0),
             func.coalesce(func.sum(Artifact.kv_bytes), 0),
@@ -125,41 +138,54 @@ class Dashboard:
 
     def documents(self, limit: int) -> tuple[DocumentRow, ...]:
         """Return the `limit` newest documents with the figures of their questions."""
-        answers = (
-            select(Answer.document_id, *summary_columns())
-            .where(Answer.status == OK)
-            .group_by(Answer.document_id)
-            .subquery()
-        )
+        asked = DocumentAnswers
         query = (
             select(
                 Document.id.label("document_id"),
                 Document.filename,
-                Document.status,
-                Document.error_code,
-                Document.error_message,
-                Document.num_tokens,
+                _status().label("status"),
+                case((Artifact.id.is_(None), Document.error_code)).label("error_code"),
+                case((Artifact.id.is_(None), Document.error_message)).label("error_message"),
+                func.coalesce(Artifact.num_tokens, Document.num_tokens).label("num_tokens"),
                 Document.num_bytes,
                 Artifact.num_bytes.label("cache_bytes"),
                 Artifact.kv_bytes,
-                func.coalesce(answers.c.hits, 0).label("hits"),
-                func.coalesce(answers.c.misses, 0).label("misses"),
-                answers.c.budget_requested,
-                answers.c.budget_loaded,
-                answers.c.first_token_ms,
-                func.coalesce(answers.c.saved_ms, 0.0).label("saved_ms"),
+                func.coalesce(asked.hits, 0).label("hits"),
+                func.coalesce(asked.num_answers - asked.hits, 0).label("misses"),
+                (asked.budget_requested / asked.num_answers).label("budget_requested"),
+                (asked.budget_loaded / asked.num_answers).label("budget_loaded"),
+                (asked.first_token_ms / asked.num_answers).label("first_token_ms"),
+                func.coalesce(asked.saved_ms, 0.0).label("saved_ms"),
                 Document.reading_ms,
                 Document.created_at,
             )
-            .outerjoin(Artifact, Artifact.document_id == Document.id)
-            .outerjoin(answers, answers.c.document_id == Document.id)
+            .select_from(Document)
+            .outerjoin(Artifact, self._is_own())
+            .outerjoin(asked, asked.document_id == Document.id)
             .order_by(Document.created_at.desc(), Document.id.desc())
             .limit(limit)
         )
         return self._rows(DocumentRow, query)
+
+    def _is_own(self) -> ColumnElement[bool]:
+        """The condition that an artifact is its document's current one."""
+        of_document = Artifact.document_id == Document.id
+        if self._fingerprint:
+            return and_(of_document, Artifact.fingerprint == self._fingerprint)
+        any_artifact = aliased(Artifact)
+        newest = select(func.max(any_artifact.created_at)).where(
+            any_artifact.document_id == Document.id
+        )
+        return and_(of_document, Artifact.created_at == newest.scalar_subquery())
 
     def _rows(self, kind: type[Row], query: Select[*tuple[Any, ...]]) -> tuple[Row, ...]:
         names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
         with self._db.reading() as session:
             rows = session.execute(query).all()
         return tuple(kind(**{name: row._mapping[name] for name in names}) for row in rows)
+
+
+def _status() -> ColumnElement[DocumentStatus]:
+    """The status of a document whose current artifact is joined, or none if it has none."""
+    is_ready = Artifact.id.is_not(None)
+    return case((is_ready, DocumentStatus.READY), else_=Document.status)

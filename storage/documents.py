@@ -9,7 +9,7 @@ from pathlib import Path
 from uuid import UUID
 
 import structlog
-from sqlalchemy import ColumnElement, and_, delete, or_, select, update
+from sqlalchemy import ColumnElement, Row, Select, and_, delete, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from common.errors import Busy, DocumentNotFound, OriginalMissing
@@ -34,18 +34,27 @@ class _NewFile:
     kind: str
     media_type: str
     num_bytes: int
+    uploader: str
 
 
 class Documents:
     """The documents of all tenants.
 
     Another tenant's document is treated exactly as one that does not exist.
+
+    Args:
+        fingerprint: names a model and settings. Documents are shown as a process that has these
+            sees them: an artifact of them makes a document ready, whatever else is done with it.
+            Empty for the status of the last reading.
     """
 
-    def __init__(self, db: Database, blobs: Blobs, artifacts: Artifacts) -> None:
+    def __init__(
+        self, db: Database, blobs: Blobs, artifacts: Artifacts, fingerprint: str = ""
+    ) -> None:
         self._db = db
         self._blobs = blobs
         self._artifacts = artifacts
+        self._fingerprint = fingerprint
         self._unclaimed_s: dict[str, float] = {}  # blob key: monotonic second it was first seen
         self._collecting = threading.Lock()
 
@@ -59,11 +68,12 @@ class Documents:
         kind: str,
         media_type: str,
         num_bytes: int,
+        uploader: str = "",
     ) -> tuple[DocumentRecord, bool]:
         """Store a file and queue it to be read, unless the tenant has the same content already.
 
-        The original is on the disk before its row exists; row and job are one transaction. A
-        document that had failed, or whose original is missing, gets the new file as its original.
+        The original is on the disk before its row exists; row and job are one transaction. If the
+        original of the same content has been lost, this file takes its place.
 
         Args:
             path: the file, which is copied.
@@ -71,18 +81,15 @@ class Documents:
             filename: a label for people.
             kind: name of the extractor that reads the file.
             num_bytes: size of the file.
+            uploader: public part of the API key; workers share their time between uploaders.
         Returns: the document, and whether this call queued it, because it is new or had failed.
         Raises: StorageFull, DatabaseUnavailable, Busy.
         """
-        file = _NewFile(tenant_id, sha256, filename, kind, media_type, num_bytes)
+        file = _NewFile(tenant_id, sha256, filename, kind, media_type, num_bytes, uploader)
         for _ in range(MAX_TRIES):
-            existing = self._find_same_content(file)
+            existing = self._find_same_content(file, path)
             if existing is not None:
-                if existing.status is not DocumentStatus.FAILED and self._has_original(existing):
-                    return existing, False
-                if (replaced := self._replace_original(existing, path)) is not None:
-                    return replaced
-                continue
+                return existing
             key = self._blobs.put(path)
             try:
                 return self._insert(file, key), True
@@ -126,7 +133,7 @@ class Documents:
             was made before ids told when.
         """
         newest_first = (
-            select(Document)
+            self._view()
             .where(Document.tenant_id == tenant_id)
             .order_by(Document.created_at.desc(), Document.id.desc())
             .limit(limit)
@@ -135,7 +142,7 @@ class Documents:
             created_at = created_at_of(after) or self.get(tenant_id, after).created_at
             newest_first = newest_first.where(_is_older_than(created_at, after))
         with self._db.reading() as session:
-            return tuple(record(DocumentRecord, row) for row in session.scalars(newest_first))
+            return tuple(self._record(row) for row in session.execute(newest_first))
 
     def delete(self, tenant_id: UUID, document_id: UUID) -> None:
         """Delete a document's row, stop its job, then remove its files.
@@ -181,53 +188,79 @@ class Documents:
                 self._blobs.delete(key)
             return len(old_keys)
 
+    def _view(self) -> Select[Document, Artifact]:
+        """Select documents, each with its artifact of our fingerprint or None."""
+        own = and_(Artifact.document_id == Document.id, Artifact.fingerprint == self._fingerprint)
+        return select(Document, Artifact).outerjoin(Artifact, own)
+
+    def _record(self, found: Row[Document, Artifact]) -> DocumentRecord:
+        row, artifact = found
+        if artifact is None:
+            is_stale = bool(self._fingerprint) and row.status is DocumentStatus.READY
+            return record(DocumentRecord, row, is_stale=is_stale)
+        return record(
+            DocumentRecord,
+            row,
+            status=DocumentStatus.READY,
+            error_code=None,
+            error_message=None,
+            num_tokens=artifact.num_tokens or row.num_tokens,
+            num_pages=artifact.num_pages or row.num_pages,
+            reading_ms=artifact.reading_ms or row.reading_ms,
+            ready_at=artifact.created_at,
+        )
+
     def _select(self, *conditions: ColumnElement[bool]) -> DocumentRecord:
         with self._db.reading() as session:
-            row = session.scalar(select(Document).where(*conditions))
+            row = session.execute(self._view().where(*conditions)).one_or_none()
             if row is None:
                 raise DocumentNotFound
-            return record(DocumentRecord, row)
+            return self._record(row)
 
-    def _find_same_content(self, file: _NewFile) -> DocumentRecord | None:
-        """Return the tenant's document with this content."""
+    def _find_same_content(self, file: _NewFile, path: Path) -> tuple[DocumentRecord, bool] | None:
+        """Return the tenant's document with this content, queued again if it had failed."""
+        same_content = self._view().where(
+            Document.tenant_id == file.tenant_id, Document.sha256 == file.sha256
+        )
         with self._db.reading() as session:
-            row = session.scalar(
-                select(Document).where(
-                    Document.tenant_id == file.tenant_id, Document.sha256 == file.sha256
+            found = session.execute(same_content).one_or_none()
+            if found is None:
+                return None
+            document = self._record(found)
+        has_original = self._has_original(document)
+        if has_original and document.status is not DocumentStatus.FAILED:
+            return document, False
+        return self._repair(document, None if has_original else self._blobs.put(path))
+
+    def _repair(
+        self, document: DocumentRecord, new_key: str | None
+    ) -> tuple[DocumentRecord, bool] | None:
+        """Give a document its original again, and queue it if it has failed.
+
+        Args:
+            new_key: key of the original that takes the place of one that was lost or cut short;
+                None if it was not.
+        Returns: the document, and whether it was queued; None if it has been deleted.
+        """
+        with self._db.session() as session:
+            row = transitions.lock_document(session, document.id)
+            if row is not None:
+                row.blob_key = new_key or row.blob_key
+                must_read = (
+                    document.status is DocumentStatus.FAILED and row.status is DocumentStatus.FAILED
                 )
-            )
-            return None if row is None else record(DocumentRecord, row)
+                if must_read:
+                    now = self._db.now(session)
+                    transitions.enqueue(session, row, now, self._fingerprint)
+        if new_key is not None:
+            self._blobs.delete(new_key if row is None else document.blob_key)
+        return None if row is None else (self.find(document.id), must_read)
 
     def _has_original(self, document: DocumentRecord) -> bool:
         try:
             return self._blobs.path(document.blob_key).stat().st_size == document.num_bytes
         except (OriginalMissing, FileNotFoundError):
             return False
-
-    def _replace_original(
-        self, document: DocumentRecord, path: Path
-    ) -> tuple[DocumentRecord, bool] | None:
-        """Store a file as a document's original, and queue the document again if it had failed.
-
-        Returns: what `add` returns; None if the document was changed or deleted meanwhile.
-        """
-        key = self._blobs.put(path)
-        same = select(Document).where(
-            Document.id == document.id, Document.blob_key == document.blob_key
-        )
-        with self._db.session() as session:
-            row = session.scalar(same.with_for_update())
-            if row is not None:
-                row.blob_key = key
-                has_failed = row.status is DocumentStatus.FAILED
-                if has_failed:
-                    transitions.enqueue(session, row, self._db.now(session))
-                replaced = record(DocumentRecord, row)
-        if row is None:
-            self._blobs.delete(key)
-            return None
-        self._blobs.delete(document.blob_key)
-        return replaced, has_failed
 
     def _insert(self, file: _NewFile, blob_key: str) -> DocumentRecord:
         with self._db.session() as session:
@@ -241,7 +274,7 @@ class Documents:
             )
             session.add(row)
             session.flush()
-            transitions.enqueue(session, row, now)
+            transitions.enqueue(session, row, now, self._fingerprint)
             return record(DocumentRecord, row)
 
     def _remove_files(self, blob_key: str, folders: Sequence[str]) -> None:

@@ -62,7 +62,7 @@ class ApiKeys:
 
     def verify(self, key: str) -> ApiKeyRecord:
         """Return the record of a valid key. Raises: Unauthorized, which never says why."""
-        prefix = _prefix(key)
+        prefix = public_part(key)
         with self._db.reading() as session:
             row = session.scalar(select(ApiKey).where(ApiKey.prefix == prefix))
             now = datetime.now(UTC)
@@ -93,7 +93,8 @@ class ApiKeys:
             session.execute(valid.values(revoked_at=self._db.now(session)))
 
 
-def _prefix(key: str) -> str:
+def public_part(key: str) -> str:
+    """Return the part of a key's text that identifies it but is no secret; "" if it is no key."""
     parts = key.split("_")
     well_formed = len(key) <= MAX_CHARS and len(parts) == 3 and parts[0] == MARK
     return parts[1] if well_formed and parts[1].isalnum() else ""

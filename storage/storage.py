@@ -1,7 +1,7 @@
 """The composition of storage: all of its parts, opened once by the process that uses them."""
 
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import cast
 from uuid import UUID
 
@@ -11,6 +11,7 @@ from common.status import DocumentStatus
 from storage import blobs as blob_stores
 from storage import notify as notifiers
 from storage.answers import Answers
+from storage.artifacts.space import ArtifactSpace
 from storage.artifacts.store import Artifacts
 from storage.blobs.base import Blobs
 from storage.config import StorageConfig
@@ -22,26 +23,76 @@ from storage.jobs.jobs import Jobs
 from storage.jobs.liveness import WorkerLiveness
 from storage.keys import ApiKeys
 from storage.notify.base import DocumentState, Notifier, NotifierConfig
+from storage.processes import Processes
 from storage.reading_times import ReadingTimes
 from storage.tenants import Tenants
 
 
 @dataclass(frozen=True)
 class Storage:
-    """The parts of storage, which share one database."""
+    """The parts of storage, which share one database.
 
+    Attributes:
+        config: where files and rows are.
+        fingerprint: names the model and settings whose artifacts are current; empty for any.
+    """
+
+    config: StorageConfig
+    fingerprint: str
     db: Database
     tenants: Tenants
     keys: ApiKeys
     documents: Documents
     jobs: Jobs
     artifacts: Artifacts
+    space: ArtifactSpace
     answers: Answers
     reading_times: ReadingTimes
     dashboard: Dashboard
+    processes: Processes
     notifier: Notifier
     blobs: Blobs
     liveness: WorkerLiveness
+
+    def of(self, fingerprint: str) -> "Storage":
+        """Return the same storage as a process sees it that has a certain model and settings.
+
+        Args:
+            fingerprint: from `precompute.fingerprint.artifact_fingerprint`.
+        """
+        artifacts = self.artifacts.of(fingerprint)
+        return replace(
+            self,
+            fingerprint=fingerprint,
+            artifacts=artifacts,
+            documents=Documents(self.db, self.blobs, artifacts, fingerprint),
+            jobs=self.jobs.of(fingerprint),
+            space=_space(self.db, self.config, fingerprint),
+            dashboard=Dashboard(self.db, fingerprint),
+        )
+
+    def watch(
+        self, document_id: UUID, is_stopped: Callable[[], bool] = lambda: False
+    ) -> Iterator[DocumentState]:
+        """Yield a document's state, and again whenever it has changed; see `Notifier.watch`."""
+        return self.notifier.watch(document_id, lambda: self.read_state(document_id), is_stopped)
+
+    def read_state(self, document_id: UUID) -> DocumentState | None:
+        """Return a document's state; None if there is no such document."""
+        try:
+            document = self.documents.find(document_id)
+        except DocumentNotFound:
+            return None
+        job = self.jobs.latest(document_id)
+        has_failed = document.status is DocumentStatus.FAILED
+        return DocumentState(
+            status=document.status,
+            phase=None if job is None else job.phase,
+            tokens_done=0 if job is None else job.tokens_done,
+            tokens_total=0 if job is None else job.tokens_total,
+            error_code=document.error_code if has_failed else None,
+            error_message=document.error_message if has_failed else None,
+        )
 
     def close(self) -> None:
         """Close all connections."""
@@ -58,57 +109,41 @@ def open_storage(config: StorageConfig) -> Storage:
     make_private_folder(folder)
     db = Database(config.sql_url())
     db.migrate()
-    return assemble(db, folder, config.redis_url)
+    return assemble(db, config)
 
 
-def assemble(db: Database, folder: Path, redis_url: str = "") -> Storage:
+def assemble(db: Database, config: StorageConfig) -> Storage:
     """Put the parts of storage together.
 
     Args:
         db: a migrated database.
-        folder: where originals, artifacts and the workers' lock files are.
-        redis_url: URL of a Redis server for notifications; empty for polling.
+        config: where originals, artifacts and the workers' lock files are.
     """
+    folder = config.data_dir.resolve()
     blobs = cast(Blobs, plugins.build(blob_stores, "local", folder / "blobs"))
     artifacts = Artifacts(db, folder / "artifacts")
-    documents = Documents(db, blobs, artifacts)
-    jobs = Jobs(db)
+    notifier_config = NotifierConfig(url=config.redis_url)
+    notifier = plugins.build(notifiers, "redis" if config.redis_url else "poll", notifier_config)
     return Storage(
+        config=config,
+        fingerprint="",
         db=db,
         tenants=Tenants(db),
         keys=ApiKeys(db),
-        documents=documents,
-        jobs=jobs,
+        documents=Documents(db, blobs, artifacts),
+        jobs=Jobs(db),
         artifacts=artifacts,
+        space=_space(db, config, ""),
         answers=Answers(db),
         reading_times=ReadingTimes(db),
         dashboard=Dashboard(db),
-        notifier=_make_notifier(documents, jobs, redis_url),
+        processes=Processes(db),
+        notifier=cast(Notifier, notifier),
         blobs=blobs,
         liveness=WorkerLiveness(folder / "workers"),
     )
 
 
-def _make_notifier(documents: Documents, jobs: Jobs, redis_url: str) -> Notifier:
-    config = NotifierConfig(
-        read_state=lambda document_id: _read_state(documents, jobs, document_id), url=redis_url
-    )
-    return cast(Notifier, plugins.build(notifiers, "redis" if redis_url else "poll", config))
-
-
-def _read_state(documents: Documents, jobs: Jobs, document_id: UUID) -> DocumentState | None:
-    """Return a document's state; None if there is no such document."""
-    try:
-        document = documents.find(document_id)
-    except DocumentNotFound:
-        return None
-    job = jobs.latest(document_id)
-    has_failed = document.status is DocumentStatus.FAILED
-    return DocumentState(
-        status=document.status,
-        phase=None if job is None else job.phase,
-        tokens_done=0 if job is None else job.tokens_done,
-        tokens_total=0 if job is None else job.tokens_total,
-        error_code=document.error_code if has_failed else None,
-        error_message=document.error_message if has_failed else None,
-    )
+def _space(db: Database, config: StorageConfig, fingerprint: str) -> ArtifactSpace:
+    folder = config.data_dir.resolve() / "artifacts"
+    return ArtifactSpace(db, folder, fingerprint, config.stored_cache_bytes)

@@ -15,6 +15,7 @@ from transformers import (
     Gemma3TextConfig,
     Glm4Config,
     GPT2Config,
+    GptOssConfig,
     GraniteConfig,
     LlamaConfig,
     MistralConfig,
@@ -35,6 +36,7 @@ from transformers import (
 )
 from transformers.models.auto import AutoModelForCausalLM
 
+from engine.config import PromptConfig
 from engine.decode.answer import Answer, TextDelta
 from engine.document.cache import DocumentCache
 from engine.engine import Engine
@@ -118,6 +120,17 @@ FAMILIES: dict[str, PretrainedConfig] = {
     "qwen2": Qwen2Config(**sizes()),
     "qwen3": Qwen3Config(**sizes(head_dim=16)),
     "phi3": Phi3Config(**sizes()),
+    "phi3-longrope": Phi3Config(
+        **sizes(
+            original_max_position_embeddings=256,  # of these tests' documents the longest is longer
+            sliding_window=8192,  # no shorter than the context, as Phi-3.5's
+            rope_parameters=rope(
+                "longrope",
+                short_factor=[1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7],
+                long_factor=[1.5, 3.0, 6.0, 9.0, 12.0, 15.0, 20.0, 30.0],
+            ),
+        )
+    ),
     "gemma2": Gemma2Config(
         **sizes(head_dim=16, sliding_window=96, query_pre_attn_scalar=16),
     ),
@@ -142,6 +155,10 @@ FURTHER: dict[str, PretrainedConfig] = {
         text_config=sizes(head_dim=16, query_pre_attn_scalar=16, **WINDOWED), vision_config=VISION
     ),
     "glm4": Glm4Config(**sizes(head_dim=16)),
+    "gpt-oss": GptOssConfig(
+        **sizes(head_dim=16, num_local_experts=2, **WINDOWED, **EXPERTS),
+        rope_parameters=rope("yarn", factor=8.0, original_max_position_embeddings=512),
+    ),
     "gpt2": GPT2Config(
         vocab_size=VOCABULARY, n_embd=64, n_layer=2, n_head=4, n_positions=4096,
         bos_token_id=0, eos_token_id=3,
@@ -199,6 +216,8 @@ def random_model(config: PretrainedConfig, *, std: float = 0.15, seed: int = 0) 
     for name, weight in model.named_parameters():
         if weight.dim() > 1 or "bias" in name:
             torch.nn.init.normal_(weight, std=std)
+        elif name.endswith("sinks"):  # gpt-oss: as large as the log-sum-exp of a few keys
+            torch.nn.init.normal_(weight, mean=2.0, std=2.0)
     return model.float().eval().requires_grad_(False)
 
 
@@ -208,10 +227,13 @@ def loaded(
     *,
     seed: int = 0,
     plan: HeadPlan | None = None,
+    prompt: PromptConfig | None = None,
 ) -> LoadedModel:
     """A random model as the engine loads it, with the byte tokenizer unless another is given."""
     model, tokenizer = random_model(config, seed=seed), tokenizer or byte_tokenizer()
-    return assemble(model, tokenizer, name="tiny", fingerprint=f"tiny-{seed}", plan=plan)
+    return assemble(
+        model, tokenizer, name="tiny", fingerprint=f"tiny-{seed}", plan=plan, prompt=prompt
+    )
 
 
 def prose(num_chars: int, seed: int = 0) -> str:

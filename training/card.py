@@ -4,18 +4,22 @@ python -m training.card
 """
 
 import json
+from functools import partial
 from pathlib import Path
 from textwrap import fill
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from engine.model.fingerprint import weights_fingerprint
 from reader import WEIGHTS
 from training import RESULTS
+from training.comparison import answers_of, paired_difference
 from training.eval_tasks import (
     ARTICLE,
     EXCERPTS,
     HELD_OUT_NAME,
+    OWN_LENGTH,
     PARAGRAPH,
     PARAPHRASES,
     eval_tasks,
@@ -27,13 +31,17 @@ from training.weights import shape_of
 FOLDER = Path(__file__).parent
 
 CARD = WEIGHTS / "README.md"
+SERVED, FULL, RELEASED = "reader.json", "reader_full_attention.json", "release.json"
 _WEAK = 0.9
 _WIDTH = 100
 _BF16_BYTES = 2
 
 
 def card() -> str:
-    """The card's text."""
+    """The card's text.
+
+    Raises: ValueError if a result that it needs is of other weights than those that ship.
+    """
     environment = Environment(
         loader=FileSystemLoader(FOLDER),
         undefined=StrictUndefined,
@@ -42,14 +50,29 @@ def card() -> str:
         autoescape=False,
     )
     environment.filters["wrapped"] = wrapped
-    served, full = "reader.json", "reader_full_attention.json"
-    is_served = (RESULTS / served).is_file()
+    full = _read(FULL)
+    served, released = (
+        _read(name) if (RESULTS / name).is_file() else None for name in (SERVED, RELEASED)
+    )
     return environment.get_template("card.md.jinja").render(
-        **_of_model(), **_of_table(_read(served if is_served else full)), **_of_training(),
-        is_served=is_served, full=_rows_by_place(full) if is_served else {},
+        **_of_model(), **_of_table(served or full), **_of_training(),
+        is_served=served is not None,
+        full={(row.task, row.length): row for row in rows_of(full)} if served else {},
+        difference=partial(difference, served or full, full),
+        released=list(rows_of(released)) if released else [],
         fictional=_right_answers(_read("fictional_balanced.json")),
         count="{:,}".format, short=short_length,
     )  # fmt: skip
+
+
+def difference(served: dict[str, Any], full: dict[str, Any], row: ResultRow) -> str:
+    """How much more often the reader is right as served, in pairs of the same questions."""
+    one, other = (answers_of(result, [(row.task, row.length)]) for result in (served, full))
+    found = paired_difference(one, other) if one and other else None
+    if found is None:
+        return "unpaired"
+    low, high = found.right_interval
+    return f"{found.right:+.3f} [{low:+.3f}, {high:+.3f}]"
 
 
 def wrapped(text: str) -> str:
@@ -81,30 +104,27 @@ def _of_table(result: dict[str, Any]) -> dict[str, Any]:
     everywhere = [task.name for task in with_needles if task.lengths == widest]
     table = {(row.task, row.length): row for row in rows}
     lengths = [length for length in widest if any((name, length) in table for name in everywhere)]
+    natural = [row for row in rows if EXCERPTS in row.task or row.task in (PARAGRAPH, ARTICLE)]
     elsewhere = [row for row in rows if row.length and row.task not in everywhere]
-    held_out = [row for row in elsewhere if HELD_OUT_NAME in row.task]
-    worded = [row for row in held_out if EXCERPTS not in row.task]
+    planted = [row for row in elsewhere if row not in natural]
+    held_out = [row for row in planted if HELD_OUT_NAME in row.task]
     return {
         "about": result["about"],
         "table": table,
         "lengths": lengths,
         "unmeasured": [length for length in widest if length not in lengths],
         "at_every_length": everywhere,
-        "at_one_length": elsewhere,
-        "held_out": [row for row in worded if PARAPHRASES not in row.task],
-        "paraphrased": [row for row in worded if PARAPHRASES in row.task],
-        "excerpts": [row for row in held_out if EXCERPTS in row.task],
-        "weak": [row for row in rows if row.length and _is_weak(row) and row not in held_out],
-        "paragraph": table[PARAGRAPH, 0],
-        "article": table[ARTICLE, 0],
+        "planted": planted,
+        "natural": natural,
+        "held_out": [row for row in held_out if PARAPHRASES not in row.task],
+        "paraphrased": [row for row in held_out if PARAPHRASES in row.task],
+        "excerpts": [row for row in natural if row.length and HELD_OUT_NAME in row.task],
+        "weak": [row for row in elsewhere if _is_weak(row) and HELD_OUT_NAME not in row.task],
+        "paragraph": table[PARAGRAPH, OWN_LENGTH],
+        "article": table[ARTICLE, OWN_LENGTH],
         "questions": min(row.questions for row in rows if row.length),
         "false_refusals": result.get("false_refusals"),
     }
-
-
-def _rows_by_place(name: str) -> dict[tuple[str, int], ResultRow]:
-    """The rows of a result by task and length."""
-    return {(row.task, row.length): row for row in rows_of(_read(name))}
 
 
 def _of_training() -> dict[str, Any]:
@@ -121,7 +141,13 @@ def _is_weak(row: ResultRow) -> bool:
 
 
 def _read(name: str) -> dict[str, Any]:
+    """A result of the weights that ship, or one that does not say of which weights it is.
+
+    Raises: ValueError if it is of others.
+    """
     found: dict[str, Any] = json.loads((RESULTS / name).read_text())
+    if found["about"]["weights"] not in (None, weights_fingerprint(WEIGHTS)):
+        raise ValueError(f"{name} is of other weights than those in reader/weights")
     return found
 
 

@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 from common.errors import InvalidInput
+from engine.model.fingerprint import weights_fingerprint
 from training import RESULTS
 from training.gpu_pool import GpuSlot, run_on_gpus
 from training.history import read_log, runs_of
@@ -72,7 +73,9 @@ def main() -> None:
     options = _parse()
     result: dict[str, Any] = {
         "benchmark": "reader_choices",
-        **circumstances("cuda" if torch.cuda.is_available() else "cpu"),
+        **circumstances(
+            "cuda" if torch.cuda.is_available() else "cpu", weights_fingerprint(options.weights)
+        ),
         "mix": MIX,
         "mixes_from_nothing": {FIRST_MIX: FIRST_SHARE, THEN_MIX: 1 - FIRST_SHARE},
         "tokens_a_step": options.tokens,
@@ -137,14 +140,15 @@ def read_outcome(folder: Path, choice: Choice) -> dict[str, Any]:
     runs = runs_of(read_log(folder / "training.jsonl"))
     if not runs:
         raise InvalidInput("The training ended before its first report: give it more seconds.")
-    cells = json.loads((folder / "reader.json").read_text())["cells"]
+    result = json.loads((folder / "reader.json").read_text())
     return {
         "options": list(choice.options),
         "is_from_nothing": choice.is_from_nothing,
         "seconds": runs[0].seconds,
         "tokens": runs[0].tokens,
         "answer_loss": runs[0].losses,
-        "cells": cells,
+        "weights": result["about"]["weights"],
+        "cells": result["cells"],
     }
 
 

@@ -17,7 +17,14 @@ from training.data.facts import Chunk, Question
 from training.data.haystack import BoundaryTable
 from training.data.natural import Article, load_squad
 from training.data.split import HELD_OUT_BOOKS
-from training.eval_tasks import ARTICLE, PARAGRAPH, SEEN, EvalTask, eval_tasks
+from training.eval_tasks import (
+    ARTICLE,
+    PARAGRAPH,
+    SEEN,
+    EvalTask,
+    eval_tasks,
+    release_tasks,
+)
 from training.prepare import read_books, tokenize_all
 
 QUESTIONS_A_DOCUMENT = 20
@@ -63,7 +70,7 @@ class EvalSet:
         tokenizer = Tokenizer.from_file(str(tokenizer_file))
         self._encoder = Encoder(tokenizer)
         self._composer = Composer(self._encoder, held_out_sources(data, tokenizer), SEEN)
-        self._tasks = {task.name: task for task in eval_tasks()}
+        self._tasks = {task.name: task for task in (*eval_tasks(), *release_tasks())}
         self._squad, self._seed = data / _SQUAD, seed
 
     def document(self, key: DocumentKey) -> EvalDocument:

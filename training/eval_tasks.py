@@ -28,12 +28,14 @@ NeedleMaker = Callable[[Random], Needle]
 SEEN = StyleConfig(wordings="train", held_out=True, refusals=0.0, extras=0.0)
 HELD_OUT = replace(SEEN, wordings="held_out", own=0.0)
 PARAPHRASED = replace(SEEN, wordings="held_out", own=1.0)
+FOR_RELEASE = replace(HELD_OUT, is_release=True)
 # Tasks of natural questions; their documents are as long as they are.
 PARAGRAPH, ARTICLE = "SQuAD, paragraph alone", "SQuAD, whole article"
 OWN_LENGTH = 0
 UNANSWERABLE = "unanswerable"
 HELD_OUT_NAME = "held-out"  # in the names of tasks of wordings that were never trained on
 PARAPHRASES = "paraphrases"
+RELEASE_NAME = "release"  # in the names of tasks that are measured only for a release
 EXCERPTS = "excerpts"
 NEIGHBOURS = "neighbouring excerpts"
 _ALL_LENGTHS = (4096, 16_384, 32_768, 65_536, 131_072)
@@ -54,8 +56,16 @@ class EvalTask:
     lengths: tuple[int, ...] = (16_384,)
 
 
+def release_tasks() -> tuple[EvalTask, ...]:
+    """The tasks of the test set that is opened only for a release."""
+    return (
+        EvalTask(f"{EXCERPTS}, {RELEASE_NAME}", _draw_excerpts(FOR_RELEASE), ("excerpt",)),
+        EvalTask(f"{NEIGHBOURS}, {RELEASE_NAME}", _neighbours(FOR_RELEASE), ("excerpt",)),
+    )
+
+
 def eval_tasks() -> tuple[EvalTask, ...]:
-    """The tasks with needles, those at every length first."""
+    """The tasks with needles, those at every length first; none that is for a release alone."""
     return (
         EvalTask("single", _single(SEEN), ("single",), _ALL_LENGTHS),
         EvalTask("same attribute", _same_attribute(2, 8), ("same attribute",), _ALL_LENGTHS),

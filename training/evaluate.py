@@ -3,12 +3,14 @@
     python -m training.evaluate --data DIR --out training/results/reader.json
     python -m training.evaluate --data DIR --heads all --budget exact \
         --out training/results/reader_full_attention.json
+    python -m training.evaluate --data DIR --release --out training/results/release.json
 
 Documents are made of the four books that neither the tokenizer nor the model has seen; names of
 persons, places and things come from the side of the split that training never draws; SQuAD's
 articles too. The fictional documents come last. DIR holds `books/` and `squad/`. Every document is
 read once for all of its questions, in parallel processes on all GPUs; the result is written after
-each task and length.
+each task and length. `--release` measures the test set that is opened only for a release, and
+nothing else.
 """
 
 import argparse
@@ -29,6 +31,7 @@ from engine.config import ModelConfig
 from engine.document.budget import parse_budget
 from engine.model.loader import DEFAULT_PLAN, load_model
 from reader import WEIGHTS
+from training.data.excerpt_split import EVALUATION, RELEASE
 from training.data.facts import REFUSAL
 from training.data.split import HELD_OUT_BOOKS
 from training.eval_set import (
@@ -39,7 +42,14 @@ from training.eval_set import (
     EvalSet,
     check_data,
 )
-from training.eval_tasks import ARTICLE, OWN_LENGTH, PARAGRAPH, eval_tasks
+from training.eval_tasks import (
+    ARTICLE,
+    OWN_LENGTH,
+    PARAGRAPH,
+    EvalTask,
+    eval_tasks,
+    release_tasks,
+)
 from training.evaluator import MAX_TOKENS, Evaluator, settings_for
 from training.record import circumstances
 from training.report import false_refusals, has_every_task, length_name, rows_of
@@ -63,6 +73,7 @@ class EvalConfig:
         max_tokens: of an answer.
         workers: processes, spread over the GPUs.
         resume: keep the rows that an earlier run with the same settings has written.
+        release: measure the test set that is opened only for a release, in place of all others.
     """
 
     weights: Path
@@ -77,20 +88,14 @@ class EvalConfig:
     seed: int = 1
     workers: int = 1
     resume: bool = False
+    release: bool = False
 
     def documents(self) -> list[DocumentKey]:
         """All documents that are to be read, the longest first.
 
         Raises: InvalidInput if there are none, or a task or length is none of the table's.
         """
-        with_needles = [(task.name, length, QUESTIONS_A_DOCUMENT) for task in eval_tasks()
-                        for length in task.lengths]  # fmt: skip
-        natural = [
-            (PARAGRAPH, OWN_LENGTH, QUESTIONS_A_PARAGRAPH),
-            (ARTICLE, OWN_LENGTH, QUESTIONS_A_DOCUMENT),
-        ]
-        fictional = [(folder.name, OWN_LENGTH, self.questions) for folder in FICTIONAL]
-        known = (*with_needles, *natural, *fictional)
+        known = _with_needles(release_tasks()) if self.release else self._known()
         _check("task", self.tasks, [name for name, _, _ in known])
         _check("length", self.lengths, [length for _, length, _ in known])
         keys = [
@@ -102,6 +107,15 @@ class EvalConfig:
         if not keys:
             raise InvalidInput("None of these tasks is measured at any of these lengths.")
         return sorted(keys, key=lambda key: (-key.length, key.task, key.number))
+
+    def _known(self) -> list[tuple[str, int, int]]:
+        """Every task and length that any evaluation may measure, and a document's questions."""
+        natural = [
+            (PARAGRAPH, OWN_LENGTH, QUESTIONS_A_PARAGRAPH),
+            (ARTICLE, OWN_LENGTH, QUESTIONS_A_DOCUMENT),
+        ]
+        fictional = [(folder.name, OWN_LENGTH, self.questions) for folder in FICTIONAL]
+        return [*_with_needles(eval_tasks()), *natural, *fictional]
 
 
 @dataclass(frozen=True)
@@ -173,7 +187,7 @@ def describe(config: EvalConfig) -> dict[str, Any]:
         "decoding": "the engine's, greedy; a document is read once, each question is asked alone",
         "measure": "exact match after case, whitespace and a final full stop; lists: every value "
         "named and no other; F1 of words as in SQuAD",
-        "weights": model.weights,
+        "test_set": RELEASE if config.release else EVALUATION,
         "head_plan": {
             "method": model.plan.method,
             "retrieval_ratio": round(model.plan.ratio, 4),
@@ -187,7 +201,7 @@ def describe(config: EvalConfig) -> dict[str, Any]:
         "questions_a_document": QUESTIONS_A_DOCUMENT,
         "answer_tokens": config.max_tokens,
         "dtype": "float32" if config.device == "cpu" else "bfloat16",
-        **circumstances(config.device),
+        **circumstances(config.device, model.weights),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
     }
 
@@ -214,6 +228,10 @@ def write_result(result: dict[str, Any], file: Path) -> None:
     text = json.dumps(result, indent=1)
     part.write_text(_NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text) + "\n")
     part.replace(file)
+
+
+def _with_needles(tasks: Sequence[EvalTask]) -> list[tuple[str, int, int]]:
+    return [(task.name, length, QUESTIONS_A_DOCUMENT) for task in tasks for length in task.lengths]
 
 
 def _row(by_document: Sequence[list[Score]]) -> dict[str, Any]:
@@ -253,6 +271,7 @@ def main() -> None:
     parser.add_argument("--lengths", default="", help="tokens with , between them; all if none")
     parser.add_argument("--questions", type=int, default=200, help="at least, of each row")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--release", action="store_true", help="open the release's test set")
     parser.add_argument("--resume", action="store_true", help="keep what an earlier run wrote")
     options = parser.parse_args()
     on_cpu = options.device == "cpu"
@@ -268,6 +287,7 @@ def main() -> None:
         seed=options.seed,
         workers=options.workers or (1 if on_cpu else _WORKERS_A_GPU * torch.cuda.device_count()),
         resume=options.resume,
+        release=options.release,
     )
     for progress in evaluate(config, options.out):
         if progress.line:

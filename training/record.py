@@ -1,4 +1,4 @@
-"""What every result carries: machine, versions, commit; percentiles of samples; the file itself."""
+"""What every result carries: weights, machine, versions, commit; percentiles; the file itself."""
 
 import json
 import os
@@ -22,12 +22,21 @@ def percentiles(samples: Sequence[float]) -> dict[str, float]:
     return {"p20": cuts[1], "p50": cuts[4], "p80": cuts[7], "n": len(samples)}
 
 
-def circumstances(device: str) -> dict[str, Any]:
-    """Where and with what a figure was produced."""
+Weights = str | Mapping[str, Any]
+
+
+def circumstances(device: str, weights: Weights) -> dict[str, Any]:
+    """Where and with what a figure was produced.
+
+    Args:
+        weights: the fingerprint of the model that was measured (`weights_fingerprint`), or what
+            was drawn in its place (`drawn`).
+    """
     versions, gpu = {name: version(name) for name in PACKAGES}, None
     if device == "cuda":
         versions, gpu = versions | gpu_versions(), torch.cuda.get_device_name(0)
     return {
+        "weights": weights,
         "device": device,
         "gpu": gpu,
         "processor": _processor(),
@@ -36,6 +45,15 @@ def circumstances(device: str) -> dict[str, Any]:
         "versions": versions,
         "commit": commit(),
     }
+
+
+def drawn(shape: str, *seeds: int) -> dict[str, Any]:
+    """Random weights, or keys and queries, that a benchmark draws: of which shape, by which seeds.
+
+    Args:
+        seeds: of the generators; several where layers or documents are drawn by one each.
+    """
+    return {"shape": shape, "seeds": list(seeds)}
 
 
 def gpu_versions() -> dict[str, str]:

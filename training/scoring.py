@@ -1,16 +1,16 @@
-"""Right or wrong: how answers are compared, and how sure the shares are."""
+"""Right or wrong: how answers are compared with the expected ones."""
 
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
+from zlib import crc32
 
 from training.data.facts import REFUSAL, Question
+from training.intervals import normal, wilson
 
-_Z = 1.96  # of the normal distribution's middle 95 %
 _JOINTS = re.compile(r",? and |, ")
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _MARKS = re.compile(r"[^\w\s]|_")
@@ -25,12 +25,15 @@ class Score:
         refused: whether the answer says that the document does not say.
         f1: how far their words overlap, in [0, 1].
         loaded: share of the document cache's bytes that was read for a token, in (0, 1].
+        asked: a checksum of question and expected answer: two methods were asked the same
+            questions where their checksums agree.
     """
 
     right: bool
     refused: bool
     f1: float
     loaded: float = 1.0
+    asked: int = 0
 
 
 def score(question: Question, given: str, loaded: float = 1.0) -> Score:
@@ -41,6 +44,7 @@ def score(question: Question, given: str, loaded: float = 1.0) -> Score:
         refused=is_exact(given, REFUSAL),
         f1=overlap(given, question.answer),
         loaded=loaded,
+        asked=crc32(f"{question.text}\n{question.answer}".encode()),
     )
 
 
@@ -73,16 +77,6 @@ def normalise(text: str) -> str:
     return " ".join(text.lower().split()).rstrip(".").rstrip()
 
 
-def wilson(right: int, total: int) -> tuple[float, float]:
-    """Wilson's 95 % interval for a share; (0, 1) without questions."""
-    if total == 0:
-        return 0.0, 1.0
-    share, square = right / total, _Z * _Z / total
-    middle = (share + square / 2) / (1 + square)
-    spread = _Z * sqrt(share * (1 - share) / total + square / (4 * total)) / (1 + square)
-    return max(0.0, middle - spread), min(1.0, middle + spread)
-
-
 def row_of(scores: Sequence[Score], num_documents: int) -> dict[str, Any]:
     """The scores of a task's documents of one length (two at least) as a JSON object.
 
@@ -98,20 +92,16 @@ def row_of(scores: Sequence[Score], num_documents: int) -> dict[str, Any]:
         "interval_95": _rounded(wilson(num_right, len(scores))),
         "refused": round(fmean(one.refused for one in scores), 4),
         "f1": round(fmean(one.f1 for one in scores), 4),
-        "f1_interval_95": _rounded(_normal([one.f1 for one in scores])),
+        "f1_interval_95": _rounded(normal([one.f1 for one in scores])),
         "loaded": round(fmean(one.loaded for one in scores), 4),
         "by_question": {
             "right": [int(one.right) for one in scores],
             "refused": [int(one.refused) for one in scores],
             "f1": [round(one.f1, 3) for one in scores],
             "loaded": [round(one.loaded, 4) for one in scores],
+            "asked": [one.asked for one in scores],
         },
     }
-
-
-def _normal(values: Sequence[float]) -> tuple[float, float]:
-    spread = _Z * stdev(values) / sqrt(len(values))
-    return max(0.0, fmean(values) - spread), min(1.0, fmean(values) + spread)
 
 
 def _rounded(interval: tuple[float, float]) -> list[float]:

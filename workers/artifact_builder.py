@@ -36,12 +36,20 @@ class ArtifactBuilder(Protocol):
         Raises: whatever keeps the model from being loaded. A worker asks before it claims a job.
         """
 
+    def expected_s(self, num_tokens: int) -> float:
+        """Estimate how long reading a document should take, for its deadline.
+
+        Args:
+            num_tokens: of the document.
+        Returns: seconds.
+        """
+
     def build(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
         """Read a file and build its artifact.
 
         Args:
             path: the uploaded file.
             kind: name of the extractor that reads it.
-            progress: called now and then; what it raises must not be caught.
+            progress: called at least about once a second; what it raises must not be caught.
         Raises: DocumentRejected or one of its subclasses if the file itself is at fault.
         """

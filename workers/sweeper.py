@@ -1,4 +1,4 @@
-"""Housekeeping beside the work: jobs of dead workers, stale artifacts, and files without a row."""
+"""Housekeeping beside the work: jobs of dead workers, room for artifacts, files without a row."""
 
 import threading
 import time
@@ -6,6 +6,7 @@ import time
 import structlog
 
 from common.errors import Transient
+from storage.processes import SERVER, WORKER
 from storage.storage import Storage
 
 SWEEP_INTERVAL_S = 5.0
@@ -16,16 +17,13 @@ class Sweeper:
     """Does the housekeeping. Every worker has a sweeper; several may run at the same time.
 
     Args:
-        fingerprint: names the current model and settings; ready documents without an artifact of
-            this fingerprint are queued once.
+        storage: as a process with the worker's model and settings sees it.
         max_attempts: number of crashes after which a job fails.
     """
 
-    def __init__(self, storage: Storage, fingerprint: str, max_attempts: int) -> None:
+    def __init__(self, storage: Storage, max_attempts: int) -> None:
         self._storage = storage
-        self._fingerprint = fingerprint
         self._max_attempts = max_attempts
-        self._has_queued_stale = False
         self._collected_s = -COLLECT_INTERVAL_S
 
     def run(self, stop: threading.Event) -> None:
@@ -41,20 +39,30 @@ class Sweeper:
             stop.wait(SWEEP_INTERVAL_S)
 
     def sweep(self) -> None:
-        """Queue lost jobs again, and remove files without a row if it is time to."""
+        """Queue lost jobs again, keep to the limit of space, and at times remove what is old."""
         self._requeue()
+        self._storage.space.trim()
         if time.monotonic() - self._collected_s >= COLLECT_INTERVAL_S:
-            self._storage.artifacts.collect_garbage()
-            self._storage.documents.collect_garbage()
+            self._collect()
             self._collected_s = time.monotonic()
 
     def _requeue(self) -> None:
-        dead_owners = self._storage.liveness.dead_owners()
-        queued = list(self._storage.jobs.sweep(self._max_attempts, dead_owners))
-        self._storage.liveness.forget(dead_owners)
-        if not self._has_queued_stale:
-            queued += self._storage.jobs.enqueue_stale(self._fingerprint)
-            self._has_queued_stale = True
+        storage = self._storage
+        dead_owners = storage.liveness.dead_owners()
+        queued = storage.jobs.sweep(self._max_attempts, dead_owners)
+        storage.liveness.forget(dead_owners)
+        living = [*storage.processes.living(SERVER), *storage.processes.living(WORKER)]
+        storage.jobs.adopt_orphans(
+            {storage.fingerprint, *(process.fingerprint for process in living)}
+        )
         if queued:
             structlog.get_logger("lectern.sweeper").info("jobs queued again", num_jobs=len(queued))
-            self._storage.notifier.notify_workers()
+            storage.notifier.notify_workers()
+
+    def _collect(self) -> None:
+        storage, days = self._storage, self._storage.config.answer_days
+        storage.artifacts.collect_garbage()
+        storage.documents.collect_garbage()
+        storage.processes.prune()
+        if days:
+            storage.answers.prune(days)

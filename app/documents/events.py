@@ -69,7 +69,7 @@ async def _states(
     previous: DocumentState | None = None
     while previous is None or not previous.status.is_final:
         try:
-            states = source.storage.notifier.watch(document_id, is_stopped)
+            states = source.storage.watch(document_id, is_stopped)
             while (state := await source.watchers.next_state(states)) is not None:
                 if state != previous:
                     previous = state

@@ -19,7 +19,7 @@ from app.services.upload_room import STOPPING
 from common.errors import DocumentDeleted, ShuttingDown
 from common.status import DocumentStatus
 from ingest.inspect import Kind
-from storage.db.records import DocumentRecord
+from storage.db.records import ApiKeyRecord, DocumentRecord
 
 router = APIRouter(prefix="/documents", tags=["documents"])
 UPLOAD_BODY = {
@@ -50,7 +50,7 @@ async def upload(
     folder = services.data_dir / "incoming"
     async with receive_file(request, folder, services.config.max_upload_bytes, room.run) as file:
         kind = await room.inspect(file.path, file.filename, caller.id)
-        body = await room.run(_add_document, services, caller.tenant_id, file, kind)
+        body = await room.run(_add_document, services, caller, file, kind)
     response.headers["location"] = f"/documents/{body.id}"
     return body
 
@@ -98,15 +98,18 @@ async def document_events(
     return EventStream(follow_document(source, caller.tenant_id, key))
 
 
-def _add_document(services: Services, tenant_id: UUID, file: Upload, kind: Kind) -> DocumentBody:
+def _add_document(
+    services: Services, caller: ApiKeyRecord, file: Upload, kind: Kind
+) -> DocumentBody:  # fmt: skip
     document, was_queued = services.storage.documents.add(
-        tenant_id,
+        caller.tenant_id,
         file.path,
         sha256=file.sha256,
         filename=file.filename,
         kind=kind.name,
         media_type=kind.media_type,
         num_bytes=file.num_bytes,
+        uploader=caller.prefix,
     )
     if was_queued:
         services.storage.notifier.notify_workers()

@@ -19,11 +19,12 @@ class FailureBody(Body):
 
 
 class ProgressBody(Body):
-    """How far the reading of a document is."""
+    """How far the reading of a document is, and when it is given up, in Unix seconds."""
 
     phase: str
     tokens_done: int
     tokens_total: int
+    deadline_at: int | None
 
 
 class DocumentBody(Body):
@@ -43,6 +44,7 @@ class DocumentBody(Body):
     ready_at: int | None
     progress: ProgressBody | None
     cache_bytes: int | None
+    is_stale: bool
 
 
 class DocumentPage(Body):
@@ -103,6 +105,7 @@ def document_body(
         ready_at=_unix_seconds(document.ready_at),
         progress=_progress_body(job),
         cache_bytes=None if artifact is None else artifact.num_bytes,
+        is_stale=document.is_stale,
     )
 
 
@@ -124,8 +127,11 @@ def _progress_body(job: JobRecord | None) -> ProgressBody | None:
     if job is None or job.phase is None:  # no worker has reported anything yet
         return None
     return ProgressBody(
-        phase=job.phase, tokens_done=job.tokens_done, tokens_total=job.tokens_total
-    )  # fmt: skip
+        phase=job.phase,
+        tokens_done=job.tokens_done,
+        tokens_total=job.tokens_total,
+        deadline_at=_unix_seconds(job.deadline_at),
+    )
 
 
 def _unix_seconds(moment: datetime | None) -> int | None:

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Response
 
-from app.http.schemas import HealthBody, ReadinessBody
+from app.http.schemas import HealthBody, ReadinessBody, ReadinessChecks
 from app.services.services import ServicesDep
 
 router = APIRouter(tags=["health"])
@@ -19,13 +19,13 @@ async def healthz() -> HealthBody:
     responses={503: {"model": ReadinessBody, "description": "Questions cannot be answered now."}},
 )
 async def readyz(services: ServicesDep, response: Response) -> ReadinessBody:
-    """Tell whether questions can be answered, and if not, what each failed check says."""
-    faults = await services.readiness.faults()
-    reasons = {name: fault for name, fault in faults.items() if fault is not None}
+    """Tell whether questions can be answered and documents are read, and if not, why."""
+    problems = await services.checks.problems()
+    reasons = {name: problem for name, problem in problems.items() if problem is not None}
     if reasons:
         response.status_code = 503
     return ReadinessBody(
         status="unavailable" if reasons else "ready",
-        checks={name: fault is None for name, fault in faults.items()},
+        checks=ReadinessChecks(**{name: name not in reasons for name in problems}),
         reasons=reasons,
     )

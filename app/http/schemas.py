@@ -32,9 +32,21 @@ class HealthBody(Body):
     status: Literal["ok"] = "ok"
 
 
+class ReadinessChecks(Body):
+    """What has to be true for questions to be answered and documents to be read."""
+
+    database: bool
+    questions: bool
+    accepting: bool
+    engine: bool
+    workers: bool
+    queue: bool
+    disk: bool
+
+
 class ReadinessBody(Body):
-    """Whether questions can be answered: what was checked, and a sentence where a check failed."""
+    """Whether questions can be answered, what was checked, and a reason for each that fails."""
 
     status: Literal["ready", "unavailable"]
-    checks: dict[str, bool]
+    checks: ReadinessChecks
     reasons: dict[str, str]

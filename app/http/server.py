@@ -38,11 +38,12 @@ class Server(uvicorn.Server):
         self._request_log = request_log
         self._drained_by_s: float | None = None
         self._logged_s = time.monotonic()
+        self.is_hurried = False  # whether there was a second signal
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         """Begin to drain at the first signal, and stop at once at the second."""
         if self._drained_by_s is not None:
-            self.should_exit = True
+            self.should_exit = self.is_hurried = True
             return
         self._services.question_queue.drain()
         self._drained_by_s = time.monotonic() + DRAIN_S

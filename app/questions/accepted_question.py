@@ -57,7 +57,9 @@ class AcceptedQuestion:
             await self.pending.wait_for_first_item(wait_s)
 
     async def events(self) -> AsyncGenerator[bytes, None]:
-        """Yield the encoded events: `piece`, then `answer`; or `error` if something goes wrong.
+        """Yield the encoded events: `thinking` if the model marks any, `piece`, then `answer`.
+
+        If something goes wrong, `error` comes last.
 
         The work stops when the generator is closed.
         """
@@ -121,5 +123,6 @@ async def _stop_tasks(*tasks: asyncio.Task[None]) -> None:
 
 def _encode_item(item: AnswerItem) -> bytes:
     if isinstance(item, TextDelta):
-        return encode_event("piece", PieceEvent(text=item.text))
+        name = "thinking" if item.is_thinking else "piece"
+        return encode_event(name, PieceEvent(text=item.text))
     return encode_event("answer", item)

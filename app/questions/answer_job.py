@@ -8,7 +8,15 @@ from functools import partial
 import structlog
 
 from app.questions.checked_question import CheckedQuestion
-from app.questions.schemas import AnswerBody, AnswerItem, BudgetBody, EvidenceBody, UsageBody
+from app.questions.schemas import (
+    AnswerBody,
+    AnswerItem,
+    BudgetBody,
+    EvidenceBody,
+    SamplingBody,
+    ThinkingBody,
+    UsageBody,
+)
 from app.services.background_writes import BackgroundWrites
 from app.services.document_cache import LoadedDocument
 from app.services.document_loader import DocumentLoader
@@ -71,7 +79,7 @@ class AnswerJob:
             else:
                 timings_ms = _timings_ms(item, pending.queue_ms, loaded.load_ms)
                 self._record(item, loaded, timings_ms)
-                yield _answer_body(self.document, item, timings_ms, cache_hit=loaded.hit)
+                yield self._answer_body(item, timings_ms, cache_hit=loaded.hit)
 
     def _answer(
         self, cache: DocumentCache, pending: PendingAnswer[AnswerItem]
@@ -108,6 +116,28 @@ class AnswerJob:
         )
         self.background_writes.add(write)
 
+    def _answer_body(
+        self, answer: Answer, timings_ms: dict[str, float], *, cache_hit: bool
+    ) -> AnswerBody:
+        penalty = self.engine.model.generation.repetition_penalty
+        fields = asdict(self.question.sampling) | {"repetition_penalty": penalty}
+        sampling = {name: fields[name] for name in SamplingBody.model_fields}
+        thinking = answer.thinking
+        return AnswerBody.model_validate(
+            {
+                "document_id": str(self.document.id),
+                "answer": answer.text,
+                "thinking": None if thinking is None else ThinkingBody(**asdict(thinking)),
+                "finish_reason": answer.finish_reason,
+                "evidence": [EvidenceBody(**asdict(passage)) for passage in answer.evidence],
+                "budget": BudgetBody(**asdict(answer.budget)),
+                "usage": UsageBody(**asdict(answer.usage)),
+                "sampling": SamplingBody(**sampling),
+                "timings_ms": timings_ms,
+                "cache_hit": cache_hit,
+            }
+        )
+
 
 def _log_answer(log: structlog.typing.FilteringBoundLogger, answer: AnswerBody) -> None:
     timings_ms = answer.timings_ms
@@ -133,20 +163,3 @@ def _timings_ms(answer: Answer, queue_ms: float, load_ms: float) -> dict[str, fl
     timings_ms["first_token"] = before_ms + answer.timings_ms["first_token"]
     timings_ms["total"] = before_ms + answer.timings_ms["total"]
     return {stage: round(duration_ms, 3) for stage, duration_ms in timings_ms.items()}
-
-
-def _answer_body(
-    document: DocumentRecord, answer: Answer, timings_ms: dict[str, float], *, cache_hit: bool
-) -> AnswerBody:
-    return AnswerBody.model_validate(
-        {
-            "document_id": str(document.id),
-            "answer": answer.text,
-            "finish_reason": answer.finish_reason,
-            "evidence": [EvidenceBody(**asdict(passage)) for passage in answer.evidence],
-            "budget": BudgetBody(**asdict(answer.budget)),
-            "usage": UsageBody(**asdict(answer.usage)),
-            "timings_ms": timings_ms,
-            "cache_hit": cache_hit,
-        }
-    )

@@ -1,12 +1,16 @@
 """A question within the limits of the server."""
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from app.config import ServerConfig
 from app.questions.schemas import QuestionBody
 from common.errors import EmptyQuestion, InvalidInput, QuestionTooLong
 from engine.decode.sampling import Sampling
 from engine.document.budget import parse_budget
+from engine.model.generation import GREEDY, GenerationDefaults
+
+Number = TypeVar("Number", int, float)
 
 DEFAULT_MAX_TOKENS = 128
 LOWEST_TEMPERATURE = 1e-3
@@ -27,9 +31,13 @@ class CheckedQuestion:
     sampling: Sampling
 
 
-def check_question(body: QuestionBody, limits: ServerConfig) -> CheckedQuestion:
+def check_question(
+    body: QuestionBody, limits: ServerConfig, generation: GenerationDefaults = GREEDY
+) -> CheckedQuestion:
     """Check a question against the server's limits.
 
+    Args:
+        generation: the model's own way of choosing tokens, which counts where the settings say so.
     Raises: EmptyQuestion, QuestionTooLong; InvalidInput if it asks for too many tokens.
     """
     text = body.question.strip()
@@ -45,11 +53,26 @@ def check_question(body: QuestionBody, limits: ServerConfig) -> CheckedQuestion:
         raise InvalidInput(
             f"max_tokens: at most {limits.max_answer_tokens} on this server.", param="max_tokens"
         )
+    max_thinking_tokens = _or(body.max_thinking_tokens, limits.max_thinking_tokens)
+    if max_thinking_tokens > limits.max_thinking_tokens:
+        raise InvalidInput(
+            f"max_thinking_tokens: at most {limits.max_thinking_tokens} on this server.",
+            param="max_thinking_tokens",
+        )
+    usual = generation if limits.sampling == "model" else GREEDY
+    temperature = _or(body.temperature, usual.temperature)
     sampling = Sampling(
         max_tokens=max_tokens,
         # Logits divided by a lower temperature could overflow; the result would be greedy anyway.
-        temperature=body.temperature if body.temperature >= LOWEST_TEMPERATURE else 0.0,
-        top_p=body.top_p,
+        temperature=temperature if temperature >= LOWEST_TEMPERATURE else 0.0,
+        top_p=_or(body.top_p, usual.top_p),
         seed=body.seed,
+        top_k=usual.top_k,
+        min_p=usual.min_p,
+        max_thinking_tokens=max_thinking_tokens,
     )
     return CheckedQuestion(text, parse_budget(body.budget), sampling)
+
+
+def _or(value: Number | None, otherwise: Number) -> Number:
+    return otherwise if value is None else value

@@ -33,10 +33,12 @@ async def ask(
 ) -> AnswerBody | EventStream:
     """Answer a question: as JSON, or with `stream` as pieces of text and then the same JSON.
 
+    What the model marks as thinking comes in events and a field of its own.
+
     An error before the first piece has an HTTP status in both forms. A later error, or one after
     ten seconds of waiting for the first piece, is an `event: error`.
     """
-    question = check_question(body, services.config)
+    question = check_question(body, services.config, services.engine.model.generation)
     key = parse_document_id(document_id)
     request_id = exchange_of(request).request_id
     accepted = await _submit(services, tenant_id, key, question, request_id)

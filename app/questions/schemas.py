@@ -20,8 +20,9 @@ class QuestionBody(BaseModel):
     question: str = Field(json_schema_extra={"minLength": 1, "pattern": "\\S"})
     budget: Literal["fast", "balanced", "exact"] | Share = "balanced"
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000, strict=True)
-    temperature: float = Field(default=0.0, ge=0, le=2, strict=True, allow_inf_nan=False)
-    top_p: float = Field(default=1.0, gt=0, le=1, strict=True, allow_inf_nan=False)
+    max_thinking_tokens: int | None = Field(default=None, ge=0, le=1_000_000, strict=True)
+    temperature: float | None = Field(default=None, ge=0, le=2, strict=True, allow_inf_nan=False)
+    top_p: float | None = Field(default=None, gt=0, le=1, strict=True, allow_inf_nan=False)
     seed: int | None = Field(default=None, ge=0, lt=2**63, strict=True)
     stream: bool = Field(default=False, strict=True)
 
@@ -55,33 +56,62 @@ class BudgetBody(Body):
 
 
 class UsageBody(Body):
-    """Numbers of tokens, and bytes of keys and values."""
+    """Numbers of tokens, and bytes of keys and values.
+
+    Of `completion_tokens`, which are all that were generated, `thinking_tokens` are no answer.
+    """
 
     document_tokens: int
     question_tokens: int
     completion_tokens: int
+    thinking_tokens: int
     kv_bytes_read: int
     kv_bytes_stored: int
 
 
+class ThinkingBody(Body):
+    """What the model thought before its answer; `is_cut` if the limit ended it."""
+
+    text: str
+    num_tokens: int
+    is_cut: bool
+
+
+class SamplingBody(Body):
+    """How tokens were chosen; temperature 0 is greedy, and top_k 0 means all tokens."""
+
+    temperature: float
+    top_p: float
+    top_k: int
+    min_p: float
+    repetition_penalty: float
+
+
 class AnswerBody(Body):
     """A whole answer; it is also the data of `event: answer`.
+
+    `thinking` is null where the model marked nothing as thinking.
 
     Of the times, `first_token` and `total` count from the question's arrival.
     """
 
     document_id: str
     answer: str
+    thinking: ThinkingBody | None
     finish_reason: Literal["stop", "length"]
     evidence: list[EvidenceBody]
     budget: BudgetBody
     usage: UsageBody
+    sampling: SamplingBody
     timings_ms: dict[str, float]
     cache_hit: bool
 
 
 class PieceEvent(Body):
-    """The data of `event: piece`: text that is added to the answer."""
+    """The data of `event: piece`: text that is added to the answer.
+
+    Of `event: thinking` too: text that the model marks as thinking.
+    """
 
     text: str
 

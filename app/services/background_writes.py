@@ -74,20 +74,20 @@ class BackgroundWrites:
                 return
             except Transient as error:
                 if not has_failed:
-                    log.warning("figures of answers wait for the database", reason=error.code)
+                    log.warning("figures of questions wait for the database", reason=error.code)
                 has_failed = True
                 if self._is_closing.wait(self._retry_s):
                     self._num_lost += 1
                     return
             except LecternError as error:
-                log.error("figures of an answer cannot be recorded", reason=error.code)
+                log.error("figures of a question cannot be recorded", reason=error.code)
                 return
             except Exception as error:
-                log.error("figures of an answer cannot be recorded", exception=error_trace(error))
+                log.error("figures of a question cannot be recorded", exception=error_trace(error))
                 return
 
     def _log_losses(self) -> None:
         num_lost, self._num_lost = self._num_lost, 0
         if num_lost:
             log = structlog.get_logger("lectern.storage")
-            log.warning("figures of answers were not recorded", num_answers=num_lost)
+            log.warning("figures of questions were not recorded", num_writes=num_lost)

@@ -2,10 +2,12 @@
 
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 import structlog
 
+from app.services.background_writes import BackgroundWrites
 from app.services.document_cache import LoadedDocument, LoadedDocuments
 from common.errors import (
     CacheRebuilding,
@@ -31,7 +33,10 @@ DELETED = "The document was deleted while it was being asked about."
 DAMAGED = "The stored cache of this document was damaged and is being rebuilt; ask again later."
 REBUILDING = "The cache of this document is being rebuilt; ask again later."
 TOO_LARGE = "This document's cache is larger than the memory that the model leaves on the GPU."
-STALE = "This document was read by another model or settings; it is being read again, ask later."
+STALE = (
+    "This document has no cache of the present model and settings: it was read with others, or its "
+    "cache was removed to make room. It is being read again; ask later."
+)
 
 
 def check_ready(document: DocumentRecord) -> None:
@@ -56,16 +61,17 @@ class DocumentLoader:
     """Loads the caches of ready documents.
 
     Attributes:
-        storage: where artifacts are stored, and documents are queued to be read again.
+        storage: where artifacts are stored, and documents are queued to be read again; as the
+            model and the settings see it, so that only their artifacts are used.
         model: for its device and its dtype.
-        fingerprint: of model and settings; only artifacts with this fingerprint are used.
         loaded_documents: the documents that are in memory.
+        background_writes: where it is noted that an artifact is used.
     """
 
     storage: Storage
     model: LoadedModel
-    fingerprint: str
     loaded_documents: LoadedDocuments[DocumentCache]
+    background_writes: BackgroundWrites
 
     def load(self, document: DocumentRecord) -> LoadedDocument[DocumentCache]:
         """Return a document's cache, and load it if it is not in memory.
@@ -95,10 +101,8 @@ class DocumentLoader:
         artifact = self.storage.artifacts.current(document.id)
         if artifact is None:
             self._read_again(document.id)
-            raise CacheRebuilding(DAMAGED)
-        if artifact.fingerprint != self.fingerprint:
-            self._read_again(document.id)
-            raise CacheStale(STALE)
+            raise CacheStale(STALE) if document.is_stale else CacheRebuilding(DAMAGED)
+        self.background_writes.add(partial(self.storage.artifacts.touch, artifact))
         return artifact
 
     def _load_artifact(self, artifact: ArtifactRecord) -> LoadedDocument[DocumentCache]:

@@ -1,103 +1,151 @@
-"""Whether questions can be answered: named checks, each of which tells what is wrong."""
+"""What has to be true for questions to be answered and documents to be read, each with its reason.
 
+Each check returns None if all is well, or else a sentence for the operator.
+"""
+
+import shutil
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
-import anyio
-import structlog
-from anyio import CapacityLimiter, to_thread
-
-from common.error_trace import error_trace
+from app.config import ServerConfig
+from app.services.checks import Check
+from app.services.question_queue import QuestionQueue
 from common.errors import LecternError
+from common.format import format_bytes
+from engine.engine import Engine
+from storage.processes import WORKER
+from storage.storage import Storage
 
-MAX_AGE_S = 1.0
-TIMEOUT_S = 5.0
-HANGS = "The check has not ended within {timeout_s:g} seconds."
-BROKEN = "The check itself has failed; the log says where."
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing that has to be true for questions to be answered.
-
-    Attributes:
-        name: under which the result is shown.
-        find_fault: returns one sentence about what is wrong, or None; a LecternError that it raises
-            is the fault. It is called on a thread, unless it is quick.
-        is_quick: whether it returns at once, without waiting for anything. Other checks are made at
-            most once a second, however often they are asked for.
-    """
-
-    name: str
-    find_fault: Callable[[], str | None]
-    is_quick: bool = False
+CANARY_EVERY_S = 5.0
+CANARY_LIMIT_S = 5.0
+STUCK_S = 60.0
 
 
-@dataclass
-class _Outcome:
-    """The last outcome of a check: its fault, and when it was made, in monotonic seconds.
-
-    Attributes:
-        is_running: whether a thread still makes the check, although nobody may wait for it.
-    """
-
-    fault: str | None = None
-    made_s: float = float("-inf")
-    is_running: bool = False
-    making: anyio.Lock = field(default_factory=anyio.Lock)
-
-
-class Readiness:
-    """Makes checks on threads of their own, so that nothing else keeps them from an answer.
+class EngineCanary:
+    """Sends a few tokens through the engine now and then, on a thread of its own.
 
     Args:
-        timeout_s: seconds after which a check that has not ended counts as failed.
+        check: runs a forward pass; what it raises makes the engine unready.
+        every_s: seconds for which a result counts.
+        limit_s: seconds that a pass may take.
     """
 
-    def __init__(self, checks: Sequence[Check], timeout_s: float = TIMEOUT_S) -> None:
-        self._checks = checks
-        self._timeout_s = timeout_s
-        self._outcomes = {check.name: _Outcome() for check in checks}
-        self._threads = CapacityLimiter(len(checks))
+    def __init__(
+        self,
+        check: Callable[[], None],
+        every_s: float = CANARY_EVERY_S,
+        limit_s: float = CANARY_LIMIT_S,
+    ) -> None:
+        self._check = check
+        self._every_s = every_s
+        self._limit_s = limit_s
+        self._lock = threading.Lock()
+        self._begun_s = -float("inf")
+        self._ended = threading.Event()
+        self._ended.set()
+        self._problem: str | None = None
 
-    async def faults(self) -> Mapping[str, str | None]:
-        """Return the fault of each check, by name; None where there is none."""
-        async with anyio.create_task_group() as group:
-            for check in self._checks:
-                group.start_soon(self._update, check)
-        return {check.name: self._outcomes[check.name].fault for check in self._checks}
+    def problem(self) -> str | None:
+        """Return the result of the last pass, or wait for a new one if that is too old."""
+        with self._lock:
+            if self._ended.is_set() and time.monotonic() - self._begun_s >= self._every_s:
+                self._begun_s = time.monotonic()
+                self._ended.clear()
+                threading.Thread(target=self._run, name="canary", daemon=True).start()
+            limit_s = self._begun_s + self._limit_s - time.monotonic()
+        if not self._ended.wait(max(0.0, limit_s)):
+            return f"The engine has not finished a pass within {self._limit_s:g} seconds."
+        return self._problem
 
-    async def _update(self, check: Check) -> None:
-        outcome = self._outcomes[check.name]
-        if check.is_quick:
-            outcome.fault = _find_fault(check)
-            return
-        async with outcome.making:  # callers who come together share one outcome
-            if time.monotonic() - outcome.made_s < MAX_AGE_S or outcome.is_running:
-                return
-            outcome.fault = HANGS.format(timeout_s=self._timeout_s)
-            outcome.is_running = True
-
-            def find_fault() -> str | None:
-                try:
-                    return _find_fault(check)
-                finally:
-                    outcome.is_running = False
-
-            with anyio.move_on_after(self._timeout_s):
-                outcome.fault = await to_thread.run_sync(
-                    find_fault, limiter=self._threads, abandon_on_cancel=True
-                )
-            outcome.made_s = time.monotonic()
+    def _run(self) -> None:
+        try:
+            self._check()
+            self._problem = None
+        except Exception as error:  # its text may be long, and is in the log of whoever was asked
+            self._problem = f"A pass through the engine fails with {type(error).__name__}."
+        finally:
+            self._ended.set()
 
 
-def _find_fault(check: Check) -> str | None:
+def readiness_checks(
+    config: ServerConfig,
+    data_dir: Path,
+    storage: Storage,
+    engine: Engine,
+    question_queue: QuestionQueue,
+) -> list[Check]:
+    """Return the checks of a server.
+
+    Args:
+        data_dir: the folder in which storage keeps its files.
+    """
+
+    def questions() -> str | None:
+        healthy = question_queue.is_healthy()
+        return None if healthy else "Threads that answer questions are missing."
+
+    def accepting() -> str | None:
+        return "The server is stopping." if question_queue.is_draining else None
+
+    return [
+        Check("database", partial(database_problem, storage)),
+        Check("questions", questions, is_quick=True),
+        Check("accepting", accepting, is_quick=True),
+        Check("engine", EngineCanary(engine.check).problem),
+        Check("workers", partial(workers_problem, storage)),
+        Check("queue", partial(queue_problem, storage)),
+        Check("disk", partial(disk_problem, data_dir, config.max_upload_bytes)),
+    ]
+
+
+def database_problem(storage: Storage) -> str | None:
+    """Check whether the database answers."""
     try:
-        return check.find_fault()
+        storage.db.check()
     except LecternError as error:
         return error.message
-    except Exception as error:
-        log = structlog.get_logger("lectern.http")
-        log.error("a check has failed", check=check.name, exception=error_trace(error))
-        return BROKEN
+    return None
+
+
+def workers_problem(storage: Storage) -> str | None:
+    """Check whether a worker lives that reads documents with our model and settings."""
+    try:
+        workers = storage.processes.living(WORKER)
+    except LecternError as error:
+        return error.message
+    if not workers:
+        return "No worker is running, so that no document is read."
+    if storage.fingerprint not in {worker.fingerprint for worker in workers}:
+        return "No worker has this server's model and settings, so that no document is read."
+    return None
+
+
+def queue_problem(storage: Storage) -> str | None:
+    """Check whether documents that wait are being read."""
+    try:
+        queue = storage.jobs.queue_state()
+    except LecternError as error:
+        return error.message
+    if queue.num_running == 0 and queue.oldest_wait_s > STUCK_S:
+        return f"A document has waited for {queue.oldest_wait_s:.0f} seconds, and none is read."
+    return None
+
+
+def disk_problem(folder: Path, needed_bytes: int) -> str | None:
+    """Check whether the disk has room.
+
+    Args:
+        folder: where files are stored.
+        needed_bytes: for the largest upload.
+    """
+    try:
+        free_bytes = shutil.disk_usage(folder).free
+    except OSError as error:
+        return f"The data folder cannot be looked at ({type(error).__name__})."
+    if free_bytes < needed_bytes:
+        free, needed = format_bytes(free_bytes), format_bytes(needed_bytes)
+        return f"The disk has {free} free, less than an upload may take ({needed})."
+    return None

@@ -1,6 +1,6 @@
 """The services behind the routes, put together once for each process."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -8,10 +8,11 @@ from fastapi import Depends, Request
 
 from app.config import ServerConfig
 from app.services.background_writes import BackgroundWrites
+from app.services.checks import Checks
 from app.services.document_cache import LoadedDocuments
 from app.services.document_loader import DocumentLoader
 from app.services.question_queue import QuestionQueue
-from app.services.readiness import Check, Readiness
+from app.services.readiness import readiness_checks
 from app.services.shares import Shares
 from app.services.upload_room import UploadRoom
 from app.services.watchers import WatcherThreads
@@ -28,12 +29,13 @@ class Services:
     Attributes:
         config: the server's settings.
         data_dir: the folder in which storage keeps its files.
-        storage: documents, jobs, artifacts and all else that is stored.
+        storage: documents, jobs, artifacts and all else that is stored, as the server's model and
+            settings see it.
         engine: answers questions.
         loaded_documents: the documents that are in memory.
         document_loader: loads the others.
         question_queue: the questions that are being answered or wait.
-        readiness: the checks of whether questions can be answered.
+        checks: of whether questions can be answered and documents are read.
         watchers: the threads that wait for changes of documents.
         open_requests, event_streams: how many of these each API key may have.
         upload_room: places, threads and processes of uploads.
@@ -47,12 +49,12 @@ class Services:
     loaded_documents: LoadedDocuments[DocumentCache]
     document_loader: DocumentLoader
     question_queue: QuestionQueue
-    readiness: Readiness
+    checks: Checks
     watchers: WatcherThreads
     open_requests: Shares
     event_streams: Shares
     upload_room: UploadRoom
-    background_writes: BackgroundWrites = field(default_factory=BackgroundWrites)
+    background_writes: BackgroundWrites
 
 
 def make_services(
@@ -60,17 +62,17 @@ def make_services(
     data_dir: Path,
     storage: Storage,
     engine: Engine,
-    fingerprint: str,
     extraction: Limits = Limits(),
 ) -> Services:
     """Put the services together; `create_app` starts and stops their threads.
 
     Args:
         data_dir: the folder in which storage keeps its files.
-        fingerprint: of model and settings, from `precompute.fingerprint.artifact_fingerprint`.
+        storage: as the engine's model and the settings see it (`Storage.of`).
         extraction: limits of the extraction of text.
     """
     loaded = LoadedDocuments[DocumentCache](config.resident_cache_bytes)
+    background_writes = BackgroundWrites()
     question_queue = QuestionQueue(
         threads=config.concurrent_questions,
         queued=config.queued_questions,
@@ -82,9 +84,9 @@ def make_services(
         storage=storage,
         engine=engine,
         loaded_documents=loaded,
-        document_loader=DocumentLoader(storage, engine.model, fingerprint, loaded),
+        document_loader=DocumentLoader(storage, engine.model, loaded, background_writes),
         question_queue=question_queue,
-        readiness=Readiness(_checks(storage, question_queue)),
+        checks=Checks(readiness_checks(config, data_dir, storage, engine, question_queue)),
         watchers=WatcherThreads(config.event_streams),
         open_requests=Shares(
             "requests", total=config.max_connections, per_key=config.requests_per_key
@@ -93,27 +95,8 @@ def make_services(
             "event streams", total=config.event_streams, per_key=config.event_streams_per_key
         ),
         upload_room=UploadRoom(config, extraction, question_queue.draining_s),
+        background_writes=background_writes,
     )
-
-
-def _checks(storage: Storage, question_queue: QuestionQueue) -> list[Check]:
-    """Return what has to be true for questions to be answered."""
-
-    def database() -> None:
-        storage.db.check()
-
-    def questions() -> str | None:
-        is_healthy = question_queue.is_healthy()
-        return None if is_healthy else "A thread that answers questions is stuck or has ended."
-
-    def accepting() -> str | None:
-        return "The server is stopping." if question_queue.is_draining else None
-
-    return [
-        Check("database", database),
-        Check("questions", questions, is_quick=True),
-        Check("accepting", accepting, is_quick=True),
-    ]
 
 
 async def services_of(request: Request) -> Services:

@@ -3,9 +3,10 @@
     python -m bench.accuracy.budgets --data DIR --workers 15 --heads reader/weights/head_plan.json
 
 Documents of 16K tokens with needles are read once and asked at every budget; `exact` with all heads
-is the baseline. Question prefill and decoding are counted apart. `--heads` reads every document a
-second time under a head plan, for lookup and dual caches together. `--lookups all` also measures
-two-level lookup and the other aggregations. `bench.plots` draws the curves.
+is the baseline. Both answer the same questions, so that differences have paired intervals; answers
+are kept question by question. Question prefill and decoding are counted apart. `--heads` reads
+every document a second time under a head plan, for lookup and dual caches together. `--lookups all`
+also measures two-level lookup and the other aggregations. `bench.plots` draws the curves.
 """
 
 import argparse
@@ -32,6 +33,7 @@ from precompute.config import PrecomputeConfig
 from reader import WEIGHTS
 from training.eval_set import EvalDocument, EvalSet
 from training.evaluator import Evaluator
+from training.intervals import paired_wilson, wilson
 from training.record import circumstances, write
 from training.worker_pool import devices_for, run_tasks
 
@@ -56,9 +58,11 @@ class BudgetJob:
     Attributes:
         heads: the head plan's file, or "all".
         lookups: to be measured, the default first.
+        place: of the document among those of the run.
     """
 
     document: EvalDocument
+    place: int
     heads: str
     lookups: tuple[LookupConfig, ...]
     budgets: tuple[float, ...]
@@ -70,11 +74,13 @@ class Row:
 
     Attributes:
         heads: the head plan's file, or "all".
+        asked: places of the document and of the question in it.
     """
 
     heads: str
     lookup: LookupConfig
     budget: float
+    asked: tuple[int, int]
     right: bool
     loaded: float
     prefill: float
@@ -92,10 +98,11 @@ def main() -> None:
         TASKS, num_tokens=options.tokens, count=options.documents, questions=options.questions
     )
     alone = () if options.baseline_only else BUDGETS
-    jobs = [BudgetJob(one, ALL, lookups, (EXACT, *alone)) for one in documents]
+    numbered = [(one, place) for place, one in enumerate(documents)]
+    jobs = [BudgetJob(*one, ALL, lookups, (EXACT, *alone)) for one in numbered]
     for plan in options.heads:
         budgets = (*options.budgets, EXACT)
-        jobs += [BudgetJob(one, str(plan), lookups[:1], budgets) for one in documents]
+        jobs += [BudgetJob(*one, str(plan), lookups[:1], budgets) for one in numbered]
     rows: list[Row] = []
     devices = devices_for(options.device, options.workers)
     for done, (_, more) in enumerate(run_tasks(jobs, partial(_start, options.model), devices), 1):
@@ -115,8 +122,7 @@ def report(
     default = [row for row in plain if row.lookup == lookups[0]]
     return {
         "benchmark": "budgets",
-        **circumstances(options.device),
-        "weights": weights_fingerprint(options.model),
+        **circumstances(options.device, weights_fingerprint(options.model)),
         "document_tokens": options.tokens,
         "documents": options.documents,
         "questions": sum(row.budget == EXACT for row in default),
@@ -137,8 +143,7 @@ def report_dual(options: argparse.Namespace, rows: Sequence[Row]) -> dict[str, A
     full = [row for row in rows if row.heads == ALL and row.budget == EXACT]
     return {
         "benchmark": "dual",
-        **circumstances(options.device),
-        "weights": weights_fingerprint(options.model),
+        **circumstances(options.device, weights_fingerprint(options.model)),
         "document_tokens": options.tokens,
         "documents": options.documents,
         "questions": len(full),
@@ -185,12 +190,13 @@ def ask_all(
 ) -> Iterator[Row]:
     """A row a question and budget."""
     for budget in budgets:
-        for question in job.document.questions:
+        for number, question in enumerate(job.document.questions):
             said, score = evaluator.ask(document, question, budget)
             yield Row(
                 heads=job.heads,
                 lookup=document.lookup,
                 budget=budget,
+                asked=(job.place, number),
                 right=score.right,
                 loaded=said.budget.loaded,
                 prefill=said.budget.loaded_prefill,
@@ -200,7 +206,7 @@ def ask_all(
 
 def summary(rows: Sequence[Row]) -> dict[str, Any]:
     """Exact match and shares loaded at each budget, and the figures of the bars."""
-    points = _points(rows)
+    points = _points(rows, [row for row in rows if row.budget == EXACT])
     exact = points[-1]["exact_match"]
     measured = [(point["loaded"], point["exact_match"]) for point in points]
     loaded, best = max((one for one in measured if one[0] <= MOST), default=(nan, nan))
@@ -226,7 +232,7 @@ def dual_summary(rows: Sequence[Row], full: Sequence[Row]) -> dict[str, Any]:
     """
     exact = fmean(row.right for row in full)
     plans = [
-        _plan_summary([row for row in rows if row.heads == heads], exact)
+        _plan_summary([row for row in rows if row.heads == heads], full)
         for heads in dict.fromkeys(row.heads for row in rows)
     ]
     points = [(p["loaded"], p["relative_exact_match"]) for plan in plans for p in plan["points"]]
@@ -242,33 +248,50 @@ def dual_summary(rows: Sequence[Row], full: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _plan_summary(rows: Sequence[Row], exact: float) -> dict[str, Any]:
-    plan = read_plan(Path(rows[0].heads))
+def _plan_summary(rows: Sequence[Row], full: Sequence[Row]) -> dict[str, Any]:
+    plan, exact = read_plan(Path(rows[0].heads)), fmean(row.right for row in full)
     return {
         "method": plan.method,
         "ratio": plan.ratio,
         "points": [
             {**point, "relative_exact_match": point["exact_match"] / (exact or nan)}
-            for point in _points(rows)
+            for point in _points(rows, full)
         ],
     }
 
 
-def _points(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """A point a budget, rising."""
+def _points(rows: Sequence[Row], full: Sequence[Row]) -> list[dict[str, Any]]:
+    """A point a budget, rising.
+
+    Args:
+        full: the baseline's answers to the same questions.
+    """
     budgets = sorted({row.budget for row in rows})
-    return [_point([row for row in rows if row.budget == budget], budget) for budget in budgets]
+    return [
+        _point([row for row in rows if row.budget == budget], full, budget) for budget in budgets
+    ]
 
 
-def _point(rows: Sequence[Row], budget: float) -> dict[str, Any]:
+def _point(rows: Sequence[Row], full: Sequence[Row], budget: float) -> dict[str, Any]:
     decode = [row.decode for row in rows if row.decode is not None]
+    by_question = {row.asked: row.right for row in rows}
+    baseline = {row.asked: row.right for row in full}
+    both = sorted(by_question.keys() & baseline.keys())  # a growing result may lack some
+    ours, theirs = ([right[one] for one in both] for right in (by_question, baseline))
     return {
         "requested": budget,
         "n": len(rows),
         "exact_match": fmean(row.right for row in rows),
+        "interval_95": wilson(sum(row.right for row in rows), len(rows)),
+        "paired_difference": fmean(ours) - fmean(theirs) if both else None,
+        "paired_interval_95": paired_wilson(ours, theirs) if both else None,
         "loaded": fmean(row.loaded for row in rows),
         "loaded_prefill": fmean(row.prefill for row in rows),
         "loaded_decode": fmean(decode) if decode else None,
+        "by_question": {
+            "asked": [list(one) for one in sorted(by_question)],
+            "right": [int(by_question[one]) for one in sorted(by_question)],
+        },
     }
 
 

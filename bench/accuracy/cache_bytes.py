@@ -62,8 +62,7 @@ def measure(path: str, num_tokens: int, ratio: float, device: str) -> dict[str, 
     full = full_bytes(model, num_tokens, settings.dtype)
     return {
         "benchmark": "cache_bytes",
-        **circumstances(device),
-        "weights": model.weights,
+        **circumstances(device, model.weights),
         "document_tokens": document.num_tokens,
         "dtype": settings.dtype,
         "retrieval_ratio": model.plan.ratio,

@@ -17,12 +17,12 @@ import torch
 from transformers import AutoTokenizer
 
 from bench import RESULTS
-from bench.random_llama import SHAPES, ModelShape, random_llama
+from bench.random_llama import SEED, SHAPES, ModelShape, random_llama
 from engine.model.loader import LoadedModel, assemble
 from precompute.heads.duo.config import DuoConfig
 from precompute.heads.duo.train import GateTraining
 from reader import WEIGHTS
-from training.record import circumstances, percentiles, write
+from training.record import circumstances, drawn, percentiles, write
 
 GIB = 1 << 30
 WARM_UP = 1  # steps whose time does not count
@@ -43,7 +43,7 @@ def main(given: Sequence[str] | None = None) -> None:
     lengths: list[dict[str, Any]] = []
     result = {
         "benchmark": "duo_gates",
-        **circumstances(device),
+        **circumstances(device, drawn(options.shape, SEED)),
         "shape": options.shape,
         "dtype": str(model.dtype),
         "lengths": lengths,

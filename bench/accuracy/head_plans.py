@@ -65,8 +65,7 @@ def main() -> None:
     methods = measure_methods(model, gates)
     result: dict[str, Any] = {
         "benchmark": "heads",
-        **circumstances(options.device),
-        "weights": model.weights,
+        **circumstances(options.device, model.weights),
         "documents": options.documents,
         "questions_a_document": options.questions,
         "seed": options.seed,

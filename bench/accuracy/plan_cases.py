@@ -11,7 +11,8 @@ from engine.model.spec import ModelSpec
 from precompute.heads import duo, razor, zigzag
 from precompute.heads.base import HeadMethod, Measure, Scores, chosen_heads, make_plan, top_heads
 from precompute.heads.zigzag import ZigzagConfig
-from training.scoring import Score, wilson
+from training.intervals import wilson
+from training.scoring import Score
 
 RATIOS = (0.05, 0.10, 0.25, 0.50)
 SEEDS = 10

@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.faults.files import hostile_files, words
 from bench.faults.program import program
-from bench.faults.server import Caller, Server, serving
+from bench.faults.server import Caller, Server, serving, weights_of
 from training.record import circumstances, percentiles
 
 DEADLINE_S = 1800.0  # for a document whose own deadline is not told
@@ -37,7 +37,7 @@ def measure(options: Namespace) -> dict[str, Any]:
     late = [outcome for outcome in outcomes if not outcome["in_time"]]
     return {
         "benchmark": "hostile files",
-        **circumstances("cpu"),
+        **circumstances("cpu", weights_of(options.model)),
         "files": count,
         "outcomes": dict(sorted(Counter(one["outcome"] for one in outcomes).items())),
         "in_time": count - len(late),

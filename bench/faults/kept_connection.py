@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.faults.probe import Probe, repeat
 from bench.faults.program import program
-from bench.faults.server import serving
+from bench.faults.server import serving, weights_of
 from training.record import circumstances
 
 TEXT = b"The gate of the east wing closes at 18:40. " * 40
@@ -29,7 +29,7 @@ def measure(options: Namespace) -> dict[str, Any]:
         repeat(probes, 50 if options.smoke else 1000)
     return {
         "benchmark": "kept connection, milliseconds",
-        **circumstances("cpu"),
+        **circumstances("cpu", weights_of(options.model)),
         **{name: probe.summary() for name, probe in probes.items()},
     }
 

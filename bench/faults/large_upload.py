@@ -9,7 +9,7 @@ from typing import Any
 from bench.faults.files import MIB, TEXTS
 from bench.faults.probe import Probe, probing
 from bench.faults.program import program
-from bench.faults.server import Server, serving
+from bench.faults.server import Server, serving, weights_of
 from training.record import circumstances
 
 EVERY_S = 0.05
@@ -25,7 +25,7 @@ def measure(options: Namespace) -> dict[str, Any]:
         kinds = {kind: _upload(server, kind, num_bytes) for kind in TEXTS}
     return {
         "benchmark": "uploads of large texts",
-        **circumstances("cpu"),
+        **circumstances("cpu", weights_of(options.model)),
         "file_bytes": num_bytes,
         "kinds": kinds,
         "largest_growth_mib": max(one["growth_mib"] for one in kinds.values()),

@@ -19,6 +19,9 @@ from urllib.parse import urlsplit
 
 import psutil
 
+from engine.model.fingerprint import weights_fingerprint
+from reader import WEIGHTS
+
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 300.0
 STOP_S = 60.0
@@ -221,6 +224,11 @@ def serving(model: str = "", **settings: str) -> Iterator[Server]:
             server.memory.stop()
         finally:
             _stop(process)
+
+
+def weights_of(model: str) -> str:
+    """Return the fingerprint of the weights that a server serves; see `serving`."""
+    return weights_fingerprint(Path(model) if model else WEIGHTS)
 
 
 def _read_banner(process: "subprocess.Popen[str]", folder: Path) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from bench import RESULTS
 from bench.faults.probe import Probe, probing
-from bench.faults.server import Caller, serving
+from bench.faults.server import Caller, serving, weights_of
 from training.record import circumstances, write
 
 TEXT = b"The gate of the east wing closes at 18:40. " * 40
@@ -82,7 +82,7 @@ def measure(options: Namespace) -> dict[str, Any]:
     failed = sum(len(probe.failures) for probe in probes.values())
     return {
         "benchmark": "slow connections without a key, milliseconds",
-        **circumstances("cpu"),
+        **circumstances("cpu", weights_of(options.model)),
         "connections": num_connections,
         "minutes": seconds / 60,
         "answered_share": answered / (answered + failed),

@@ -13,7 +13,7 @@ from typing import Any
 from bench.faults.files import slow_pdf
 from bench.faults.probe import Probe, probing
 from bench.faults.program import program
-from bench.faults.server import Reply, Server, serving
+from bench.faults.server import Reply, Server, serving, weights_of
 from training.record import circumstances
 
 TEXT = b"The gate of the east wing closes at 18:40. " * 40
@@ -42,7 +42,7 @@ def measure(options: Namespace) -> dict[str, Any]:
     }
     return {
         "benchmark": "slow PDFs being uploaded, milliseconds",
-        **circumstances("cpu"),
+        **circumstances("cpu", weights_of(options.model)),
         "files": num_files,
         "file_bytes": len(slow_pdf(sections, 0)),
         "upload_statuses": statuses,

@@ -28,7 +28,7 @@ from precompute.clustering.base import KMeans, KMeansConfig, first_members, weig
 from precompute.config import PrecomputeConfig
 from precompute.layout import lay_out_clusters
 from precompute.prefill import PrefilledLayer
-from training.record import circumstances, percentiles, write
+from training.record import circumstances, drawn, percentiles, write
 
 ITERATIONS, LAYERS, SYNTHETIC_LAYERS = 10, 32, 4
 SIZES = {"cpu": Shape(num_keys=12_288, kv_heads=2), "cuda": Shape(num_keys=131_072)}
@@ -46,9 +46,11 @@ def main() -> None:
     arguments = parser.parse_args()
     shape = SIZES[arguments.device]
     points = draw_keys(shape, 0, arguments.device)
+    seeds = SYNTHETIC_LAYERS if arguments.device == "cuda" else 1
+    told = f"{shape.kv_heads} KV heads of {shape.head_dim}, {shape.num_keys} keys"
     result = {
         "benchmark": "clustering",
-        **circumstances(arguments.device),
+        **circumstances(arguments.device, drawn(told, *range(seeds))),
         "heads": shape.kv_heads,
         "keys": shape.num_keys,
         "centroids": shape.num_clusters,

@@ -26,10 +26,11 @@ from bench.kernels.layer import Layer, Shape, draw_layer
 from bench.kernels.libraries import time_libraries
 from bench.timing import WrongResult, copy_bandwidth, time_graph
 from engine.kernels.decode.decode_attention import DecodeResult
-from training.record import circumstances, write
+from training.record import circumstances, drawn, write
 
 DEVICE = "cuda"
 NUM_LAYERS = {4_096: 12, 32_768: 12, 131_072: 6, 524_288: 3}
+SHAPE = "32 query heads, 8 KV heads, head_dim 128, bf16"
 CONTEXTS = (524_288, 131_072, 32_768)
 SPARSITIES, BATCHES, LEVELS, STREAMING = (70, 80, 90, 95), (1, 4, 16), (1, 2), (0, 4)
 TOLERANCE = {"out": 1e-2, "lse": 1e-3, "read": 1e-3}  # relative, nats, relative; in bf16
@@ -50,8 +51,8 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     result: dict[str, Any] = {
         "benchmark": "kernels_decode",
-        "about": circumstances(DEVICE),
-        "shape": "32 query heads, 8 KV heads, head_dim 128, bf16",
+        "about": circumstances(DEVICE, drawn(SHAPE, *range(max(NUM_LAYERS.values())))),
+        "shape": SHAPE,
         "document": "5 % centroids, 0.5 % of level 1, 144 anchors; see bench/kernels/layer.py",
         "copy_bytes_per_s": bandwidth,
         "full_attention_us": full,

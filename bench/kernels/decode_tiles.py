@@ -210,8 +210,9 @@ def tell(scan: Scan, name: str, best: dict[str, Tuning], kinds: dict[str, Kind])
         ("children", ("score", "lookup", "whole")),
         ("half", tuple(PARTS)),
     ):
+        launched = launch_all(kinds[of].steps, best[of])
         for part in parts:
-            scan.tell(f"{name} {of} {part}", launches(part, kinds[of].steps, best[of]))
+            scan.tell(f"{name} {of} {part}", [partial(PARTS[part], one) for one in launched])
 
 
 def _pick(scan: Scan, name: str, stage: str, base: Tuning, kind: Kind) -> Tuning:
@@ -225,7 +226,7 @@ def _pick(scan: Scan, name: str, stage: str, base: Tuning, kind: Kind) -> Tuning
         "decode.tuning.default_tuning" + (" with half streaming" if what.kind == "half" else ""),
         variants,
         partial(check, kind.steps[0], kind.expected),
-        lambda tuning: launches(what.part, kind.steps, tuning),
+        lambda tuning: [partial(PARTS[what.part], one) for one in launch_all(kind.steps, tuning)],
     )
 
 
@@ -234,12 +235,12 @@ def of_few(tuning: Tuning) -> Tuning:
     return replace(tuning, attend_programs=min(tuning.attend_programs, FEW))
 
 
-def launches(part: str, steps: Sequence[Step], tuning: Tuning) -> list[Callable[[], None]]:
-    """The launches of a part of a step, over buffers that hold what the stages before leave."""
+def launch_all(steps: Sequence[Step], tuning: Tuning) -> list[Launched]:
+    """Steps with buffers that hold what each stage leaves, so that any part can be repeated."""
     launched = [Launched(step, step.workspace(tuning)) for step in steps]
     for one in launched:
         one.whole()
-    return [partial(PARTS[part], one) for one in launched]
+    return launched
 
 
 def check(step: Step, expected: DecodeResult, tuning: Tuning) -> None:

@@ -7,6 +7,7 @@ of them.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,7 +21,12 @@ GROUP_LIKENESS = 0.7  # share of a query's variance that its GQA group has in co
 
 @dataclass(frozen=True)
 class Shape:
-    """A layer's shape: Llama-3-8B's by default."""
+    """A layer's shape: Llama-3-8B's by default.
+
+    Attributes:
+        num_keys: clustered keys of a KV head.
+        softcap: the model's cap on scores, or None.
+    """
 
     num_keys: int
     num_heads: int = 32
@@ -29,6 +35,7 @@ class Shape:
     num_anchors: int = 144
     centroid_share: float = 0.05
     upper_share: float = 0.005
+    softcap: float | None = None
 
     @property
     def num_clusters(self) -> int:
@@ -44,6 +51,22 @@ class Shape:
     def scale(self) -> float:
         """Factor on scores."""
         return 1.0 / math.sqrt(self.head_dim)
+
+
+# Layers of models at which kernels are checked.
+MODELS: dict[str, dict[str, Any]] = {
+    "llama2_7b": {"num_heads": 32, "kv_heads": 32},
+    "llama3_8b": {"num_heads": 32, "kv_heads": 8},
+    "qwen2.5_7b": {"num_heads": 28, "kv_heads": 4},
+    "qwen3_8b": {"num_heads": 32, "kv_heads": 8},
+    "gemma2_9b": {"num_heads": 16, "kv_heads": 8, "head_dim": 256, "softcap": 50.0},
+    "gemma3_12b": {"num_heads": 16, "kv_heads": 8, "head_dim": 256},
+}
+
+
+def shape_of(model: str, num_keys: int) -> Shape:
+    """The shape of a layer of one of `MODELS`, with so many clustered keys a KV head."""
+    return Shape(num_keys, **MODELS[model])
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """A question's prefill over a long document: everything it takes, beside full attention.
 
     python -m bench.kernels.prefill --out DIR
+    python -m bench.kernels.prefill --check llama2_7b gemma2_9b    # compare results, no times
 
 A step is both passes of the lookup, the list of tokens, exact attention to anchors and listed
 tokens, and the join with the question's own state; it runs in one CUDA graph, and nothing waits
@@ -24,23 +25,29 @@ from torch.nn.attention import sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from bench import RESULTS
-from bench.kernels.layer import Layer, Shape, draw_layer, draw_queries
+from bench.kernels.layer import MODELS, Layer, Shape, draw_layer, draw_queries, shape_of
 from bench.kernels.libraries import LIBRARIES
 from bench.timing import WrongResult, copy_bandwidth, matmul_rate, time_graph
 from engine.kernels.prefill.attend_tokens import AttendTokensInputs, attend_tokens
-from engine.kernels.prefill.select_tokens import SelectedTokens, SelectTokensInputs, select_tokens
+from engine.kernels.prefill.select_tokens import (
+    SelectedTokens,
+    SelectTokensInputs,
+    find_threshold,
+    select_tokens,
+)
 from engine.kernels.shared.attend_keys import attend_keys
 from engine.kernels.shared.merge_states import merge_states
 from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
 from engine.kernels.shared.state import State
-from training.record import circumstances, write
+from training.record import circumstances, drawn, write
 
 DEVICE = "cuda"
 CONTEXTS, TOKENS = (32_768, 131_072, 524_288), (16, 64, 1024, 4096)
 SPARSITIES = (70, 80, 90, 95)  # percent
 HOW = "max_group_mean"
+SHAPE = "32 query heads, 8 KV heads, head_dim 128, bf16"
 NUM_LAYERS = 2  # taken in turn: together several times the L2 cache
-SELECTS_ALL, LOWEST = -1e30, -80.0
+LOWEST = -80.0
 # Of votes in nats, of outputs relative in norm, of log-sum-exps in nats; in bf16.
 TOLERANCE = {"vote": 2e-2, "out": 1e-2, "lse": 1e-2}
 
@@ -52,13 +59,19 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, nargs="+", default=TOKENS)
     parser.add_argument("--sparsities", type=int, nargs="+", default=SPARSITIES)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result")
+    parser.add_argument(
+        "--check", nargs="+", choices=MODELS, help="only compare results, at these models' shapes"
+    )
     arguments = parser.parse_args()
+    if arguments.check:
+        check_models(arguments.check, arguments.contexts, arguments.tokens, arguments.sparsities)
+        return
     machine = {"copy_bytes_per_s": copy_bandwidth(), "matmul_flops_per_s": matmul_rate()}
     cases: dict[str, Any] = {}
     result = {
         "benchmark": "kernels_prefill",
-        **circumstances(DEVICE),
-        "shape": "32 query heads, 8 KV heads, head_dim 128, bf16, 5 % centroids, 144 anchors",
+        **circumstances(DEVICE, drawn(SHAPE, *range(NUM_LAYERS))),
+        "shape": f"{SHAPE}, 5 % centroids, 144 anchors",
         "machine": machine,
         "microseconds": cases,
     }
@@ -81,14 +94,14 @@ class Asked:
     Attributes:
         rows: (kv_heads, group x tokens, head_dim).
         own: what the question's attention to itself left.
-        threshold: log score, on the device.
+        num_wanted: clustered tokens to read over all heads, on the device.
     """
 
     layer: Layer
     shape: Shape
     rows: Tensor
     own: State
-    threshold: Tensor
+    num_wanted: Tensor
 
     @property
     def group(self) -> int:
@@ -101,13 +114,14 @@ class Asked:
             query=self.rows,
             centroids=self.layer.centroids,
             offsets=self.layer.offsets,
-            threshold=self.threshold,
+            num_wanted=self.num_wanted,
             dense_lse=self.own.lse,
             anchor_keys=self.layer.keys[:, : self.layer.num_anchors],
             num_tokens=self.shape.num_keys,
             group=self.group,
             aggregation=HOW,
             scale=self.shape.scale,
+            softcap=self.shape.softcap,
         )
 
     def attend_inputs(self, selected: SelectedTokens) -> AttendTokensInputs:
@@ -120,6 +134,7 @@ class Asked:
             counts=selected.counts,
             dense_state=self.own,
             scale=self.shape.scale,
+            softcap=self.shape.softcap,
         )
 
     def choose(self) -> SelectedTokens:
@@ -146,24 +161,46 @@ def ask(shape: Shape, layer: Layer, tokens: int, seed: int) -> Asked:
     own = pair[:, :, :tokens].contiguous()
     causal = torch.ones(tokens, tokens, dtype=torch.bool, device=device).tril()
     seen = causal.repeat(shape.num_heads // shape.kv_heads, 1)
-    state = attend_keys(rows, own[0], own[1], scale=shape.scale, mask=seen)
-    return Asked(layer, shape, rows, state, torch.tensor(SELECTS_ALL, device=device))
+    state = attend_keys(rows, own[0], own[1], scale=shape.scale, softcap=shape.softcap, mask=seen)
+    everything = shape.kv_heads * shape.num_keys
+    wanted = torch.tensor([everything], dtype=torch.int32, device=device)
+    return Asked(layer, shape, rows, state, wanted)
 
 
-def with_sparsity(asked: Asked, percent: int, votes: Tensor | None = None) -> Asked:
-    """The question with the threshold that leaves out that share of the clustered keys.
-
-    Args:
-        votes: (kv_heads, clusters); those of the lookup if None.
-    """
-    found = asked.choose().cluster_scores if votes is None else votes
-    ranked, order = found.flatten().sort(descending=True)
-    loaded = asked.layer.offsets.diff(dim=1).flatten()[order].cumsum(0)
-    last = int((loaded < (1 - percent / 100) * loaded[-1]).sum())
-    return replace(asked, threshold=ranked[last].clone())
+def with_sparsity(asked: Asked, percent: int) -> Asked:
+    """The question that leaves out that share of the clustered keys."""
+    num_keys = asked.shape.kv_heads * asked.shape.num_keys
+    return replace(
+        asked, num_wanted=torch.full_like(asked.num_wanted, num_keys * (100 - percent) // 100)
+    )
 
 
 # -- correctness ---------------------------------------------------------------------------------
+
+
+def check_models(
+    models: Sequence[str],
+    contexts: Sequence[int],
+    tokens: Sequence[int],
+    sparsities: Sequence[int],
+    device: str = DEVICE,
+) -> None:
+    """Check questions of all lengths over layers of the models' shapes, and print the errors.
+
+    Args:
+        models: names of `MODELS`.
+        contexts: clustered keys of a KV head.
+        tokens: lengths of questions.
+        sparsities: shares of the clustered keys that are not read, in percent.
+    Raises: WrongResult, or ShapeError if an operation refuses what it is given.
+    """
+    for model, context in itertools.product(models, contexts):
+        shape = shape_of(model, context)
+        layer = draw_layer(shape, 0, device)
+        for length, percent in itertools.product(tokens, sparsities):
+            errors = check(with_sparsity(ask(shape, layer, length, 0), percent))
+            told = "  ".join(f"{name} {error:.1e}" for name, error in errors.items())
+            print(f"{model}, {context} keys x {length} tokens, {percent} %: {told}", flush=True)
 
 
 def check(asked: Asked) -> dict[str, float]:
@@ -173,29 +210,29 @@ def check(asked: Asked) -> dict[str, float]:
     """
     chosen = asked.choose()
     found = asked.attend(chosen)
-    layer, scale, anchors = asked.layer, asked.shape.scale, asked.layer.num_anchors
-    keep = chosen.cluster_scores >= asked.threshold
+    layer, anchors = asked.layer, asked.layer.num_anchors
+    terms: dict[str, Any] = {"scale": asked.shape.scale, "softcap": asked.shape.softcap}
+    threshold = find_threshold(chosen.cluster_scores, layer.offsets.diff(dim=1), asked.num_wanted)
+    keep = chosen.cluster_scores >= threshold
     errors: list[dict[str, float]] = []
     for head in range(asked.shape.kv_heads):
         one = slice(head, head + 1)
         rows, sizes = asked.rows[one].float(), layer.offsets[one].diff(dim=1)
         listed = torch.repeat_interleave(keep[head], sizes[0].long()).nonzero()[:, 0] + anchors
-        listed = torch.cat((torch.arange(anchors, device=DEVICE), listed))
+        listed = torch.cat((torch.arange(anchors, device=listed.device), listed))
         if not torch.equal(chosen.tokens[head, : chosen.counts[head]].long(), listed):
             raise WrongResult(f"Head {head} lists other tokens than it voted for.")
         keys, values = layer.keys[one].float(), layer.values[one].float()
         own = State(asked.own.out[one].float(), asked.own.lse[one])
-        near = attend_keys(rows, keys[:, :anchors], values[:, :anchors], scale=scale)
+        near = attend_keys(rows, keys[:, :anchors], values[:, :anchors], **terms)
         mass = torch.logaddexp(own.lse, near.lse)
-        scores = log_cluster_scores(rows, layer.centroids[one], sizes, scale=scale, extra_lse=mass)
+        scores = log_cluster_scores(rows, layer.centroids[one], sizes, **terms, extra_lse=mass)
         votes = aggregate(scores, asked.group, HOW)
         seen = torch.isfinite(votes)  # and what underflows is only told to be low
         ours, theirs = (
             part[seen].clamp(min=LOWEST) for part in (chosen.cluster_scores[one], votes)
         )
-        state = merge_states(
-            own, attend_keys(rows, keys[:, listed], values[:, listed], scale=scale)
-        )
+        state = merge_states(own, attend_keys(rows, keys[:, listed], values[:, listed], **terms))
         out = found.out[one].float()
         errors.append({
             "vote": _apart(ours, theirs),

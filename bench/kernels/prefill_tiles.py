@@ -25,7 +25,12 @@ from bench.kernels.prefill import LOWEST, TOLERANCE, Asked, ask, with_sparsity
 from bench.kernels.scan import Scan, demand, parse
 from bench.timing import WrongResult
 from engine.kernels.prefill.attend_tokens import attend_tokens_reference
-from engine.kernels.prefill.select_tokens import SelectedTokens, select_tokens_reference
+from engine.kernels.prefill.select_tokens import (
+    NUM_SCORE_BINS,
+    SelectedTokens,
+    find_threshold,
+    select_tokens_reference,
+)
 from engine.kernels.prefill.triton.attend_tokens.combine import combine_splits
 from engine.kernels.prefill.triton.attend_tokens.splits import attend_splits
 from engine.kernels.prefill.triton.attend_tokens.tiles import AttendTiles, default_tiles
@@ -37,6 +42,7 @@ from engine.kernels.prefill.triton.select_tokens.denominator import (
     default_denominator_tiles,
     partial_denominators,
 )
+from engine.kernels.prefill.triton.select_tokens.find_threshold import find_threshold_and_count
 from engine.kernels.prefill.triton.select_tokens.list_tokens import list_tokens
 from engine.kernels.prefill.triton.select_tokens.tiles import SelectTiles
 from engine.kernels.shared.state import State
@@ -112,13 +118,16 @@ class Case:
 
     def denominators(self, tiles: SelectTiles) -> torch.Tensor:
         """The lookup's first launch."""
-        return partial_denominators(self.asked.select_inputs(), tiles)
+        return partial_denominators(self.asked.select_inputs(), tiles)[0]
 
     def aggregate(self, denominators: torch.Tensor, tiles: SelectTiles) -> SelectedTokens:
         """What follows the lookup's first launch."""
         inputs = self.asked.select_inputs()
-        scores, tile_tokens = aggregate_scores(inputs, denominators, tiles)
-        return SelectedTokens(*list_tokens(inputs, scores, tile_tokens, tiles), scores)
+        # The first launch clears the histogram; alone, this one needs another for each call.
+        histogram = torch.zeros(NUM_SCORE_BINS, dtype=torch.int32, device=denominators.device)
+        scores, tile_tokens = aggregate_scores(inputs, denominators, histogram, tiles)
+        threshold = find_threshold_and_count(inputs, histogram, scores, tile_tokens, tiles)
+        return SelectedTokens(*list_tokens(inputs, scores, tile_tokens, threshold, tiles), scores)
 
     def look_up(self, denominator: SelectTiles, aggregate: SelectTiles) -> SelectedTokens:
         """The lookup."""
@@ -173,7 +182,7 @@ def draw_layers(context: int, count: int, *, dry: bool) -> Iterator[tuple[Shape,
 def draw_case(shape: Shape, layer: Layer, tokens: int, seed: int) -> Case:
     """A question that loads a tenth of the layer, with what the references find."""
     asked = ask(shape, layer, tokens, seed)
-    asked = with_sparsity(asked, SPARSITY, choose(asked).cluster_scores)
+    asked = with_sparsity(asked, SPARSITY)
     chosen = choose(asked)
     return Case(asked, chosen, attended(asked, chosen))
 
@@ -287,7 +296,10 @@ def check_lookup(case: Case, found: SelectedTokens) -> None:
     demand({"vote": float((ours - theirs).abs().max())}, {"vote": TOLERANCE["vote"]})
     layer = case.asked.layer
     near = torch.arange(layer.num_anchors, device=found.tokens.device)
-    for head, keep in enumerate(found.cluster_scores >= case.asked.threshold):
+    threshold = find_threshold(
+        found.cluster_scores, layer.offsets.diff(dim=1), case.asked.num_wanted
+    )
+    for head, keep in enumerate(found.cluster_scores >= threshold):
         kept = torch.repeat_interleave(keep, layer.offsets[head].diff().long()).nonzero()[:, 0]
         listed = found.tokens[head, : found.counts[head]].long()
         if not torch.equal(listed, torch.cat((near, layer.num_anchors + kept))):

@@ -15,7 +15,7 @@ import torch
 
 from bench import RESULTS
 from bench.timing import WrongResult, time_graph
-from training.record import circumstances, percentiles, write
+from training.record import circumstances, drawn, percentiles, write
 
 V = TypeVar("V")
 Steps = Sequence[Callable[[], object]]
@@ -39,7 +39,10 @@ class Scan:
         self._defaults: list[str] = []
         self._failed: list[str] = []
         self._winners: dict[str, dict[str, float]] = {}
-        self._about = {"benchmark": name, **circumstances("cpu" if options.dry else "cuda")}
+        self._about = {
+            "benchmark": name,
+            **circumstances("cpu" if options.dry else "cuda", drawn("each row's case", 0)),
+        }
         self._save()
 
     def allow(self, share: float) -> None:

@@ -8,10 +8,11 @@ retrieval heads (`all`), or every other one streaming (`half`); budgets at which
 leave out 90 % of their clustered tokens. A token's time is from token to token as an answer takes
 them, sampling and the wait for the token included. Beside it, in a CUDA graph too, the same model
 over all keys of the same document by the faster of cuDNN and FlashAttention (for it, without the
-keys of the question); and the floor: the bytes of the weights over the bandwidth of a large copy. A
-plan has figures only if its graphs are what the reference path gives
-(`bench.serving.decode_check`); one that fails says so in the result, the others go on, and the exit
-status is 1.
+keys of the question); and the floor: the bytes of the weights over the bandwidth of a large copy.
+The first token at 128K is held against reading the document again under the same plan, and against
+full attention over what is resident anyway (`bench.serving.resident_baselines`). A plan has figures
+only if its graphs are what the reference path gives (`bench.serving.decode_check`); one that fails
+says so in the result, the others go on, and the exit status is 1.
 """
 
 import argparse
@@ -29,8 +30,9 @@ from torch import Tensor
 
 from bench import RESULTS
 from bench.kernels.libraries import LIBRARIES, library_attention
-from bench.random_llama import SHAPES, ModelShape
+from bench.random_llama import SEED, SHAPES, ModelShape
 from bench.serving.decode_check import compare
+from bench.serving.resident_baselines import add_ratios, first_token_baselines
 from bench.serving.synthetic import draw_document, draw_model
 from bench.serving.synthetic_question import (
     ANSWER_TOKENS,
@@ -58,7 +60,7 @@ from engine.kernels.decode.append_keys import append_keys
 from engine.model.attention import AttentionCall
 from engine.model.loader import LoadedModel
 from precompute.prefill import prefill
-from training.record import circumstances, percentiles, write
+from training.record import circumstances, drawn, percentiles, write
 
 DEVICE = "cuda"
 CONTEXTS = {"4K": 4096, "32K": 32_768, "128K": 131_072, "512K": 524_288}
@@ -83,9 +85,10 @@ def main(given: Sequence[str] | None = None) -> None:
     plans: dict[str, dict[str, Any]] = {plan: {} for plan in arguments.plans}
 
     def save() -> Path:
+        add_ratios(plans, REREAD)
         result = {
             "benchmark": "decode",
-            "about": circumstances(DEVICE),
+            "about": circumstances(DEVICE, drawn(arguments.shape, SEED)),
             "model": f"{arguments.shape}, random weights, bf16",
             "question_tokens": QUESTION_TOKENS,
             "sparsity": SPARSITY,
@@ -193,6 +196,8 @@ def measure_document(engine: Engine, shape: ModelShape, num_tokens: int) -> dict
     }
     if model.plan.ratio == 1.0:
         found.update(full_attention(engine, document))
+        if num_tokens == CONTEXTS[REREAD]:
+            found["first_token_baselines"] = first_token_baselines(model, document)
     return found
 
 

@@ -28,7 +28,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import bench.serving.decode as decoding
 from bench import RESULTS
-from bench.random_llama import SHAPES
+from bench.random_llama import SEED, SHAPES
 from bench.serving.synthetic import draw_document, draw_model
 from bench.serving.synthetic_question import (
     ANSWER_TOKENS,
@@ -46,7 +46,7 @@ from engine.decode.graph import DecodeGraph
 from engine.decode.graph_pool import DecodeGraphPool
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
-from training.record import circumstances, percentiles, write
+from training.record import circumstances, drawn, percentiles, write
 
 COMPILED = DecodeConfig(compiled_layers=True)
 WAYS = {
@@ -130,7 +130,7 @@ def main(given: Sequence[str] | None = None) -> None:
     options = parser.parse_args(given)
     about = {
         "benchmark": "decode_parts",
-        "about": circumstances(decoding.DEVICE),
+        "about": circumstances(decoding.DEVICE, drawn(options.shape, SEED)),
         "model": f"{options.shape}, random weights, bf16, half of the heads streaming",
         "context": options.context,
     }

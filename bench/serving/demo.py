@@ -16,6 +16,8 @@ from typing import Any
 import psutil
 
 from bench import RESULTS
+from engine.model.fingerprint import weights_fingerprint
+from reader import WEIGHTS
 from training.record import circumstances, write
 
 INTERVAL_S = 0.1
@@ -53,7 +55,7 @@ def measure() -> dict[str, Any]:
         raise SystemExit(f"The demo failed with {process.returncode}:\n{output}")
     return {
         "benchmark": "demo",
-        **circumstances("cpu"),
+        **circumstances("cpu", weights_fingerprint(WEIGHTS)),
         "seconds": seconds,
         "peak_gb": peak[0] / 1e9,
         "right": int(found[1]),

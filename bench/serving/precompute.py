@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from bench import RESULTS
-from bench.random_llama import ModelShape
+from bench.random_llama import SEED, ModelShape
 from bench.serving.prefill import build_model, transformers_attention
 from bench.serving.synthetic import draw_model
 from bench.timing import now, seconds_of
@@ -39,7 +39,7 @@ from engine.model.head_plan import plan_all
 from engine.model.loader import LoadedModel
 from precompute.build import precompute_document
 from precompute.config import PrecomputeConfig
-from training.record import circumstances, percentiles, write
+from training.record import circumstances, drawn, percentiles, write
 
 PLANS = ("all", "quarter")
 PHASES = ("prefill", "cluster", "calibrate", "pack")
@@ -75,7 +75,7 @@ def main(given: Sequence[str] | None = None) -> None:
     report = ProgressReport(
         {
             "benchmark": "precompute",
-            **circumstances(model.device.type),
+            **circumstances(model.device.type, drawn("tiny" if dry else "llama3_8b", SEED)),
             "model": "tiny" if dry else "Llama-3-8B-shaped, random weights, bf16",
             "layers": model.spec.num_layers,
             "document_tokens": len(model.prompt.encode_document(text).ids),

@@ -23,6 +23,7 @@ from transformers import AutoTokenizer, DynamicCache
 
 from bench import RESULTS
 from bench.kernels.libraries import LIBRARIES
+from bench.random_llama import SEED as WEIGHTS_SEED
 from bench.random_llama import SHAPES, random_llama
 from bench.serving.prefill_parts import check_parts, measure_parts
 from bench.timing import seconds_of
@@ -31,7 +32,7 @@ from engine.model.head_plan import HeadPlan, plan_all
 from engine.model.loader import LoadedModel, assemble
 from precompute.prefill import PrefilledLayer, prefill
 from reader import WEIGHTS
-from training.record import circumstances, percentiles, write
+from training.record import circumstances, drawn, percentiles, write
 
 TOKENIZER = str(WEIGHTS)  # any will do: only ids are read
 RATIO, SEED = 0.25, 0
@@ -56,7 +57,7 @@ def main() -> None:
     print(correctness, flush=True)
     result = {
         "benchmark": "prefill",
-        **circumstances("cuda"),
+        **circumstances("cuda", drawn("llama3_8b", WEIGHTS_SEED)),
         "model": "Llama-3-8B-shaped, random weights, bf16",
         "layers": arguments.layers,
         "document_tokens": arguments.tokens,

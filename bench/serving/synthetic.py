@@ -13,9 +13,17 @@ from bench.kernels.layer import GROUP_LIKENESS, KEY_NOISE, SHARPNESS, Shape, dra
 from bench.random_llama import ModelShape, random_llama
 from engine.config import LookupConfig
 from engine.document.budget import NO_CURVES
-from engine.document.cache import Clusters, DocumentCache, LayerCache, Page, StreamingCache
+from engine.document.cache import (
+    Clusters,
+    DocumentCache,
+    LayerCache,
+    Page,
+    StreamingCache,
+    no_clusters,
+)
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel, assemble
+from engine.model.spec import LayerSpec
 from reader import WEIGHTS
 
 TOKENIZER = str(WEIGHTS)  # any will do: only ids are asked
@@ -59,36 +67,15 @@ def _sharpen(weight: Tensor, shape: ModelShape) -> None:
 
 def draw_document(model: LoadedModel, num_tokens: int) -> DocumentCache:
     """A document as long as that, without curves."""
-    device = str(model.device)
-    layers: list[LayerCache] = []
-    for index, spec in enumerate(model.spec.layers):
-        retrieval = model.plan.num_retrieval(index)
-        layer = draw_layer(
-            Shape(
-                num_tokens - NUM_ANCHORS,
-                num_heads=retrieval,
-                kv_heads=retrieval,
-                head_dim=spec.head_dim,
-                num_anchors=NUM_ANCHORS,
-            ),
-            seed=index,
-            device=device,
-        )
-        places = layers[0].positions if layers else _places(retrieval, num_tokens, device)
-        layers.append(
-            LayerCache(
-                keys=layer.keys,
-                values=layer.values,
-                positions=places,
-                num_anchors=NUM_ANCHORS,
-                level2=Clusters(layer.centroids, layer.offsets),
-                level1=Clusters(layer.upper_centroids, layer.upper_offsets),
-                streaming=_streaming(spec.num_kv_heads - retrieval, spec.head_dim, num_tokens,
-                                     index, device),
-            )
-        )  # fmt: skip
+    heads = max(layer.num_kv_heads for layer in model.spec.layers)
+    places = torch.arange(num_tokens, dtype=torch.int32, device=model.device).repeat(heads, 1)
     return DocumentCache(
-        layers=tuple(layers),
+        layers=tuple(
+            _clustered(spec, model.plan.num_retrieval(index), places, index)
+            if spec.window is None
+            else _windowed(spec, places, index)
+            for index, spec in enumerate(model.spec.layers)
+        ),
         ids=torch.zeros(num_tokens, dtype=torch.int64),
         offsets=torch.full((num_tokens, 2), -1, dtype=torch.int64),
         text="",
@@ -99,9 +86,47 @@ def draw_document(model: LoadedModel, num_tokens: int) -> DocumentCache:
     )
 
 
-def _places(heads: int, num_tokens: int, device: str) -> Tensor:
-    places = torch.arange(num_tokens, dtype=torch.int32, device=device)
-    return places.expand(heads, -1).contiguous()
+def _clustered(spec: LayerSpec, retrieval: int, places: Tensor, seed: int) -> LayerCache:
+    """A layer whose first heads are retrieval heads; places: (heads, tokens), which all share."""
+    num_tokens, device = places.shape[1], str(places.device)
+    layer = draw_layer(
+        Shape(
+            num_tokens - NUM_ANCHORS,
+            num_heads=retrieval,
+            kv_heads=retrieval,
+            head_dim=spec.head_dim,
+            num_anchors=NUM_ANCHORS,
+        ),
+        seed=seed,
+        device=device,
+    )
+    others = spec.num_kv_heads - retrieval
+    return LayerCache(
+        keys=layer.keys,
+        values=layer.values,
+        positions=places[:retrieval],
+        num_anchors=NUM_ANCHORS,
+        level2=Clusters(layer.centroids, layer.offsets),
+        level1=Clusters(layer.upper_centroids, layer.upper_offsets),
+        streaming=_streaming(others, spec.head_dim, num_tokens, seed, device),
+    )
+
+
+def _windowed(spec: LayerSpec, places: Tensor, seed: int) -> LayerCache:
+    """A layer with a sliding window, which keeps the document's last tokens."""
+    generator = torch.Generator(places.device).manual_seed(seed)
+    num_kept = min(spec.window or 0, places.shape[1])
+    size = (2, spec.num_kv_heads, num_kept, spec.head_dim)
+    held = torch.randn(size, generator=generator, device=places.device).bfloat16()
+    return LayerCache(
+        keys=held[0],
+        values=held[1],
+        positions=places[: spec.num_kv_heads, -num_kept:].contiguous(),
+        num_anchors=num_kept,
+        level2=no_clusters(held[0]),
+        level1=no_clusters(held[0]),
+        window=spec.window,
+    )
 
 
 def _streaming(

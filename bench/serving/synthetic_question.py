@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from engine.attend.budget import ReadMeter
-from engine.attend.clusters import FullClusterAttention
-from engine.attend.clusters_gpu import SparseClusterAttentionOnGpu
+from engine.attend.clusters import FullClusterAttention, SparseClusterAttention
+from engine.attend.clusters_gpu import ClusterAttentionOnGpu
 from engine.attend.evidence import AttentionMass
 from engine.attend.question import QuestionState, open_question
 from engine.decode.graph import DecodeGraph
@@ -30,7 +30,9 @@ def calibrated(model: LoadedModel, document: DocumentCache) -> DocumentCache:
     aim = aimed_share(document)
 
     def prefill_share(threshold: float) -> float:
-        reach = SparseClusterAttentionOnGpu(Thresholds(threshold, threshold), document.lookup)
+        reach = ClusterAttentionOnGpu(
+            SparseClusterAttention(Thresholds(threshold, threshold), document.lookup)
+        )
         state = QuestionState(document, reach, FullClusterAttention())
         ask(model, state)
         return state.meter.share(0, 1)

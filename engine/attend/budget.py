@@ -17,7 +17,7 @@ from engine.attend.clusters import (
     Selection,
 )
 from engine.document.budget import READ_ALL, BudgetCurve, Thresholds
-from engine.document.cache import LayerCache
+from engine.document.cache import DocumentCache, LayerCache
 
 SWING = 2.0  # a pass aims at no less than budget / SWING and at no more than budget x SWING
 
@@ -27,31 +27,38 @@ class ReadMeter:
     """Bytes read by the forward passes of one question, beside what full attention would read.
 
     The first pass is the question's prefill, each later one a decoding step. A count that is still
-    on a GPU stays there until somebody asks for it.
+    on a GPU stays there until somebody asks for it. Layers with a sliding window are counted apart:
+    whatever the budget, a pass reads them whole.
 
     Attributes:
         read: bytes read by each pass, numbers or () int64 tensors on the device.
         full: bytes that full attention would read in each pass.
+        windowed: bytes of layers with a sliding window, of all passes.
     """
 
     read: list[int | Tensor] = field(default_factory=list)
     full: list[int] = field(default_factory=list)
+    windowed: int = 0
 
     def begin_pass(self) -> None:
         """Open a new forward pass."""
         self.read.append(0)
         self.full.append(0)
 
-    def add_pass(self, read: int | Tensor, full: int) -> None:
+    def add_pass(self, read: int | Tensor, full: int, windowed: int = 0) -> None:
         """Add a whole forward pass, in bytes."""
         self.read.append(read)
         self.full.append(full)
+        self.windowed += windowed
 
     def count(
         self, layer: LayerCache, selection: Selection | DeviceSelection | FullSelection
     ) -> None:
         """Add one layer's reads to the open pass."""
         vector_bytes = layer.keys.shape[2] * layer.keys.element_size()
+        if layer.window is not None:
+            self.windowed += layer.constant_vectors * vector_bytes
+            return
         clustered = 2 * selection.num_tokens + selection.centroids_read
         self.read[-1] += (layer.constant_vectors + clustered) * vector_bytes
         self.full[-1] += layer.full_vectors * vector_bytes
@@ -63,19 +70,61 @@ class ReadMeter:
 
     @property
     def bytes_read(self) -> int:
-        """Bytes of document cache read in all passes; may wait for the GPU."""
-        return self._settled()
+        """Bytes of document cache read in all passes, windows included; may wait for the GPU."""
+        return self._settled() + self.windowed
 
     def share(self, start: int = 0, end: int | None = None) -> float:
-        """Bytes read over full attention's bytes, in passes start to end; 0.0 for no pass."""
-        full = sum(self.full[start:end])
-        return self._settled(start, end) / full if full else 0.0
+        """Bytes read over full attention's bytes, in passes start to end.
+
+        Returns: 0.0 for no pass; 1.0 where all layers have a sliding window, which is read whole.
+        """
+        if not (full := self.full[start:end]):
+            return 0.0
+        return self._settled(start, end) / sum(full) if sum(full) else 1.0
 
     def _settled(self, start: int = 0, end: int | None = None) -> int:
         """Bytes read in some passes, after waiting, once, for what is still being counted."""
         settled = [int(amount) for amount in self.read[start:end]]
         self.read[start:end] = settled
         return sum(settled)
+
+
+def divide_prefill_budget(document: DocumentCache, budget: float) -> tuple[int, ...]:
+    """Divide the budget of a question's prefill among the layers.
+
+    Every layer reads its sinks, tail, streaming heads and centroids; what the budget leaves beside
+    them is divided as calibration measured it, so that a question of any length reads what was
+    asked for.
+
+    Args:
+        document: calibrated with a split among layers.
+        budget: share of the bytes of the budgeted layers, in (0, 1).
+    Returns: by layer, clustered keys and values to read over all heads, and level-2 centroids too
+        with two levels of lookup; 0 for a layer without clusters.
+    """
+    levels, layers = document.lookup.levels, document.layers
+    full = sum(layer.full_vectors for layer in document.budgeted_layers)
+    fixed = sum(layer.fixed_vectors(levels) for layer in document.budgeted_layers)
+    capacities = [2 * layer.num_clustered for layer in layers]
+    shares = document.curves.split.at(budget)
+    wanted = [share * most for share, most in zip(shares, capacities, strict=True)]
+    return _scaled(wanted, capacities, max(0.0, budget * full - fixed))
+
+
+def _scaled(wanted: list[float], capacities: list[int], total: float) -> tuple[int, ...]:
+    """Scale amounts so that together they are `total`, none of them more than its capacity."""
+    factor = 1.0
+    for _ in range(len(wanted) + 1):  # once, and again for each layer that turns out to be full
+        amounts = [min(part * factor, most) for part, most in zip(wanted, capacities, strict=True)]
+        open_sum = sum(
+            part * factor for part, most in zip(wanted, capacities, strict=True)
+            if part * factor < most
+        )  # fmt: skip
+        missing = total - sum(amounts)
+        if open_sum == 0 or abs(missing) < 1:
+            break
+        factor *= max(0.0, 1 + missing / open_sum)
+    return tuple(round(amount) for amount in amounts)
 
 
 class BudgetController:

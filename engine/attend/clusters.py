@@ -14,10 +14,13 @@ from engine.config import LookupConfig
 from engine.document.budget import Thresholds
 from engine.document.cache import LayerCache
 from engine.kernels.prefill.attend_causal import attend_all
+from engine.kernels.prefill.select_tokens import find_threshold
 from engine.kernels.shared.accumulate_attention_mass import AttendedTokens
-from engine.kernels.shared.attend_keys import attend_keys, scores_reference
+from engine.kernels.shared.attend_keys import scores_reference
 from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
 from engine.kernels.shared.state import State
+
+LEVEL1_TOKENS = 4  # for each token that a budget pays for
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class FullSelection:
     @classmethod
     def of(cls, layer: LayerCache) -> "FullSelection":
         """All clustered tokens of a layer."""
-        return cls(layer.num_retrieval * (layer.num_tokens - layer.num_anchors))
+        return cls(layer.num_clustered)
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,7 @@ class Lookup:
         extra_lse: log-sum-exp (kv_heads, group x tokens), fp32, in nats, of the keys that are
             attended to without a lookup: sinks, tail and the question's own.
         scale, softcap: of the layer's attention scores.
+        layer_index: which of the document's layers it is.
     """
 
     rows: Tensor
@@ -90,6 +94,7 @@ class Lookup:
     extra_lse: Tensor
     scale: float
     softcap: float | None
+    layer_index: int = 0
 
 
 def select_clusters(
@@ -101,9 +106,29 @@ def select_clusters(
     Source: Squeezed Attention, section 4; hierarchical lookup section 4.3. Where level 1 prunes,
     the pruned clusters keep their place in the denominator through their level-1 centroids.
     """
-    if config.levels == 1:
-        return _one_level(lookup, layer, thresholds, config)
-    return _two_levels(lookup, layer, thresholds, config)
+    scores, centroids_read = _score_clusters(lookup, layer, thresholds.level1, config)
+    is_selected = (scores >= thresholds.level2) & scores.isfinite()  # none that level 1 pruned
+    return Selection(_members(is_selected, layer.level2.sizes), centroids_read)
+
+
+def select_best_clusters(
+    lookup: Lookup, layer: LayerCache, num_vectors: int, level1: float, config: LookupConfig
+) -> Selection:
+    """Select the clusters with the highest scores, until so many vectors are read.
+
+    Args:
+        num_vectors: clustered keys and values to read in this layer, over all heads; with two
+            levels of lookup the level-2 centroids that are scored count too.
+        level1: threshold of level-1 clusters in nats, if there are two levels.
+    Returns: the tokens of the selected clusters, in number as near to what was asked for as bins
+        of scores allow (`find_threshold`).
+    """
+    sizes = layer.level2.sizes
+    scores, centroids_read = _score_clusters(lookup, layer, level1, config, num_vectors // 2)
+    candidates = centroids_read - layer.level1.num_centroids if config.levels == 2 else 0
+    threshold = find_threshold(scores, sizes, (num_vectors - candidates) // 2)
+    is_selected = (scores >= threshold) & scores.isfinite()
+    return Selection(_members(is_selected, sizes), centroids_read)
 
 
 class AttendedClusters(NamedTuple):
@@ -154,6 +179,26 @@ class SparseClusterAttention:
         return AttendedClusters(attend_selected(lookup, layer, selection), selection)
 
 
+@dataclass(frozen=True)
+class BudgetedClusterAttention:
+    """Exact attention over the clusters with the highest scores, as many as a budget pays for.
+
+    Attributes:
+        num_vectors: by layer, what `select_best_clusters` may read.
+        level1: threshold of level-1 clusters, where there are two levels.
+    """
+
+    num_vectors: tuple[int, ...]
+    level1: float
+    config: LookupConfig
+
+    def attend(self, lookup: Lookup, layer: LayerCache) -> AttendedClusters:
+        """Select clusters and attend to their tokens."""
+        most = self.num_vectors[lookup.layer_index]
+        selection = select_best_clusters(lookup, layer, most, self.level1, self.config)
+        return AttendedClusters(attend_selected(lookup, layer, selection), selection)
+
+
 def attend_selected(lookup: Lookup, layer: LayerCache, selection: Selection) -> State:
     """Attend exactly to the selected tokens.
 
@@ -162,7 +207,7 @@ def attend_selected(lookup: Lookup, layer: LayerCache, selection: Selection) -> 
     Returns: the state, out (kv_heads, group x tokens, head_dim) and lse (kv_heads, group x tokens).
     """
     parts = [
-        attend_keys(
+        attend_all(
             lookup.rows[head : head + 1],
             gather_tokens(layer.keys, layer, head, tokens),
             gather_tokens(layer.values, layer, head, tokens),
@@ -185,9 +230,20 @@ def gather_tokens(tensor: Tensor, layer: LayerCache, head: int, tokens: Tensor) 
     return tensor[head, layer.num_anchors :].index_select(0, tokens)[None]
 
 
-def _one_level(
-    lookup: Lookup, layer: LayerCache, thresholds: Thresholds, config: LookupConfig
-) -> Selection:
+def _score_clusters(
+    lookup: Lookup, layer: LayerCache, level1: float, config: LookupConfig, num_tokens: int = 0
+) -> tuple[Tensor, int]:
+    """Score the level-2 clusters.
+
+    Args:
+        level1: threshold of level-1 clusters, where there are two levels.
+        num_tokens: clustered tokens that are to be selected; level 1 keeps `LEVEL1_TOKENS` times as
+            many at least, so that there is something to choose from.
+    Returns: aggregated log scores (kv_heads, level-2 clusters), -inf for empty and for pruned ones;
+        and the number of centroids that were read.
+    """
+    if config.levels == 2:
+        return _score_two_levels(lookup, layer, level1, config, num_tokens)
     scores = log_cluster_scores(
         lookup.rows,
         layer.level2.centroids,
@@ -196,14 +252,12 @@ def _one_level(
         softcap=lookup.softcap,
         extra_lse=lookup.extra_lse,
     )
-    keep = aggregate(scores, lookup.group, config.aggregation) >= thresholds.level2  # (heads, K2)
-    members = _members(keep, layer.level2.sizes)
-    return Selection(members, keep.numel())
+    return aggregate(scores, lookup.group, config.aggregation), layer.level2.num_centroids
 
 
-def _two_levels(
-    lookup: Lookup, layer: LayerCache, thresholds: Thresholds, config: LookupConfig
-) -> Selection:
+def _score_two_levels(
+    lookup: Lookup, layer: LayerCache, level1: float, config: LookupConfig, num_tokens: int
+) -> tuple[Tensor, int]:
     sizes1 = layer.level1_token_sizes()
     scores1 = log_cluster_scores(
         lookup.rows,
@@ -213,13 +267,15 @@ def _two_levels(
         softcap=lookup.softcap,
         extra_lse=lookup.extra_lse,
     )
-    keep1 = aggregate(scores1, lookup.group, config.aggregation) >= thresholds.level1  # (heads, K1)
+    aggregated = aggregate(scores1, lookup.group, config.aggregation)  # (heads, K1)
+    if num_tokens:
+        level1 = min(level1, float(find_threshold(aggregated, sizes1, LEVEL1_TOKENS * num_tokens)))
+    keep1 = aggregated >= level1
     pruned_lse = _pruned_mass(lookup, layer, sizes1, keep1)
     candidates = _members(keep1, layer.level1.sizes)  # per head: level-2 clusters
-    tokens: list[Tensor] = []
-    centroids_read = keep1.numel()
+    scores2 = torch.full_like(layer.level2.sizes, -torch.inf, dtype=torch.float32)
     for head, clusters in enumerate(candidates):
-        scores2 = log_cluster_scores(
+        found = log_cluster_scores(
             lookup.rows[head : head + 1],
             layer.level2.centroids[head, clusters][None],
             layer.level2.sizes[head, clusters][None],
@@ -227,12 +283,8 @@ def _two_levels(
             softcap=lookup.softcap,
             extra_lse=torch.logaddexp(lookup.extra_lse, pruned_lse)[head : head + 1],
         )
-        voted = aggregate(scores2, lookup.group, config.aggregation)[0]
-        kept = torch.zeros_like(layer.level2.sizes[head], dtype=torch.bool)
-        kept[clusters[voted >= thresholds.level2]] = True
-        tokens += _members(kept[None], layer.level2.sizes[head][None])
-        centroids_read += len(clusters)
-    return Selection(tuple(tokens), centroids_read)
+        scores2[head, clusters] = aggregate(found, lookup.group, config.aggregation)[0]
+    return scores2, keep1.numel() + sum(len(clusters) for clusters in candidates)
 
 
 def _pruned_mass(lookup: Lookup, layer: LayerCache, sizes1: Tensor, keep1: Tensor) -> Tensor:

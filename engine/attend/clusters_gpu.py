@@ -5,36 +5,38 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from engine.attend.clusters import (
     AttendedClusters,
+    BudgetedClusterAttention,
     ClusterAttention,
     DeviceSelection,
     FullClusterAttention,
     Lookup,
     SparseClusterAttention,
 )
-from engine.config import LookupConfig
 from engine.document.budget import Thresholds
 from engine.document.cache import DocumentCache, LayerCache
 from engine.kernels.prefill.attend_tokens import AttendTokensInputs, attend_tokens
 from engine.kernels.prefill.select_tokens import SelectTokensInputs, select_tokens
 from engine.kernels.shared.accumulate_attention_mass import AttendedTokens
-from engine.kernels.shared.sizes import HEAD_DIMS, MAX_ELEMENTS
+from engine.kernels.shared.sizes import MAX_ELEMENTS, has_kernels
 from engine.kernels.shared.state import empty_state
 
 log = logging.getLogger("lectern.decoding")
 
 
 @dataclass(frozen=True)
-class SparseClusterAttentionOnGpu:
-    """Squeezed Attention with one-level lookup in kernels.
+class ClusterAttentionOnGpu:
+    """Sparse attention with one-level lookup in kernels.
 
-    Where a kernel fails, the failure is logged and `SparseClusterAttention` answers instead.
+    Attributes:
+        fallback: selects the same clusters in torch. It answers, and the failure is logged, where
+            a kernel fails.
     """
 
-    thresholds: Thresholds
-    config: LookupConfig
+    fallback: SparseClusterAttention | BudgetedClusterAttention
 
     def attend(self, lookup: Lookup, layer: LayerCache) -> AttendedClusters:
         """Select clusters and attend to their tokens."""
@@ -44,21 +46,23 @@ class SparseClusterAttentionOnGpu:
             raise
         except Exception:  # whatever a compiler or a driver may raise: plain torch still works
             log.warning("attending without kernels: they failed", exc_info=True)
-            return SparseClusterAttention(self.thresholds, self.config).attend(lookup, layer)
+            return self.fallback.attend(lookup, layer)
 
     def _attend(self, lookup: Lookup, layer: LayerCache) -> AttendedClusters:
         rows = lookup.rows.contiguous()
+        threshold, num_wanted = self._limit(lookup)
         selected = select_tokens(
             SelectTokensInputs(
                 query=rows,
                 centroids=layer.level2.centroids,
                 offsets=layer.level2.offsets,
-                threshold=torch.full((1,), self.thresholds.level2, device=rows.device),
+                threshold=threshold,
+                num_wanted=num_wanted,
                 dense_lse=lookup.extra_lse.contiguous(),
                 anchor_keys=layer.keys[:, :0],  # anchors are in `extra_lse`
                 num_tokens=layer.num_tokens - layer.num_anchors,
                 group=lookup.group,
-                aggregation=self.config.aggregation,
+                aggregation=self.fallback.config.aggregation,
                 scale=lookup.scale,
                 softcap=lookup.softcap,
             )
@@ -78,8 +82,16 @@ class SparseClusterAttentionOnGpu:
         attended = AttendedTokens(selected.tokens, selected.counts)
         return AttendedClusters(state, DeviceSelection(attended, layer.level2.num_centroids))
 
+    def _limit(self, lookup: Lookup) -> tuple[Tensor | None, Tensor | None]:
+        """The threshold, or the number of tokens, that the fallback would keep to."""
+        device = lookup.rows.device
+        if isinstance(self.fallback, SparseClusterAttention):
+            return torch.full((1,), self.fallback.thresholds.level2, device=device), None
+        num_tokens = self.fallback.num_vectors[lookup.layer_index] // 2
+        return None, torch.full((1,), num_tokens, dtype=torch.int32, device=device)
 
-def cluster_attention_for(
+
+def sparse_attention_for(
     document: DocumentCache, *, kernels: bool = True
 ) -> Callable[[Thresholds], ClusterAttention]:
     """Choose how thresholds are applied to a document: in kernels if it is on a GPU.
@@ -88,19 +100,45 @@ def cluster_attention_for(
         kernels: whether Triton kernels may be used at all.
     Returns: from thresholds to the attention that applies them.
     """
-    sparse: type[SparseClusterAttentionOnGpu | SparseClusterAttention] = SparseClusterAttention
-    if kernels and on_gpu(document):
-        if (reason := why_without_kernels(document)) is None:
-            sparse = SparseClusterAttentionOnGpu
-        else:
-            log.info("attending without kernels: %s", reason)
+    in_kernels = _in_kernels(document, kernels)
 
     def attention(thresholds: Thresholds) -> ClusterAttention:
         if thresholds.reads_all:
             return FullClusterAttention()
-        return sparse(thresholds, document.lookup)
+        sparse = SparseClusterAttention(thresholds, document.lookup)
+        return ClusterAttentionOnGpu(sparse) if in_kernels else sparse
 
     return attention
+
+
+def budgeted_attention_for(
+    document: DocumentCache,
+    num_vectors: tuple[int, ...],
+    thresholds: Thresholds,
+    *,
+    kernels: bool = True,
+) -> ClusterAttention:
+    """Choose how a question's prefill keeps to its budget: in kernels if it is on a GPU.
+
+    Args:
+        num_vectors: by layer, what may be read, as `select_best_clusters` counts it.
+        thresholds: what calibration found for the budget; level 1 prunes by it, and where it reads
+            all, no lookup is needed.
+        kernels: whether Triton kernels may be used at all.
+    """
+    if thresholds.reads_all:
+        return FullClusterAttention()
+    budgeted = BudgetedClusterAttention(num_vectors, thresholds.level1, document.lookup)
+    return ClusterAttentionOnGpu(budgeted) if _in_kernels(document, kernels) else budgeted
+
+
+def _in_kernels(document: DocumentCache, kernels: bool) -> bool:
+    """Whether questions about a document are prefilled in kernels; why not is logged."""
+    if not kernels or not on_gpu(document):
+        return False
+    if (reason := why_without_kernels(document)) is not None:
+        log.info("attending without kernels: %s", reason)
+    return reason is None
 
 
 def on_gpu(document: DocumentCache) -> bool:
@@ -116,8 +154,8 @@ def why_without_kernels(document: DocumentCache) -> str | None:
         if not layer.has_clusters:
             continue
         head_dim = layer.keys.shape[2]
-        if head_dim not in HEAD_DIMS:
-            return f"its heads are {head_dim} wide, which is not a power of two"
+        if not has_kernels(head_dim):
+            return f"its heads are {head_dim} wide, which is no multiple of 16 up to 256"
         if layer.num_tokens * head_dim >= MAX_ELEMENTS:
             return "it is too long"
     return None

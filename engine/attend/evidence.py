@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from common.sentences import sentence_spans
 from engine.attend.clusters import DeviceSelection, FullSelection, Lookup, Selection, gather_tokens
 from engine.document.cache import DocumentCache, LayerCache
 from engine.kernels.shared.accumulate_attention_mass import (
@@ -12,7 +13,6 @@ from engine.kernels.shared.accumulate_attention_mass import (
     accumulate_attention_mass,
 )
 from engine.kernels.shared.attend_keys import attention_weights
-from engine.sentences import sentence_spans
 
 MAX_QUOTE_CHARS = 400
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from engine.attend.alibi import attend_biased, linear_bias
-from engine.attend.budget import BudgetController, ReadMeter
+from engine.attend.budget import BudgetController, ReadMeter, divide_prefill_budget
 from engine.attend.clusters import (
     AttendedClusters,
     ClusterAttention,
@@ -19,15 +19,17 @@ from engine.attend.clusters import (
     Lookup,
     Selection,
 )
-from engine.attend.clusters_gpu import cluster_attention_for, on_gpu
+from engine.attend.clusters_gpu import budgeted_attention_for, on_gpu, sparse_attention_for
 from engine.attend.evidence import AttentionMass
 from engine.attend.streaming import attend_streaming
 from engine.document.cache import DocumentCache, LayerCache
+from engine.kernels.prefill.attend_causal import attend_all, attend_causal
 from engine.kernels.prefill.attend_dense import AttendDenseInputs, attend_dense, supports
-from engine.kernels.shared.attend_keys import attend_keys, attention_weights
+from engine.kernels.shared.attend_keys import attend_keys, attention_weights, visible
 from engine.kernels.shared.merge_states import merge_states
 from engine.kernels.shared.state import State
 from engine.model.attention import AttentionCall
+from engine.model.sink_logits import with_sink_logits
 
 log = logging.getLogger("lectern.decoding")
 
@@ -93,7 +95,7 @@ class QuestionState:
             self.meter.count(layer, FullSelection.of(layer))
             return self._attend_scoped(call, call.alibi.slopes, layer)
         rows = _fold(call.query, call.key.shape[0])
-        dense = self._attend_dense(call, rows, layer)
+        dense = with_sink_logits(self._attend_dense(call, rows, layer), call.sink_logits)
         split, out = layer.num_retrieval, dense.out
         selection: Selection | DeviceSelection | FullSelection = FullSelection.of(layer)
         if split > 0:
@@ -111,8 +113,7 @@ class QuestionState:
 
         They are the question's own, a retrieval head's anchors and a streaming head's cache.
         """
-        windowed = layer.window is not None or call.window is not None
-        if self._kernels and not windowed and supports(rows.shape[2]):
+        if self._kernels and supports(rows.shape[2]):
             try:
                 return self._attend_dense_by_kernel(call, rows, layer)
             except torch.OutOfMemoryError:
@@ -148,6 +149,7 @@ class QuestionState:
             streaming_keys=None if kept is None else kept.keys,
             streaming_values=None if kept is None else kept.values,
             log_last_weight=math.log(dropped) if dropped else 0.0,
+            window=call.window,
             scale=call.scale,
             softcap=call.softcap,
         )
@@ -163,7 +165,7 @@ class QuestionState:
     ) -> AttendedClusters:
         """Join what retrieval heads attend to without a lookup, `dense`, and clustered tokens."""
         group = call.query.shape[0] // call.key.shape[0]
-        lookup = Lookup(rows, group, dense.lse, call.scale, call.softcap)
+        lookup = Lookup(rows, group, dense.lse, call.scale, call.softcap, call.layer)
         found = AttendedClusters(dense, FullSelection.of(layer))
         if layer.has_clusters:
             clusters = attention.attend(lookup, layer)
@@ -208,9 +210,12 @@ class QuestionState:
 
     def _attend_question(self, call: AttentionCall, rows: Tensor) -> State:
         keys, values = self._keys[call.layer], self._values[call.layer]
-        num_keys, num_queries = keys.shape[1], call.query.shape[1]
-        at = torch.arange(num_keys, device=keys.device)
-        mask = visible(at[num_keys - num_queries :], at, call.window)
+        num_queries = call.query.shape[1]
+        mask = self._own_mask(num_queries, keys.shape[1], call)
+        if mask is None:
+            attend = attend_all if num_queries == 1 else attend_causal
+            own = attend(call.query, keys, values, scale=call.scale, softcap=call.softcap)
+            return State(_fold(own.out, len(keys)), own.lse.reshape(len(keys), -1))
         mask = mask.repeat(rows.shape[1] // num_queries, 1)  # (group x tokens, keys)
         return attend_keys(rows, keys, values, scale=call.scale, softcap=call.softcap, mask=mask)
 
@@ -221,7 +226,7 @@ class QuestionState:
             num_keys, num_queries = self._keys[call.layer].shape[1], call.query.shape[1]
             # Every head holds the same window, whose last token stands right before the question.
             held = torch.arange(-layer.num_anchors, 0, device=rows.device)
-            asked = torch.arange(num_keys - num_queries, num_keys, device=rows.device)
+            asked = self._own_places(num_keys, rows.device)[num_keys - num_queries :]
             mask = visible(asked, held, layer.window).repeat(rows.shape[1] // num_queries, 1)
         return attend_keys(
             rows,
@@ -231,6 +236,17 @@ class QuestionState:
             softcap=call.softcap,
             mask=mask,
         )
+
+    def _own_places(self, num_keys: int, device: torch.device) -> Tensor:
+        """The places of the question's own tokens behind the document (keys,) int64."""
+        return torch.arange(num_keys, device=device)
+
+    def _own_mask(self, num_queries: int, num_keys: int, call: AttentionCall) -> Tensor | None:
+        """Which own keys the last tokens see: (queries, keys) bool; None for plain causality."""
+        if call.window is None:
+            return None
+        places = self._own_places(num_keys, call.query.device)
+        return visible(places[num_keys - num_queries :], places, call.window)
 
 
 def open_question(
@@ -249,19 +265,18 @@ def open_question(
     """
     if budget >= 1.0:
         return QuestionState(document, FullClusterAttention(), FullClusterAttention(), mass)
-    meter, attention = ReadMeter(), cluster_attention_for(document, kernels=kernels)
-    prefill = attention(document.curves.prefill.at(budget))
+    meter, attention = ReadMeter(), sparse_attention_for(document, kernels=kernels)
+    thresholds = document.curves.prefill.at(budget)
+    if document.curves.split.shares:
+        divided = divide_prefill_budget(document, budget)
+        prefill = budgeted_attention_for(document, divided, thresholds, kernels=kernels)
+    else:  # it was read by an earlier version, or its layers have nothing to choose from
+        prefill = attention(thresholds)
     controller = BudgetController(document.curves.decode, budget, attention, meter)
     fused = kernels and on_gpu(document)
     return QuestionState(
         document, prefill, controller, mass, meter, controller=controller, kernels=fused
     )
-
-
-def visible(queries: Tensor, keys: Tensor, window: int | None) -> Tensor:
-    """Which positions see which: (queries, keys) bool, causal and within the window."""
-    distance = queries[:, None] - keys[None, :]
-    return (distance >= 0) if window is None else (distance >= 0) & (distance < window)
 
 
 def _fold(query: Tensor, kv_heads: int) -> Tensor:

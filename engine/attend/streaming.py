@@ -10,7 +10,7 @@ import math
 from torch import Tensor
 
 from engine.document.cache import StreamingCache
-from engine.kernels.shared.attend_keys import attend_keys
+from engine.kernels.prefill.attend_causal import attend_all
 from engine.kernels.shared.merge_states import merge_states
 from engine.kernels.shared.state import State
 from engine.model.attention import AttentionCall
@@ -28,7 +28,7 @@ def attend_streaming(call: AttentionCall, rows: Tensor, cache: StreamingCache) -
 
     def attend(part: slice) -> State:
         keys, values = cache.keys[:, part], cache.values[:, part]
-        return attend_keys(rows, keys, values, scale=call.scale, softcap=call.softcap)
+        return attend_all(rows, keys, values, scale=call.scale, softcap=call.softcap)
 
     kept = attend(slice(0, cache.num_kept))
     if cache.num_dropped == 0:

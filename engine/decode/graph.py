@@ -12,7 +12,7 @@ from engine.attend.budget import ReadMeter
 from engine.decode.layer_view import resident_layer
 from engine.decode.side_stream import SideStream
 from engine.document.budget import Thresholds
-from engine.document.cache import DocumentCache
+from engine.document.cache import DocumentCache, LayerCache
 from engine.kernels.decode.append_keys import append_keys
 from engine.kernels.decode.decode_attention import decode_attention, supports
 from engine.kernels.decode.inputs import (
@@ -77,16 +77,16 @@ class DecodeGraph:
         self._thresholds = torch.zeros(2, 1, device=device)
         most_heads = max(layer.num_kv_heads for layer in spec.layers)
         self._side_stream = SideStream(device)  # evidence is collected beside the layers
-        self._read_counts = torch.zeros(2, most_heads, 1, dtype=torch.int64, device=device)
+        self._widths = sorted({_vector_bytes(layer) for layer in document.layers})
+        size = (len(self._widths), 2, most_heads, 1)
+        self._read_counts = torch.zeros(size, dtype=torch.int64, device=device)
+        per_read = [[2 * width, width] for width in self._widths]  # of a token, and of a centroid
+        self._bytes_per_read = torch.tensor(per_read, device=device)[:, :, None, None]
         self._mass = torch.zeros(document.num_tokens, device=device)
         self.layers = self._make_layers(spec, document)
-        vector_bytes = _vector_bytes(document)
-        levels = document.lookup.levels
-        fixed_vectors = sum(layer.fixed_vectors(levels) for layer in document.layers)
-        self._fixed_bytes = fixed_vectors * vector_bytes
-        vectors = torch.tensor((2, 1), device=device)  # vectors of a token, and of a centroid
-        self._bytes_per_read = (vectors * vector_bytes)[:, None, None]
-        self._full_bytes = sum(layer.full_vectors for layer in document.layers) * vector_bytes
+        self._fixed_bytes = _fixed_bytes(document)
+        self._full_bytes = _full_bytes(document)
+        self._windowed_bytes = _windowed_bytes(document)
         self._num_used = 0
         self._read_bytes = torch.zeros((), dtype=torch.int64, device=device)
         self._logits = torch.zeros(0, device=device)
@@ -176,7 +176,8 @@ class DecodeGraph:
             self._take_pass()
         else:
             self._graph.replay()
-        meter.add_pass(self._read_bytes + self._fixed_bytes, self._full_bytes)
+        read = self._read_bytes + self._fixed_bytes
+        meter.add_pass(read, self._full_bytes, self._windowed_bytes)
         return self._logits
 
     def attend(self, call: AttentionCall) -> Tensor:
@@ -207,7 +208,8 @@ class DecodeGraph:
     def _take_pass(self) -> None:
         """Take a pass, and leave its logits and the bytes it read in their fixed places."""
         self._logits.copy_(self._pass())
-        torch.sum(self._read_counts * self._bytes_per_read, dim=(0, 1, 2), out=self._read_bytes)
+        read_bytes = self._read_counts * self._bytes_per_read
+        torch.sum(read_bytes, dim=(0, 1, 2, 3), out=self._read_bytes)
 
     def _pass(self) -> Tensor:
         """Compute the logits (vocabulary,) after the token; counted reads are of this pass."""
@@ -220,9 +222,12 @@ class DecodeGraph:
         return logits
 
     def _collect_evidence(self, layer: GraphLayer, query: Tensor) -> None:
-        """Add the weights that retrieval heads gave to document tokens to the evidence's mass."""
+        """Add the weights that retrieval heads gave to document tokens to the evidence's mass.
+
+        A layer with a window shows how close a token is, not what is asked about: it adds nothing.
+        """
         work, sizes = layer.work, layer.work.sizes
-        if sizes.retrieval == 0:
+        if sizes.retrieval == 0 or layer.resident.window is not None:
             return
         heads = sizes.retrieval * sizes.group
         rows = query[0, :heads].view(sizes.retrieval, sizes.group, sizes.head_dim)
@@ -247,6 +252,8 @@ class DecodeGraph:
         workspaces: dict[StepSizes, Workspace] = {}
         layers = []
         for layer, cache in zip(spec.layers, document.layers, strict=True):
+            if layer.has_sink_logits:
+                raise UnsupportedModel("Heads with sink logits have no decode kernel.")
             resident = resident_layer(cache, document.lookup)
             shape = (1, layer.num_kv_heads, self.capacity, layer.head_dim)
             keys, values = (torch.zeros(shape, dtype=cache.keys.dtype, device=cache.keys.device)
@@ -266,9 +273,10 @@ class DecodeGraph:
         return tuple(layers)
 
     def _workspace(self, sizes: StepSizes, keys: Tensor) -> Workspace:
-        """Allocate a workspace that counts into the counters of all layers."""
+        """Allocate a workspace that counts into the counters of all layers of its width."""
         work = allocate(sizes, keys.dtype, keys.device, keep_token_scores=True)
-        return replace(work, read_counts=self._read_counts[:, : sizes.retrieval])
+        width = self._widths.index(sizes.head_dim * keys.element_size())
+        return replace(work, read_counts=self._read_counts[width, :, : sizes.retrieval])
 
     def _check_room(self) -> None:
         if self._num_used > self.capacity:
@@ -277,12 +285,25 @@ class DecodeGraph:
             )
 
 
-def _vector_bytes(document: DocumentCache) -> int:
-    """Bytes of a key.
+def _fixed_bytes(document: DocumentCache) -> int:
+    """Bytes that every pass reads, whatever is selected."""
+    levels = document.lookup.levels
+    return sum(
+        layer.fixed_vectors(levels) * _vector_bytes(layer) for layer in document.budgeted_layers
+    )
 
-    Raises: UnsupportedModel if layers differ.
-    """
-    found = {layer.keys.shape[2] * layer.keys.element_size() for layer in document.layers}
-    if len(found) > 1:
-        raise UnsupportedModel("Layers differ in the width of their heads.")
-    return found.pop()
+
+def _full_bytes(document: DocumentCache) -> int:
+    """Bytes that full attention reads in a pass."""
+    return sum(layer.full_vectors * _vector_bytes(layer) for layer in document.budgeted_layers)
+
+
+def _vector_bytes(layer: LayerCache) -> int:
+    """Bytes of one of a layer's keys."""
+    return layer.keys.shape[2] * layer.keys.element_size()
+
+
+def _windowed_bytes(document: DocumentCache) -> int:
+    """Bytes that a pass reads in layers with a sliding window, which no budget counts."""
+    windowed = (layer for layer in document.layers if layer.window is not None)
+    return sum(layer.constant_vectors * _vector_bytes(layer) for layer in windowed)

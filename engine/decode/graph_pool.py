@@ -198,6 +198,11 @@ class DecodeSession:
             if self._graph is not None and self._state.mass is not None:
                 self._state.mass.add_places(self._graph.mass)
 
+    def forget_evidence(self) -> None:
+        """Drop the attention mass that the graph has collected for this question so far."""
+        if self._graph is not None:
+            self._graph.mass.zero_()
+
     def logits(self, token: Tensor) -> Tensor:
         """Take a pass with `token` (1,) int64.
 

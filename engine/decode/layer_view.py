@@ -13,13 +13,10 @@ from engine.kernels.decode.inputs import ResidentLayer, StreamingKeys, upper_lev
 def resident_layer(cache: LayerCache, lookup: LookupConfig) -> ResidentLayer:
     """The layer's own tensors, none of them copied, and the parents of its level-2 clusters.
 
-    Raises: UnsupportedModel for a layer with a sliding window or linear biases: what its heads see
-        depends on the question's length.
+    Raises: UnsupportedModel for a layer with linear biases.
     """
-    if cache.window is not None or cache.scoped:
-        raise UnsupportedModel(
-            "Layers with sliding windows or linear biases have no decode kernel."
-        )
+    if cache.scoped:
+        raise UnsupportedModel("Layers with linear biases have no decode kernel.")
     upper = None
     if lookup.levels == 2 and cache.has_clusters:
         upper = upper_level(cache.level1.centroids, cache.level1.offsets, cache.level2.offsets)
@@ -31,6 +28,7 @@ def resident_layer(cache: LayerCache, lookup: LookupConfig) -> ResidentLayer:
         offsets=cache.level2.offsets,
         upper=upper,
         streaming=None if cache.streaming is None else streaming_keys(cache.streaming),
+        window=cache.window,
     )
 
 

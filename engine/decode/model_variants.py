@@ -4,7 +4,6 @@ Linear layers whose inputs have a few rows go through `matvec`, several layers o
 time; decoder layers are compiled one by one. The given model is never changed.
 """
 
-import copy
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -16,18 +15,8 @@ from transformers import AttentionInterface
 from common.errors import UnsupportedModel
 from engine.kernels.decode.matvec import MAX_ROWS, matvec
 from engine.model.attention import NAME, lectern_attention
-
-
-def share_weights(module: nn.Module) -> nn.Module:
-    """Copy a module and its children without their parameters and buffers, which are shared.
-
-    The copy's submodules can be replaced while the given module stays as it is.
-    """
-    shared = copy.copy(module)
-    children = {name: child and share_weights(child) for name, child in module._modules.items()}
-    object.__setattr__(shared, "_modules", children)
-    return shared
-
+from engine.model.quantisation import is_plain_linear
+from engine.model.share_weights import share_weights
 
 # Names of linear layers that transformers' modules call with the same input, in calling order.
 SIBLINGS = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
@@ -102,7 +91,8 @@ class SharedTritonLinear(TritonLinear):
 def with_triton_linears(model: nn.Module) -> nn.Module:
     """Make a variant of the model whose linear layers are `TritonLinear`s.
 
-    Subclasses of `nn.Linear`, which may compute something else, stay as they are.
+    Quantised layers and other subclasses of `nn.Linear`, which compute something else, stay as they
+    are.
     """
     variant = share_weights(model)
     for parent in list(variant.modules()):
@@ -112,7 +102,7 @@ def with_triton_linears(model: nn.Module) -> nn.Module:
                 for name, layer in zip(names, SharedTritonLinear.among(siblings), strict=True):
                     setattr(parent, name, layer)
         for name, child in parent.named_children():
-            if type(child) is nn.Linear:
+            if is_plain_linear(child):
                 setattr(parent, name, TritonLinear.over(child))
     return variant
 
@@ -164,6 +154,6 @@ def _multiply(x: Tensor, layers: Sequence[nn.Linear]) -> Tensor:
 
 def _fit_one_launch(layers: Sequence[Any]) -> bool:
     """Whether all are linear layers that one launch of `matvec` can take."""
-    if not all(type(layer) is nn.Linear for layer in layers):
+    if not all(map(is_plain_linear, layers)):
         return False
     return len({(layer.in_features, layer.bias is None) for layer in layers}) == 1

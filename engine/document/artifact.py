@@ -12,13 +12,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
-from common.errors import CorruptArtifact
+from common.errors import CorruptArtifact, NonFiniteNumbers
 from engine.config import LookupConfig
-from engine.document.budget import BudgetCurve, BudgetCurves, Thresholds
+from engine.document.budget import BudgetCurve, BudgetCurves, LayerSplit, Thresholds
 from engine.document.cache import (
     Clusters,
     DocumentCache,
     LayerCache,
+    LengthChoices,
     Page,
     ScopedHeads,
     StreamingCache,
@@ -40,7 +41,8 @@ def pack(
 
     Args:
         dtype: of stored keys, values and centroids: "float32", "bfloat16" or "float16".
-    Returns: the manifest's part (JSON-like), and (name, bytes) of each file.
+    Returns: the manifest's part (JSON-like), and (name, bytes) of each file; taking a file raises
+        NonFiniteNumbers if its numbers do not fit into the dtype.
     """
     manifest = {
         "codec": "none",
@@ -49,6 +51,7 @@ def pack(
         "num_sinks": document.num_sinks,
         "lookup": asdict(document.lookup),
         "curves": asdict(document.curves),
+        "choices": asdict(document.choices),
         "pages": [[page.number, page.start, page.end] for page in document.pages],
         "layers": [_describe(layer) for layer in document.layers],
     }
@@ -70,7 +73,7 @@ def unpack(
     """
     try:
         return _unpack(manifest, files, device, dtype)
-    except (SafetensorError, KeyError, TypeError, ValueError, UnicodeDecodeError) as error:
+    except (SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise CorruptArtifact("The stored cache does not fit its own description.") from error
 
 
@@ -83,7 +86,22 @@ def _files(document: DocumentCache, dtype: torch.dtype) -> Iterator[tuple[str, m
             name: (part.to(dtype) if part.is_floating_point() else part).contiguous()
             for name, part in _named(layer).items()
         }
+        _check_finite(index, tensors)
         yield layer_file(index), serialize(tensors)
+
+
+def _check_finite(layer: int, tensors: Mapping[str, Tensor]) -> None:
+    """Refuse what became infinite because the stored dtype's range is too narrow for it.
+
+    Raises: NonFiniteNumbers that names the layer.
+    """
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            raise NonFiniteNumbers(
+                f"The {name} of layer {layer} do not fit into {dtype}: store caches in another "
+                "dtype (LECTERN_PRECOMPUTE__DTYPE)."
+            )
 
 
 def _named(layer: LayerCache) -> dict[str, Tensor]:
@@ -146,10 +164,9 @@ def _unpack(
         pages=tuple(Page(*page) for page in manifest["pages"]),
         num_sinks=num_sinks,
         lookup=LookupConfig(**manifest["lookup"]),
-        curves=BudgetCurves(**{
-            phase: _curve(manifest["curves"][phase]) for phase in ("prefill", "decode")
-        }),
-    )  # fmt: skip
+        curves=_curves(manifest["curves"]),
+        choices=LengthChoices(**manifest.get("choices", {})),  # older artifacts made none
+    )
 
 
 def _unpack_layer(
@@ -184,6 +201,15 @@ def _streaming(num_dropped: int | None, parts: Mapping[str, Tensor]) -> Streamin
     if num_dropped is None:
         return None
     return StreamingCache(parts["streaming.keys"], parts["streaming.values"], num_dropped)
+
+
+def _curves(given: Mapping[str, Any]) -> BudgetCurves:
+    split = given.get("split", {"shares": (), "layers": ()})  # earlier artifacts have none
+    return BudgetCurves(
+        prefill=_curve(given["prefill"]),
+        decode=_curve(given["decode"]),
+        split=LayerSplit(tuple(split["shares"]), tuple(map(tuple, split["layers"]))),
+    )
 
 
 def _curve(given: Mapping[str, Any]) -> BudgetCurve:

@@ -87,11 +87,46 @@ class BudgetCurve:
 
 
 @dataclass(frozen=True)
+class LayerSplit:
+    """How the budget of a question's prefill is divided among the layers.
+
+    Attributes:
+        shares: budgets, strictly rising.
+        layers: for each budget, the share of its clustered tokens that each layer read on average
+            in calibration; 0 for a layer without clusters.
+
+    Both are empty for a document without clusters, and for one that an earlier version has read:
+    its question's prefill keeps to the thresholds of the prefill's curve.
+    """
+
+    shares: tuple[float, ...] = ()
+    layers: tuple[tuple[float, ...], ...] = ()
+
+    def at(self, budget: float) -> tuple[float, ...]:
+        """Interpolate linearly, by layer; only where there are budgets."""
+        right = min(bisect_left(self.shares, budget), len(self.shares) - 1)
+        left = max(0, right - 1)
+        span = self.shares[right] - self.shares[left]
+        part = min(1.0, max(0.0, (budget - self.shares[left]) / span)) if span else 1.0
+        return tuple(
+            low + part * (high - low)
+            for low, high in zip(self.layers[left], self.layers[right], strict=True)
+        )
+
+
+@dataclass(frozen=True)
 class BudgetCurves:
-    """One curve for the question's prefill, where its tokens share a selection, one for decode."""
+    """What calibration measured on probe questions.
+
+    Attributes:
+        prefill: for the question's prefill, whose tokens share a selection.
+        decode: for a token that is decoded.
+        split: how the prefill's budget is divided among layers.
+    """
 
     prefill: BudgetCurve
     decode: BudgetCurve
+    split: LayerSplit = LayerSplit()
 
     @property
     def floor(self) -> float:

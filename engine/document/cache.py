@@ -116,6 +116,11 @@ class LayerCache:
         return self.num_retrieval > 0 and self.num_tokens > self.num_anchors
 
     @property
+    def num_clustered(self) -> int:
+        """Clustered tokens over all retrieval heads; 0 in a layer with a sliding window."""
+        return self.num_retrieval * (self.num_tokens - self.num_anchors)
+
+    @property
     def full_vectors(self) -> int:
         """Keys and values that full attention reads, in all heads."""
         others = sum(cache.keys.shape[0] for cache in self.constant_caches)
@@ -169,6 +174,20 @@ class Page:
 
 
 @dataclass(frozen=True)
+class LengthChoices:
+    """What the document's length decided when it was read, and holds for every question about it.
+
+    Attributes:
+        window: last tokens that streaming heads saw; None where no head streams.
+        rope: which factors of a longrope model its positions were turned by, "short" or "long";
+            None for models that have no choice.
+    """
+
+    window: int | None = None
+    rope: str | None = None
+
+
+@dataclass(frozen=True)
 class DocumentCache:
     """A document that was read: everything that a question needs.
 
@@ -181,6 +200,7 @@ class DocumentCache:
         num_sinks: leading tokens that are attention sinks.
         lookup: how clusters are found; the curves hold for it alone.
         curves: from a budget to the thresholds that load it.
+        choices: what its length decided.
     """
 
     layers: tuple[LayerCache, ...]
@@ -191,11 +211,20 @@ class DocumentCache:
     num_sinks: int
     lookup: LookupConfig
     curves: BudgetCurves
+    choices: LengthChoices = LengthChoices()
 
     @property
     def num_tokens(self) -> int:
         """Length of the prompt's first side: where a question begins."""
         return len(self.ids)
+
+    @property
+    def budgeted_layers(self) -> tuple[LayerCache, ...]:
+        """The layers whose bytes a budget is a share of: all without a sliding window.
+
+        Every question reads a sliding window whole, however small its budget is.
+        """
+        return tuple(layer for layer in self.layers if layer.window is None)
 
     @property
     def kv_bytes(self) -> int:

@@ -16,6 +16,7 @@ from common.errors import UnsupportedModel
 from engine.model.alibi import Alibi
 
 NAME = "lectern"
+HEAD_ORDER = "lectern_head_order"  # attribute of an attention module whose weights stay in place
 # Arguments that transformers passes along and that change no score.
 HARMLESS = frozenset(
     {"dropout", "position_ids", "cache_position", "use_cache", "output_attentions", "is_causal",
@@ -35,6 +36,7 @@ class AttentionCall:
         softcap: cap on scores, or None.
         window: a token sees itself and the `window - 1` tokens before it; None for all.
         alibi: the heads' linear biases; None for a model without.
+        sink_logits: (heads,), see `engine.model.sink_logits`; None for a model without.
     """
 
     layer: int
@@ -45,6 +47,19 @@ class AttentionCall:
     softcap: float | None
     window: int | None
     alibi: Alibi | None = None
+    sink_logits: Tensor | None = None
+
+
+class HeadOrdering(Protocol):
+    """An order of heads that a layer's calls are brought into, see `engine.model.head_order`."""
+
+    def apply(self, call: AttentionCall) -> AttentionCall:
+        """Bring a call's heads into the order."""
+        ...
+
+    def undo(self, out: Tensor) -> Tensor:
+        """Bring outputs (heads, tokens, head_dim) into the layer's own order."""
+        ...
 
 
 class AttentionState(Protocol):
@@ -69,6 +84,7 @@ def lectern_attention(
     scaling: float | None = None,
     softcap: float | None = None,
     sliding_window: int | None = None,
+    s_aux: Tensor | None = None,
     lectern: AttentionState | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
@@ -100,9 +116,12 @@ def lectern_attention(
         scale=float(scaling if scaling is not None else query.shape[-1] ** -0.5),
         softcap=None if softcap is None else float(softcap),
         window=None if sliding_window is None else int(sliding_window),
+        sink_logits=s_aux,
     )
+    order: HeadOrdering | None = getattr(module, HEAD_ORDER, None)
+    out = lectern.attend(call) if order is None else order.undo(lectern.attend(order.apply(call)))
     # (1, tokens, heads, head_dim), contiguous as some layers take a view of it.
-    return lectern.attend(call).transpose(0, 1)[None].contiguous(), None
+    return out.transpose(0, 1)[None].contiguous(), None
 
 
 @torch.inference_mode()
@@ -112,10 +131,14 @@ def forward(
     """Run `ids` (tokens,) at positions start, start + 1, ... through the model.
 
     Args:
-        start: as a tensor (1,) it may change while nobody on the host knows.
+        start: as a tensor (1,) it may change while nobody on the host knows; as a tensor (tokens,)
+            it is each token's own position.
     Returns: logits (keep, vocabulary) of the last `keep` tokens, fp32.
     """
-    positions = torch.arange(len(ids), device=ids.device) + start
+    if isinstance(start, Tensor) and len(start) == len(ids):
+        positions = start
+    else:
+        positions = torch.arange(len(ids), device=ids.device) + start
     output = model(
         input_ids=ids[None],
         position_ids=positions[None],

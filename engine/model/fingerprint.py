@@ -36,6 +36,11 @@ def weights_fingerprint(folder: Path) -> str:
     return digest({name: file_digest(folder / name) for name in names})
 
 
-def model_fingerprint(weights: str, dtype: str) -> str:
-    """Identify a model as it runs: what `weights_fingerprint` says, and the dtype."""
-    return digest({"dtype": dtype, "weights": weights})
+def model_fingerprint(weights: str, dtype: str, revision: str = "") -> str:
+    """Identify a model as it runs: what `weights_fingerprint` says, and the dtype.
+
+    Args:
+        revision: the commit of a model from a hub; "" for a folder.
+    """
+    fields = {"dtype": dtype, "weights": weights}
+    return digest(fields | {"revision": revision} if revision else fields)

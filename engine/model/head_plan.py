@@ -1,6 +1,7 @@
 """The head plan: which KV heads read the whole document, what others keep, and its JSON file."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,6 +24,8 @@ class HeadPlan:
         retrieval: per layer, per KV head: whether it is a retrieval head.
         num_sinks: leading tokens that a streaming head keeps.
         window: last tokens that a streaming head sees, its own included.
+        window_share: of a document's length, which the window is where that is more than `window`
+            (RazorAttention's max(4000, N / 5) is 4000 and 0.2); see `window_for`.
         compensation: whether dropped tokens are stood for by their mean key and value with the
             weight of their number (RazorAttention, eq. 4 and 5).
         scores: per layer, per KV head: what the method measured; empty if it measured nothing.
@@ -38,6 +41,7 @@ class HeadPlan:
     scores: tuple[tuple[float, ...], ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     model: str = ""
+    window_share: float = 0.0
 
     @property
     def ratio(self) -> float:
@@ -51,7 +55,14 @@ class HeadPlan:
         if all(map(all, self.retrieval)):
             return digest({"retrieval": self.retrieval})
         done = asdict(self)
-        return digest({name: done[name] for name in DOING})
+        doing = {name: done[name] for name in DOING}
+        if self.window_share:
+            doing["window_share"] = self.window_share
+        return digest(doing)
+
+    def window_for(self, num_tokens: int) -> int:
+        """The window of streaming heads for a document of `num_tokens`, in tokens."""
+        return max(self.window, math.ceil(round(self.window_share * num_tokens, 9)))
 
     def num_retrieval(self, layer: int) -> int:
         """Retrieval heads of a layer."""
@@ -97,6 +108,8 @@ def to_fields(plan: HeadPlan) -> dict[str, Any]:
     """The plan as a JSON object; a retrieval head is a 1."""
     fields = {"format": HEAD_PLAN_FORMAT, **asdict(plan)}
     fields["retrieval"] = [[int(head) for head in layer] for layer in plan.retrieval]
+    if not plan.window_share:  # earlier versions do not know it
+        del fields["window_share"]
     return fields
 
 
@@ -116,6 +129,8 @@ def from_fields(fields: Mapping[str, Any]) -> HeadPlan:
     plan = HeadPlan(**given)
     if plan.num_sinks < 0 or plan.window < 1:
         raise ValueError("its sinks and window are no numbers of tokens")
+    if not 0 <= plan.window_share <= 1:
+        raise ValueError("the share of its window does not lie between 0 and 1")
     if plan.scores and _shape(plan.scores) != _shape(plan.retrieval):
         raise ValueError("it has not one score a head")
     return plan

@@ -1,8 +1,10 @@
 """Loading a Hugging Face causal language model for exact serving."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +14,22 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from common.errors import UnsupportedModel
-from engine.config import ModelConfig
+from engine.config import ModelConfig, PromptConfig
 from engine.model.adapters.base import find_adapter
 from engine.model.attention import NAME, register
 from engine.model.fingerprint import model_fingerprint, weights_fingerprint
+from engine.model.finite import check_weights
+from engine.model.generation import GenerationDefaults, read_generation_defaults
 from engine.model.head_plan import ALL, HeadPlan, check_plan, plan_all, read_plan
+from engine.model.hub import find_model
+from engine.model.longrope import LongRope, has_longrope, pin_longrope
 from engine.model.prompt import PromptTemplate
+from engine.model.quantisation import check_libraries, quantisation_of
 from engine.model.reorder_heads import order_heads
 from engine.model.spec import ModelSpec, probe
-from engine.model.support import check_windows, refuse_unsupported
+from engine.model.support import check_windows, drop_idle_window, refuse_unsupported
 
+log = logging.getLogger("lectern.model")
 DEFAULT_PLAN = "default"
 PLAN_FILE = "head_plan.json"  # in a model's folder
 
@@ -32,10 +40,11 @@ class LoadedModel:
 
     Attributes:
         name: the folder's or repository's name, for people.
-        eos_ids: tokens that end an answer.
+        generation: the tokens that end an answer, and the model's own way of choosing tokens.
         fingerprint: identifies configuration, tokenizer, weights and dtype.
         plan: which KV heads are retrieval heads; in every layer they were brought to the front.
         weights: identifies the same but for the dtype: what a head plan belongs to.
+        longrope: the model with each kind of factors; None if it has no LongRoPE.
     """
 
     name: str
@@ -43,36 +52,64 @@ class LoadedModel:
     tokenizer: Any
     prompt: PromptTemplate
     spec: ModelSpec
-    eos_ids: tuple[int, ...]
-    repetition_penalty: float
+    generation: GenerationDefaults
     fingerprint: str
     device: torch.device
     dtype: torch.dtype
     plan: HeadPlan
     weights: str = ""
+    longrope: LongRope | None = None
+
+    def rope_for(self, num_tokens: int) -> str | None:
+        """Which factors a text of so many tokens takes; None for a model that has no choice."""
+        return None if self.longrope is None else self.longrope.kind_for(num_tokens)
+
+    def with_rope(self, rope: str | None) -> "LoadedModel":
+        """The model with the factors that `rope_for` named, over the same weights."""
+        if rope is None or self.longrope is None:
+            return self
+        return replace(self, model=self.longrope.models[rope])
+
+    def for_length(self, num_tokens: int) -> "LoadedModel":
+        """The model as it reads a text of so many tokens."""
+        return self.with_rope(self.rope_for(num_tokens))
+
+    @property
+    def eos_ids(self) -> tuple[int, ...]:
+        """Tokens that end an answer."""
+        return self.generation.eos_ids
 
 
 def load_model(config: ModelConfig) -> LoadedModel:
     """Load a model folder, or an id that is in the local Hugging Face cache or can be fetched.
 
+    The revision of an id is part of the model's fingerprint.
+
     Raises: UnsupportedModel with a sentence that says why, if it cannot be served exactly;
-        HeadPlanRejected if the head plan is none or another model's.
+        HeadPlanRejected if the head plan is none or another model's; InvalidInput for an argument
+        that its chat template does not know.
     """
     device = torch.device(_choose_device(config.device))
     dtype = _choose_dtype(config.dtype, device)
-    folder = _local_folder(config.path)
-    with _explained(config.path):
-        model, tokenizer = _load_parts(folder, dtype)
+    source = find_model(config.path)
+    folder = source.path
+    with explain_loading(config.path):
+        model, tokenizer = _load_parts(folder, dtype, device)
     weights = weights_fingerprint(folder)
-    model.train(False).to(device=device)
-    return assemble(
+    model.train(False)
+    loaded = assemble(
         model,
         tokenizer,
-        name=Path(config.path).name,
-        fingerprint=model_fingerprint(weights, str(dtype).removeprefix("torch.")),
+        name=source.name,
+        fingerprint=model_fingerprint(weights, str(dtype).removeprefix("torch."), source.revision),
         weights=weights,
-        plan=_read_plan(config.heads, folder),
+        plan=read_folder_plan(config.heads, folder),
+        prompt=config.prompt,
     )
+    if loaded.generation.not_applied:
+        names = ", ".join(loaded.generation.not_applied)
+        log.warning("not applied, though the model's generation_config.json has it: %s", names)
+    return loaded
 
 
 def assemble(
@@ -83,16 +120,20 @@ def assemble(
     fingerprint: str,
     weights: str = "",
     plan: HeadPlan | None = None,
+    prompt: PromptConfig | None = None,
 ) -> LoadedModel:
     """Probe a model that is in memory already and bind it to its tokenizer.
 
     Args:
         plan: None for retrieval heads alone. Its order of heads is brought into the weights.
-    Raises: UnsupportedModel and HeadPlanRejected as `load_model`.
+        prompt: how the model is addressed; None for its chat template without arguments.
+    Raises: UnsupportedModel, HeadPlanRejected and InvalidInput as `load_model`.
     """
     refuse_unsupported(model.config)
-    config, generation = model.config.get_text_config(), model.generation_config
+    check_weights(model)
+    config, model_generation = model.config.get_text_config(), model.generation_config
     adapter = find_adapter(config)
+    drop_idle_window(model.config)
     if adapter is None:
         register()
         model.set_attn_implementation(NAME)
@@ -109,34 +150,67 @@ def assemble(
         name=name,
         model=model,
         tokenizer=tokenizer,
-        prompt=PromptTemplate.of(tokenizer),
+        prompt=PromptTemplate.of(tokenizer, prompt),
         spec=spec,
-        eos_ids=_eos_ids(generation.eos_token_id, tokenizer.eos_token_id),
-        repetition_penalty=float(generation.repetition_penalty or 1.0),
+        generation=read_generation_defaults(model_generation, tokenizer),
         fingerprint=fingerprint,
         device=weight.device,
         dtype=weight.dtype,
         plan=plan,
         weights=weights,
+        longrope=pin_longrope(model, config) if has_longrope(config) else None,
     )
 
 
-def _load_parts(folder: Path, dtype: torch.dtype) -> tuple[Any, Any]:
+def _load_parts(folder: Path, dtype: torch.dtype, device: torch.device) -> tuple[Any, Any]:
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     refuse_unsupported(config)
+    check_libraries(config)
+    drop_idle_window(config)
     register()
-    model = AutoModelForCausalLM.from_pretrained(
-        folder,
-        config=config,
-        dtype=dtype,
-        attn_implementation=NAME,
-        trust_remote_code=False,
-        use_safetensors=True,
-    )
+    kind = quantisation_of(config)
+    options: dict[str, Any] = {
+        "config": config,
+        "dtype": dtype,
+        "attn_implementation": NAME,
+        "trust_remote_code": False,
+        "use_safetensors": True,
+    }
+    if kind is None:
+        model: Any = AutoModelForCausalLM.from_pretrained(folder, **options)
+        model = model.to(device=device)
+    else:
+        model = _load_quantised(folder, kind, device, options)
     return model, AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
 
 
-def _read_plan(heads: str, folder: Path) -> HeadPlan | None:
+def _load_quantised(
+    folder: Path, kind: str, device: torch.device, options: Mapping[str, Any]
+) -> Any:
+    """Load weights where they stay, through the library that they were quantised by.
+
+    Raises: UnsupportedModel for whatever that library raises.
+    """
+    where = {"device_map": {"": str(device)}} if find_spec("accelerate") else {}
+    try:
+        model: Any = AutoModelForCausalLM.from_pretrained(folder, **where, **options)
+        return model if where else model.to(device=device)
+    except Exception as error:  # libraries raise what they like
+        reason = str(error).strip().partition("\n")[0]
+        raise UnsupportedModel(
+            f"The model's weights are quantised by '{kind}' and cannot be loaded on this machine's "
+            f"{device.type.upper()}: {reason or type(error).__name__}"
+        ) from error
+
+
+def read_folder_plan(heads: str, folder: Path) -> HeadPlan | None:
+    """Read the head plan that a setting names; None for retrieval heads alone.
+
+    Args:
+        heads: as of `ModelConfig.heads`.
+        folder: the model's.
+    Raises: HeadPlanRejected if the file is missing or no plan.
+    """
     path = folder / PLAN_FILE if heads == DEFAULT_PLAN else Path(heads)
     if heads == ALL or (heads == DEFAULT_PLAN and not path.is_file()):
         return None
@@ -144,20 +218,13 @@ def _read_plan(heads: str, folder: Path) -> HeadPlan | None:
 
 
 @contextmanager
-def _explained(path: str) -> Iterator[None]:
+def explain_loading(path: str) -> Iterator[None]:
     """Turn what transformers raises for a folder that it cannot load into a sentence of ours."""
     try:
         yield
     except (OSError, ValueError, SafetensorError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise UnsupportedModel(f"'{path}' cannot be loaded as a model: {reason}") from error
-
-
-def _eos_ids(*given: int | list[int] | None) -> tuple[int, ...]:
-    found = [
-        one for ids in given if ids is not None for one in ([ids] if isinstance(ids, int) else ids)
-    ]
-    return tuple(dict.fromkeys(found))
 
 
 def _choose_device(device: str) -> str:
@@ -175,22 +242,3 @@ def _choose_dtype(dtype: str, device: torch.device) -> torch.dtype:
     if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
         raise UnsupportedModel(f"'{dtype}' is no dtype to run a model in.")
     return kind
-
-
-def _local_folder(path: str) -> Path:
-    folder = Path(path)
-    if folder.is_dir():
-        return folder
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
-    try:
-        return Path(
-            snapshot_download(
-                path, allow_patterns=["*.json", "*.safetensors", "*.jinja", "*.model"]
-            )
-        )
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        raise UnsupportedModel(
-            f"'{path}' is neither a folder nor a model that can be fetched."
-        ) from error

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from common.errors import GpuBusy
+from engine.model.quantisation import held_tensors
 
 FULL = "The GPU has no memory left for this document now; try again in a moment."
 
@@ -32,5 +33,5 @@ def document_room_bytes(model: nn.Module) -> int | None:
     if not weights[0].is_cuda:
         return None
     total_bytes: int = torch.cuda.get_device_properties(weights[0].device).total_memory
-    weight_bytes: int = sum(weight.nbytes for weight in weights)
+    weight_bytes: int = sum(one.nbytes for weight in weights for one in held_tensors(weight))
     return total_bytes - weight_bytes

@@ -1,13 +1,21 @@
 """The prompt: a document first, then a question, each side tokenized on its own."""
 
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from jinja2.exceptions import TemplateError
 from torch import Tensor
 
-from common.errors import UnsupportedModel
+from common.errors import InvalidInput, UnsupportedModel
+from engine.config import PromptConfig
+from engine.model.fingerprint import digest
+from engine.model.thinking import ThinkingFormat, find_thinking_format
+from engine.model.token_lengths import most_chars_per_token
+from engine.model.token_windows import WindowedTokenizer
 
 # Private-use characters, which no template and no document has a reason to hold.
 # The signs between them show whether a template escapes or rewrites what it is given.
@@ -17,6 +25,25 @@ INSTRUCTION = "Answer the question from this document alone. If it does not say,
 # A model that marks documents itself (the bundled reader) needs no instruction.
 DOCUMENT_TOKEN = "<|document|>"
 FROZEN_DATE = "26 Jul 2024"
+# What every template is given; a date would make every day's prompt another one.
+ARGUMENTS = MappingProxyType(
+    {
+        "enable_thinking": False,
+        "date_string": FROZEN_DATE,
+        "strftime_now": lambda _format: FROZEN_DATE,
+    }
+)
+# Arguments of `apply_chat_template` itself, which are no business of a template's user.
+RESERVED = frozenset(
+    {"add_generation_prompt", "chat_template", "continue_final_message", "conversation",
+     "documents", "max_length", "messages", "padding", "return_assistant_tokens_mask",
+     "return_dict", "return_tensors", "strftime_now", "tokenize", "tokenizer_kwargs", "tools",
+     "truncation"}
+)  # fmt: skip
+NO_TEMPLATE = (
+    "The tokenizer has no chat template. To ask the model in plain lines that begin with "
+    "'Question:' and 'Answer:', as suits a base model, set LECTERN_PROMPT__FORMAT=plain."
+)
 
 
 @dataclass(frozen=True)
@@ -31,6 +58,12 @@ class EncodedDocument:
     ids: Tensor
     offsets: Tensor
 
+    @classmethod
+    def joined(cls, parts: Iterable["EncodedDocument"]) -> "EncodedDocument":
+        """Put the parts of a document together, of which there is at least one."""
+        parts = tuple(parts)
+        return cls(torch.cat([one.ids for one in parts]), torch.cat([one.offsets for one in parts]))
+
 
 @dataclass(frozen=True)
 class PromptTemplate:
@@ -41,37 +74,71 @@ class PromptTemplate:
 
     Attributes:
         head: ids before the document; middle: between document and question; foot: after it.
+        chars_per_token: the most characters that a token can stand for; None if there is no limit.
+        thinking: how the model marks its thinking; None if its tokenizer has no marks for it.
+        fingerprint: identifies the head where the configuration makes it another one than the
+            tokenizer's own; "" where it does not. A document's cache begins with the head.
     """
 
     tokenizer: Any
     head: tuple[int, ...]
     middle: tuple[int, ...]
     foot: tuple[int, ...]
+    chars_per_token: int | None = None
+    thinking: ThinkingFormat | None = None
+    fingerprint: str = ""
 
     @classmethod
-    def of(cls, tokenizer: Any) -> "PromptTemplate":
+    def of(cls, tokenizer: Any, config: PromptConfig | None = None) -> "PromptTemplate":
         """Render the tokenizer's chat template once, with marks for document and question.
 
-        Raises: UnsupportedModel if the template alters or drops the document.
+        Raises: UnsupportedModel if there is no template and no plain format was asked for, or if
+            the template alters or drops the document; InvalidInput for an argument that it does
+            not know.
         """
         if not tokenizer.is_fast:
             raise UnsupportedModel("The tokenizer is a slow one, without character offsets.")
-        if tokenizer.chat_template:
-            parts = _cut(_render(tokenizer))
-        else:
-            parts = (_start(tokenizer), "\n\nQuestion: ", "\nAnswer:")
-        prompt = cls(tokenizer, *(_template_ids(tokenizer, part) for part in parts))
+        head, middle, foot = (
+            template_ids(tokenizer, part) for part in _parts(tokenizer, config or PromptConfig())
+        )
+        prompt = cls(
+            tokenizer,
+            head,
+            middle,
+            foot,
+            chars_per_token=most_chars_per_token(tokenizer),
+            thinking=find_thinking_format(tokenizer, foot),
+            fingerprint="" if head == _usual_head(tokenizer) else digest({"head": head}),
+        )
         prompt._encode("")  # sets the tokenizer's memory here, before there are other threads
         return prompt
 
+    def most_chars(self, num_tokens: int) -> int | None:
+        """Return how many characters a document can have at the most to be so many tokens.
+
+        Args:
+            num_tokens: those of the template's head included.
+        Returns: None if the tokenizer sets no limit.
+        """
+        if self.chars_per_token is None:
+            return None
+        return max(0, num_tokens - len(self.head)) * self.chars_per_token
+
+    def document_parts(self, text: str) -> Iterator[EncodedDocument]:
+        """Tokenize the template's head and the document; special tokens in the text are text.
+
+        The time between two parts and the memory that is used do not grow with the text.
+
+        Yields: consecutive parts of what `encode_document` returns, at least one.
+        Raises: DocumentRejected if the tokenizer would need too much of the text at once.
+        """
+        yield _encoded(self.head, [(-1, -1)] * len(self.head))
+        for window in WindowedTokenizer(self.tokenizer).windows(text):
+            yield _encoded(window.ids, window.spans)
+
     def encode_document(self, text: str) -> EncodedDocument:
-        """Tokenize the template's head and the document; special tokens in the text are text."""
-        encoded = self._encode(text, return_offsets_mapping=True)
-        spans = [(-1, -1)] * len(self.head) + encoded["offset_mapping"]
-        return EncodedDocument(
-            ids=torch.tensor([*self.head, *encoded["input_ids"]], dtype=torch.int64),
-            offsets=torch.tensor(spans, dtype=torch.int32).reshape(-1, 2),
-        )
+        """Tokenize the template's head and the document. Raises: as `document_parts`."""
+        return EncodedDocument.joined(self.document_parts(text))
 
     def encode_question(self, question: str) -> Tensor:
         """Tokenize what follows the document: question and the start of the answer; int64."""
@@ -82,15 +149,62 @@ class PromptTemplate:
         """Tokenize an answer alone, as it is teacher-forced in calibration; int64."""
         return torch.tensor(self._encode(answer)["input_ids"], dtype=torch.int64)
 
-    def _encode(self, text: str, **more: Any) -> Any:
+    def _encode(self, text: str) -> Any:
         return self.tokenizer(
-            text, add_special_tokens=False, split_special_tokens=True, verbose=False, **more
+            text, add_special_tokens=False, split_special_tokens=True, verbose=False
         )
 
 
-def _template_ids(tokenizer: Any, text: str) -> tuple[int, ...]:
+def _encoded(ids: Iterable[int], spans: list[tuple[int, int]]) -> EncodedDocument:
+    return EncodedDocument(
+        ids=torch.tensor([*ids], dtype=torch.int64),
+        offsets=torch.tensor(spans, dtype=torch.int32).reshape(-1, 2),
+    )
+
+
+def template_ids(tokenizer: Any, text: str) -> tuple[int, ...]:
+    """Tokenize text of a template, where special tokens are meant."""
     encoded = tokenizer(text, add_special_tokens=False, split_special_tokens=False, verbose=False)
     return tuple(encoded["input_ids"])
+
+
+def _parts(tokenizer: Any, config: PromptConfig) -> tuple[str, str, str]:
+    """The prompt's text before the document, between document and question, and after both."""
+    if config.format == "plain":
+        return _plain(tokenizer)
+    if not tokenizer.chat_template:
+        raise UnsupportedModel(NO_TEMPLATE)
+    _check_arguments(tokenizer, config.template_arguments)
+    return _cut(_render(tokenizer, {**ARGUMENTS, **config.template_arguments}))
+
+
+def _usual_head(tokenizer: Any) -> tuple[int, ...] | None:
+    """The head without any setting; None if there cannot be one."""
+    usual = {name: value for name, value in ARGUMENTS.items() if name != "enable_thinking"}
+    try:
+        template = tokenizer.chat_template
+        parts = _cut(_render(tokenizer, usual)) if template else _plain(tokenizer)
+    except UnsupportedModel:
+        return None
+    return template_ids(tokenizer, parts[0])
+
+
+def _plain(tokenizer: Any) -> tuple[str, str, str]:
+    return _start(tokenizer), "\n\nQuestion: ", "\nAnswer:"
+
+
+def _check_arguments(tokenizer: Any, arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments that the template has no use for.
+
+    Raises: InvalidInput.
+    """
+    template = tokenizer.get_chat_template()
+    for name in arguments:
+        if name in RESERVED or not re.search(rf"\b{re.escape(name)}\b", template):
+            raise InvalidInput(
+                f"The model's chat template knows no argument '{name}' "
+                "(LECTERN_PROMPT__TEMPLATE_ARGUMENTS)."
+            )
 
 
 def _start(tokenizer: Any) -> str:
@@ -99,7 +213,7 @@ def _start(tokenizer: Any) -> str:
     return tokenizer.bos_token if first and first[0] == tokenizer.bos_token_id else ""
 
 
-def _render(tokenizer: Any) -> str:
+def _render(tokenizer: Any, arguments: Mapping[str, Any]) -> str:
     instruction = "" if DOCUMENT_TOKEN in tokenizer.get_vocab() else INSTRUCTION
     document = instruction + DOCUMENT_MARK
     apart = [
@@ -110,11 +224,7 @@ def _render(tokenizer: Any) -> str:
     for messages in (apart, together):
         try:
             text: str = tokenizer.apply_chat_template(
-                messages,
-                tokenize=False,
-                add_generation_prompt=True,
-                date_string=FROZEN_DATE,  # a date would make every day's prompt another one
-                strftime_now=lambda _: FROZEN_DATE,
+                messages, tokenize=False, add_generation_prompt=True, **arguments
             )
         except TemplateError:  # some templates refuse a system message
             continue

@@ -1,8 +1,10 @@
-"""Each layer's retrieval heads first: weights are reordered once, so that no token pays for it.
+"""Each layer's retrieval heads first.
 
-The rows of the query, key and value projections and the columns of the output projection are moved
-head by head, which changes nothing but the order in which attention meets its heads. Source:
-DuoAttention, section 2.4.
+Where a layer's projections are plain matrices, they are reordered once, so that no token pays for
+it: the rows of the query, key and value projections and the columns of the output projection are
+moved head by head, which changes nothing but the order in which attention meets its heads. Source:
+DuoAttention, section 2.4. Everywhere else (quantised weights, projections of other names, weights
+of single heads) the heads are brought in order at run time, around attention.
 """
 
 from collections.abc import Sequence
@@ -13,8 +15,11 @@ from torch import Tensor, nn
 
 from common.errors import UnsupportedModel
 from engine.kernels.prefill.attend_causal import attend_causal
-from engine.model.attention import AttentionCall, forward
+from engine.model.attention import HEAD_ORDER, AttentionCall, forward
+from engine.model.head_order import HeadOrder
 from engine.model.head_plan import HeadPlan
+from engine.model.quantisation import is_plain_linear
+from engine.model.sink_logits import with_sink_logits
 from engine.model.spec import LayerSpec, ModelSpec
 
 PROJECTIONS = (("q_proj", "k_proj", "v_proj", "o_proj"), ("qkv_proj", "o_proj"))
@@ -28,7 +33,7 @@ def order_heads(model: nn.Module, spec: ModelSpec, plan: HeadPlan) -> None:
 
     Layers with a sliding window stay as they are. Logits are compared before and after.
 
-    Raises: UnsupportedModel if a layer's projections are unknown or logits change.
+    Raises: UnsupportedModel if logits change.
     """
     orders = {
         index: order
@@ -41,12 +46,10 @@ def order_heads(model: nn.Module, spec: ModelSpec, plan: HeadPlan) -> None:
     before = _logits(model)
     with torch.inference_mode():
         for index, order in orders.items():
-            if index not in found:
-                raise UnsupportedModel(
-                    f"Layer {index} has projections or norms that are not known: its heads cannot "
-                    "be split into retrieval and streaming heads."
-                )
-            _reorder(found[index], spec.layers[index], order)
+            if index in found:
+                _reorder(found[index], spec.layers[index], order)
+            else:
+                _reorder_at_run_time(model, index, spec.layers[index], order)
     change = float((_logits(model) - before).norm() / before.norm())
     if not change < TOLERANCE.get(next(model.parameters()).dtype, HALF_TOLERANCE):
         raise UnsupportedModel(
@@ -74,7 +77,7 @@ def _attentions(model: nn.Module, spec: ModelSpec) -> dict[int, Any]:
 def _is_known(module: nn.Module, head_dim: int) -> bool:
     """Whether it has projections that can be reordered, and else only weights that heads share."""
     for names in PROJECTIONS:
-        if all(isinstance(getattr(module, name, None), nn.Linear) for name in names):
+        if all(is_plain_linear(getattr(module, name, None)) for name in names):
             others = (
                 weight
                 for name, weight in module.named_parameters()
@@ -100,6 +103,20 @@ def _reorder(module: Any, layer: LayerSpec, order: list[int]) -> None:
     weight.copy_(weight[:, queries.to(weight.device)])
 
 
+def _reorder_at_run_time(
+    model: nn.Module, index: int, layer: LayerSpec, order: Sequence[int]
+) -> None:
+    """Let a layer's attention module know its order; decoder layers that bear its number ignore it.
+
+    `lectern_attention` reads it from the module that calls it.
+    """
+    device = next(model.parameters()).device
+    head_order = HeadOrder.of(order, layer.num_heads // layer.num_kv_heads, device)
+    for module in model.modules():
+        if getattr(module, "layer_idx", None) == index:
+            setattr(module, HEAD_ORDER, head_order)
+
+
 def _rows(order: list[int], size: int) -> Tensor:
     """Places of blocks of `size` rows in a new order."""
     return (torch.tensor(order)[:, None] * size + torch.arange(size)).flatten()
@@ -115,9 +132,10 @@ class _FullAttention:
     """An attention state for one pass in which every token sees all before it."""
 
     def attend(self, call: AttentionCall) -> Tensor:
-        return attend_causal(
+        state = attend_causal(
             call.query, call.key, call.value, scale=call.scale, softcap=call.softcap
-        ).out
+        )
+        return with_sink_logits(state, call.sink_logits).out
 
 
 def _logits(model: nn.Module) -> Tensor:

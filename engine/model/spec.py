@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from common.errors import UnsupportedModel
 from engine.model.alibi import Alibi
 from engine.model.attention import AttentionCall, forward
+from engine.model.finite import all_finite
 
 PROBED_TOKENS = 3
 
@@ -19,6 +20,7 @@ class LayerSpec:
     Attributes:
         window: its sliding window in tokens, None for full attention.
         alibi: its heads' linear biases, None for a model without.
+        has_sink_logits: whether its heads have sink logits (gpt-oss).
     """
 
     num_heads: int
@@ -28,6 +30,7 @@ class LayerSpec:
     softcap: float | None
     window: int | None
     alibi: Alibi | None = None
+    has_sink_logits: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,13 +64,13 @@ def probe(model: nn.Module, num_layers: int, context_length: int) -> ModelSpec:
         its query heads cannot be grouped over its key heads, or if the model counts positions in
         another way than from the first token on.
     """
-    calls = _calls(model, start=0)
-    if [call.layer for call in calls] != list(range(num_layers)):
-        raise UnsupportedModel(
-            f"Of {num_layers} layers, {len(calls)} calls reached the attention interface: "
-            "some layers compute attention in another way."
-        )
-    spec = ModelSpec(tuple(_layer_spec(call) for call in calls), context_length)
+    calls, spec = _layer_calls(model, num_layers, context_length)
+    for call in calls:
+        if not bool(all_finite(call.key)):
+            raise UnsupportedModel(
+                f"Layer {call.layer} computes infinite or undefined keys: its weights are damaged, "
+                "or the model needs a dtype of wider range (LECTERN_DTYPE)."
+            )
     if all(call.alibi is not None for call in calls):
         return spec  # positions are in the biases, and so with the state
     if not _same_keys(calls, _calls(model, start=None)):
@@ -77,16 +80,46 @@ def probe(model: nn.Module, num_layers: int, context_length: int) -> ModelSpec:
     return spec
 
 
+def probe_logits(model: nn.Module) -> Tensor:
+    """Return the logits (1, vocabulary), fp32, of a few tokens that attend to themselves alone."""
+    return forward(model, _probe_ids(model), 0, _Probe())
+
+
+def probe_shapes(model: nn.Module, num_layers: int, context_length: int) -> ModelSpec:
+    """As `probe`, for a model without values: what it does with positions is not looked at.
+
+    Raises: UnsupportedModel as `probe`.
+    """
+    return _layer_calls(model, num_layers, context_length)[1]
+
+
+def _layer_calls(
+    model: nn.Module, num_layers: int, context_length: int
+) -> tuple[list[AttentionCall], ModelSpec]:
+    """The calls of a few tokens, one of each layer, and what they say about the layers."""
+    calls = _calls(model, start=0)
+    if [call.layer for call in calls] != list(range(num_layers)):
+        raise UnsupportedModel(
+            f"Of {num_layers} layers, {len(calls)} calls reached the attention interface: "
+            "some layers compute attention in another way."
+        )
+    return calls, ModelSpec(tuple(_layer_spec(call) for call in calls), context_length)
+
+
 @torch.inference_mode()
 def _calls(model: nn.Module, start: int | None) -> list[AttentionCall]:
     """The attention calls of a few tokens from position `start` on; None leaves it to the model."""
     state = _Probe()
-    ids = torch.zeros(PROBED_TOKENS, dtype=torch.int64, device=next(model.parameters()).device)
+    ids = _probe_ids(model)
     if start is None:
         model(input_ids=ids[None], use_cache=False, logits_to_keep=1, lectern=state)
     else:
         forward(model, ids, start, state)
     return state.calls
+
+
+def _probe_ids(model: nn.Module) -> Tensor:
+    return torch.zeros(PROBED_TOKENS, dtype=torch.int64, device=next(model.parameters()).device)
 
 
 def _same_keys(some: list[AttentionCall], others: list[AttentionCall]) -> bool:
@@ -109,4 +142,5 @@ def _layer_spec(call: AttentionCall) -> LayerSpec:
         softcap=call.softcap,
         window=call.window,
         alibi=call.alibi,
+        has_sink_logits=call.sink_logits is not None,
     )

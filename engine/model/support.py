@@ -5,9 +5,11 @@ from typing import Any
 
 from common.errors import UnsupportedModel
 from engine.model.adapters.base import find_adapter
+from engine.model.longrope import has_longrope
 
-# RoPE kinds whose angles depend on the position alone. `dynamic` and `longrope` change with the
-# current length, so keys stored for a document would be wrong once a question makes it longer.
+# RoPE kinds whose angles depend on the position alone. `dynamic` changes with the current length,
+# so keys stored for a document would be wrong once a question makes it longer. So does `longrope`,
+# which `engine.model.longrope` pins for a document where a model has one for all layers.
 FIXED_ROPE = frozenset({"default", "linear", "llama3", "yarn", "proportional"})
 LAYER_TYPES = frozenset({"full_attention", "sliding_attention"})
 
@@ -23,7 +25,7 @@ def refuse_unsupported(config: Any) -> None:
     if find_adapter(text) is not None:
         return  # it has refused what it cannot serve
     for kind in _rope_kinds(text):
-        if kind not in FIXED_ROPE:
+        if kind not in FIXED_ROPE and not has_longrope(text):
             raise UnsupportedModel(
                 f"The model's RoPE is of kind '{kind}', which changes with the current length: "
                 "keys that were stored for a document would no longer fit."
@@ -37,6 +39,20 @@ def refuse_unsupported(config: Any) -> None:
         raise UnsupportedModel("The model shares keys and values between layers.")
     if not getattr(text, "max_position_embeddings", None):
         raise UnsupportedModel("The model's configuration does not say how long its context is.")
+
+
+def drop_idle_window(config: Any) -> None:
+    """Forget a sliding window that is no shorter than the context: it hides nothing (Phi-3.5).
+
+    Args:
+        config: of a model that is about to be made, or was; it is changed.
+    """
+    text = config.get_text_config()
+    window = getattr(text, "sliding_window", None)
+    context_length = getattr(text, "max_position_embeddings", None)
+    is_idle = window and context_length and window >= context_length
+    if is_idle and not getattr(text, "layer_types", None):
+        text.sliding_window = None
 
 
 def check_windows(config: Any, windows: list[int | None]) -> None:

@@ -15,12 +15,26 @@ AUTO, DEFAULTS = "auto", {"cuda": "triton", "cpu": "torch"}
 STEP = 1 / 8  # of a member's offset from the mean: more than what half precision rounds off
 
 
+MOST_SCORES = 1 << 26  # of points and centroids between two checks: on a CPU about 0.3 s
+
+
+def no_check() -> None:
+    """Do nothing; the check of a clustering that nobody stops."""
+
+
 @dataclass(frozen=True)
 class KMeansConfig:
-    """Iterations of Lloyd's algorithm, and the seed of every random choice."""
+    """How keys are clustered.
+
+    Attributes:
+        iterations: of Lloyd's algorithm.
+        seed: of every random choice.
+        check: called now and then while keys are clustered; may raise to stop.
+    """
 
     iterations: int = 10
     seed: int = 0
+    check: Callable[[], None] = no_check
 
 
 class KMeans(Protocol):
@@ -54,15 +68,24 @@ class HeadByHead:
     Args:
         of_head: from points (points, head_dim) and weights (points,), both fp32 on the CPU, and the
             number of clusters to labels (points,) int64.
+        check: called before each head; may raise to stop.
     """
 
-    def __init__(self, of_head: Callable[[Tensor, Tensor, int], Tensor]) -> None:
+    def __init__(
+        self,
+        of_head: Callable[[Tensor, Tensor, int], Tensor],
+        check: Callable[[], None] = no_check,
+    ) -> None:
         self._of_head = of_head
+        self._check = check
 
     def labels(self, points: Tensor, weights: Tensor, num_clusters: int) -> Tensor:
         """See `KMeans.labels`."""
         pairs = zip(points.float().cpu(), weights.float().cpu(), strict=True)
-        found = [self._of_head(*pair, num_clusters) for pair in pairs]
+        found = []
+        for pair in pairs:
+            self._check()
+            found.append(self._of_head(*pair, num_clusters))
         return torch.stack(found).to(points.device)
 
 
@@ -88,12 +111,24 @@ class Lloyd:
         """See `KMeans.labels`; centroids are rounded to the points' dtype."""
         points = points.contiguous()
         centroids = points[:, first_members(points.shape[1], num_clusters, points.device)]
-        labels = self._nearest(points, centroids)
+        labels = self._nearest_of_all(points, centroids)
         for _ in range(self._config.iterations):
             means = self._means(points, weights, labels, num_clusters)
             centroids = fill_empty(points, weights, labels, means).to(points.dtype)
-            labels = self._nearest(points, centroids)
+            labels = self._nearest_of_all(points, centroids)
         return labels
+
+    def _nearest_of_all(self, points: Tensor, centroids: Tensor) -> Tensor:
+        """Assign all points; on a CPU so many at a time that a check need not wait long."""
+        self._config.check()
+        block = points.shape[1]
+        if points.device.type == "cpu":
+            block = max(1, MOST_SCORES // (centroids.shape[0] * centroids.shape[1]))
+        parts = []
+        for start in range(0, points.shape[1], block):
+            self._config.check()
+            parts.append(self._nearest(points[:, start : start + block].contiguous(), centroids))
+        return torch.cat(parts, dim=1)
 
 
 def fill_empty(points: Tensor, weights: Tensor, labels: Tensor, means: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from precompute.clustering.base import HeadByHead, KMeansConfig, first_members
 
 def build(config: KMeansConfig) -> HeadByHead:
     """Build the back end."""
-    return HeadByHead(partial(faiss_labels, config))
+    return HeadByHead(partial(faiss_labels, config), config.check)
 
 
 def faiss_labels(

@@ -13,7 +13,7 @@ from precompute.clustering.base import HeadByHead, KMeansConfig, first_members
 
 def build(config: KMeansConfig) -> HeadByHead:
     """Build the back end."""
-    return HeadByHead(partial(sklearn_labels, config))
+    return HeadByHead(partial(sklearn_labels, config), config.check)
 
 
 def sklearn_labels(

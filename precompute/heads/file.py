@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from common.errors import HeadPlanRejected
+from common.errors import HeadPlanRejected, InvalidInput
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel
 from precompute.heads.base import HeadMethod, Measure, Progress, Scores
@@ -100,7 +100,12 @@ def write_pattern(plan: HeadPlan, folder: Path) -> None:
 
     Args:
         folder: gets the gates, a line a layer and a column a KV head, and the settings.
+    Raises: InvalidInput for a plan whose window depends on the length, which they cannot express.
     """
+    if plan.window_share:
+        raise InvalidInput(
+            "DuoAttention's pattern files have no window that depends on a document's length."
+        )
     rows = plan.scores if plan.method in GATED and plan.scores else plan.retrieval
     lines = ("\t".join(f"{float(number):.18e}" for number in row) for row in rows)
     config = {"sink_size": plan.num_sinks, "recent_size": plan.window}

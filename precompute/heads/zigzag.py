@@ -82,8 +82,9 @@ class Zigzag(HeadMethod):
         if LAYER_GATES in measure.others:
             gains = [layer[0] for layer in measure.others[LAYER_GATES]]
         else:
-            gains = layer_gains(measure.scores, ratio, self._config.omega)
-        chosen = set(ranked(gains)[: num_chosen(len(gains), ratio)])
+            gains = layer_gains(measure.scores, ratio, self._config.omega, measure.ties)
+        ties = None if measure.ties is None else [sum(layer) for layer in measure.ties]
+        chosen = set(ranked(gains, ties)[: num_chosen(len(gains), ratio)])
         return tuple((at in chosen,) * len(layer) for at, layer in enumerate(measure.scores))
 
     def _tune(self, model: LoadedModel, gates: Scores, progress: Progress) -> Scores:
@@ -96,16 +97,20 @@ class Zigzag(HeadMethod):
         return as_scores(train_gates(model, duo, progress, _layer_gates(begin)))
 
 
-def layer_gains(gates: Scores, ratio: float, omega: float) -> list[float]:
+def layer_gains(
+    gates: Scores, ratio: float, omega: float, ties: Scores | None = None
+) -> list[float]:
     """How much less a layer costs as a retrieval layer than as a streaming layer.
 
     DuoAttention's heads at the same ratio are the starting point. A streaming layer costs its
     retrieval heads' gates; a retrieval layer earns `omega` times its streaming heads' gates.
 
+    Args:
+        ties: part heads of equal gates, see `Measure`.
     Source: ZigZagAttention, equation 5.
     """
     gains = []
-    for layer, heads in zip(gates, top_heads(gates, ratio), strict=True):
+    for layer, heads in zip(gates, top_heads(gates, ratio, ties), strict=True):
         kept = sum(gate for gate, is_kept in zip(layer, heads, strict=True) if is_kept)
         gains.append(kept + omega * (sum(layer) - kept))
     return gains

@@ -36,6 +36,7 @@ DRAFT_SUFFIX = ".draft"
 FOLDER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.[0-9a-f]{32}")
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 RESERVED_FIELDS = frozenset({"format", "binding", "files"})
+PART_BYTES = 32 * 1024 * 1024  # of a file, written at a time
 COMMIT_RETRIES_S = (0.2, 1.0, 3.0, 6.0)
 STEPS = (  # names of the steps, which failpoints are told
     "folder_made",
@@ -53,6 +54,10 @@ STEPS = (  # names of the steps, which failpoints are told
     "committed",
     "old_folders_removed",
 )
+
+
+def no_check() -> None:
+    """Do nothing; the check of a write that nobody stops."""
 
 
 def no_failpoint(step: str) -> None:
@@ -107,17 +112,20 @@ class ArtifactDraft:
         if self._lock is not None:
             os.close(self._lock)
 
-    def write(self, name: str, data: bytes | memoryview) -> None:
+    def write(
+        self, name: str, data: bytes | memoryview, check: Callable[[], object] = no_check
+    ) -> None:
         """Write one file, sync it to the disk and remember its hash.
 
         Args:
             name: lower-case letters, digits, dots, dashes and underscores; no path.
             data: the file's bytes.
+            check: called before each part of a large file is written; may raise to stop.
         Raises: StorageFull; InvalidInput if the name is not allowed or was used before.
         """
         if NAME.fullmatch(name) is None or name == MANIFEST or name in self._files:
             raise InvalidInput(f"'{name}' cannot be the name of a file in an artifact.")
-        digest = self._write(name, data, "file")
+        digest = self._write(name, data, "file", check)
         self._files[name] = {"blake3": digest, "num_bytes": memoryview(data).nbytes}
 
     def publish(
@@ -154,6 +162,9 @@ class ArtifactDraft:
             num_bytes=self._num_bytes,
             kv_bytes=kv_bytes,
             manifest_hash=manifest_hash,
+            num_tokens=num_tokens,
+            num_pages=num_pages,
+            reading_ms=reading_ms,
         )
         facts = {"num_tokens": num_tokens, "num_pages": num_pages, "reading_ms": reading_ms}
         replaced = self._commit(job, row, facts)
@@ -176,11 +187,18 @@ class ArtifactDraft:
         data = json.dumps(fields, indent=1, sort_keys=True, allow_nan=False).encode()
         return self._write(MANIFEST, data, "manifest")
 
-    def _write(self, name: str, data: bytes | memoryview, step: str) -> str:
+    def _write(
+        self,
+        name: str,
+        data: bytes | memoryview,
+        step: str,
+        check: Callable[[], object] = no_check,
+    ) -> str:
         with disk_errors(), (self._path / name).open("xb", buffering=0) as file:
             unwritten = memoryview(data).cast("B")
             while len(unwritten):
-                unwritten = unwritten[file.write(unwritten) :]
+                check()
+                unwritten = unwritten[file.write(unwritten[:PART_BYTES]) :]
             self._failpoint(f"{step}_written")
             os.fsync(file.fileno())
         self._failpoint(f"{step}_synced")
@@ -206,18 +224,23 @@ class ArtifactDraft:
         return self._try_commit(job, row, facts)
 
     def _try_commit(self, job: JobRecord, row: Artifact, facts: Mapping[str, Any]) -> list[str]:
-        """Run the transaction; return the folders of the artifacts that this one replaces."""
+        """Run the transaction; return the folders of the artifacts that this one replaces.
+
+        Artifacts of other fingerprints stay: other processes may answer from them.
+        """
         with self._db.session() as session:
             if session.get(Artifact, self.id) is not None:  # an earlier try succeeded after all
                 return []
-            row.created_at = self._db.now(session)
-            update_claimed_job(
-                session, job, status=JobStatus.DONE, finished_at=row.created_at, **NO_LEASE
-            )
+            row.created_at = row.used_at = self._db.now(session)
+            done = {"status": JobStatus.DONE, "finished_at": row.created_at}
+            tokens = {"tokens_done": row.num_tokens, "tokens_total": row.num_tokens}
+            update_claimed_job(session, job, **done, **tokens, **NO_LEASE)
             self._failpoint("job_fenced")
             mark_ready(session, row.document_id, row.created_at, **facts)
             self._failpoint("document_ready")
-            older = delete(Artifact).where(Artifact.document_id == row.document_id)
+            older = delete(Artifact).where(
+                Artifact.document_id == row.document_id, Artifact.fingerprint == row.fingerprint
+            )
             replaced = list(session.scalars(older.returning(Artifact.folder)))
             self._failpoint("old_rows_deleted")
             session.add(row)

@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import structlog
 from blake3 import blake3
-from sqlalchemy import delete, select
+from sqlalchemy import ColumnElement, delete, select, true, update
 
 from common.errors import CacheRebuilding, CorruptArtifact, DocumentDeleted, LecternError, Transient
 from storage.artifacts.draft import FOLDER, MANIFEST, ArtifactDraft, no_failpoint
@@ -27,6 +28,7 @@ from storage.jobs.transitions import DELETED_MESSAGE
 
 QUARANTINE_SUFFIX = ".quarantine"
 QUARANTINE_S = 24 * 3600.0
+USED_EVERY = timedelta(hours=1)
 MAX_MANIFEST_BYTES = 64 * 1024 * 1024
 DAMAGED = "The stored cache is damaged."
 REPLACED = "The stored cache was replaced while it was being loaded; ask again."
@@ -57,15 +59,25 @@ class Artifacts:
         root: the folder, made if it is missing.
         failpoint: called with the name of each step of publishing that is done; tests use it to
             end a process there.
+        fingerprint: names a model and settings: only their artifacts are current. Empty for any.
     """
 
     def __init__(
-        self, db: Database, root: Path, failpoint: Callable[[str], None] = no_failpoint
+        self,
+        db: Database,
+        root: Path,
+        failpoint: Callable[[str], None] = no_failpoint,
+        fingerprint: str = "",
     ) -> None:
         self._db = db
         self._root = root
         self._failpoint = failpoint
+        self._fingerprint = fingerprint
         root.mkdir(parents=True, exist_ok=True)
+
+    def of(self, fingerprint: str) -> "Artifacts":
+        """Return the same artifacts, of which only those of one fingerprint are current."""
+        return Artifacts(self._db, self._root, self._failpoint, fingerprint)
 
     def draft(self, document_id: UUID, fingerprint: str) -> ArtifactDraft:
         """Begin an artifact of a document.
@@ -88,7 +100,7 @@ class Artifacts:
         return ArtifactDraft(self._db, self._root, binding, self._failpoint)
 
     def current(self, document_id: UUID) -> ArtifactRecord | None:
-        """Return the published artifact of a document, whatever its fingerprint."""
+        """Return the published artifact of a document."""
         return self.current_of([document_id]).get(document_id)
 
     def current_of(self, document_ids: Iterable[UUID]) -> Mapping[UUID, ArtifactRecord]:
@@ -99,14 +111,24 @@ class Artifacts:
         oldest_first = (
             select(Artifact, Document.tenant_id)
             .join(Document, Document.id == Artifact.document_id)
-            .where(Artifact.document_id.in_(tuple(document_ids)))
+            .where(Artifact.document_id.in_(tuple(document_ids)), self._is_current())
             .order_by(Artifact.created_at)
         )
         with self._db.reading() as session:
-            return {  # of several artifacts of a document, the newest replaces the others
+            return {  # if any fingerprint will do, the newest artifact replaces the others
                 row.document_id: record(ArtifactRecord, row, tenant_id=tenant_id)
                 for row, tenant_id in session.execute(oldest_first)
             }
+
+    def touch(self, artifact: ArtifactRecord) -> None:
+        """Note that an artifact is being used, if that was not noted within the last hour."""
+        with self._db.reading() as session:
+            now = self._db.now(session)
+        if artifact.used_at is not None and abs(now - artifact.used_at) < USED_EVERY:
+            return
+        with self._db.session() as session:
+            used = update(Artifact).where(Artifact.id == artifact.id)
+            session.execute(used.values(used_at=now))
 
     def load(self, artifact: ArtifactRecord) -> StoredArtifact:
         """Read an artifact with bounded reads, and hand out only what was verified.
@@ -135,7 +157,8 @@ class Artifacts:
             damaged = delete(Artifact).where(Artifact.id == artifact.id).returning(Artifact.id)
             if document is None or session.execute(damaged).first() is None:
                 return
-            transitions.enqueue(session, document, self._db.now(session))
+            now = self._db.now(session)
+            transitions.enqueue(session, document, now, artifact.fingerprint)
         path = self._folder(artifact.folder)
         try:
             os.utime(path)
@@ -220,6 +243,9 @@ class Artifacts:
             return CacheRebuilding(REPLACED)
         self._log().error("damaged artifact", document_id=str(artifact.document_id))
         return CorruptArtifact(DAMAGED)
+
+    def _is_current(self) -> ColumnElement[bool]:
+        return Artifact.fingerprint == self._fingerprint if self._fingerprint else true()
 
     def _folder(self, name: str) -> Path:
         if FOLDER.fullmatch(name) is None:

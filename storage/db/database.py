@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, Engine, event, make_url, select, text
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session, sessionmaker
@@ -71,6 +73,10 @@ class Database:
             return datetime.now(UTC)
         moment: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
         return moment.astimezone(UTC)
+
+    def insert(self, table: type[Any]) -> Any:
+        """Return an INSERT that can say what happens if the row exists, which is not in SQL."""
+        return sqlite_insert(table) if self._is_sqlite else postgresql_insert(table)
 
     def migrate(self) -> None:
         """Migrate the schema to the newest revision; several processes may do so at once.

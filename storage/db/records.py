@@ -1,6 +1,6 @@
 """Frozen copies of rows, which is what storage returns; ORM objects stay inside the package."""
 
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
@@ -33,8 +33,11 @@ class DocumentRecord:
         filename: a label for people, as the uploader named the file.
         kind: name of the extractor that reads the file.
         num_bytes: size of the file.
+        uploader: public part of the API key that uploaded it; empty if it is not known.
         num_tokens, num_pages: of the extracted text; None before the document was read.
         reading_ms: milliseconds that prefill took, which every further question saves.
+        is_stale: whether the document was read, but there is no artifact of the process's own
+            model and settings; the first question has it read again.
     """
 
     id: UUID
@@ -45,6 +48,7 @@ class DocumentRecord:
     media_type: str
     kind: str
     num_bytes: int
+    uploader: str
     status: DocumentStatus
     error_code: str | None
     error_message: str | None
@@ -53,6 +57,7 @@ class DocumentRecord:
     reading_ms: float | None
     created_at: datetime
     ready_at: datetime | None
+    is_stale: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,8 +69,12 @@ class JobRecord:
         crashes: claims that ended because the worker died or met an unexpected error.
         lease_owner: the worker that runs the job; None while nobody does.
         lease_expires_at: when another worker may take the job over.
+        fingerprint: names the model and settings to read with; empty for the worker's own.
+        uploader: whose document it is, of those between whom workers share their time.
+        cost: estimate of the work, the file's bytes.
         phase: the value of a `Phase`; None before the first was reported.
-        tokens_done, tokens_total: progress within the phase.
+        tokens_done, tokens_total: progress of the whole reading, which does not go back.
+        deadline_at: when a running job is given up; None while nobody runs it.
     """
 
     id: UUID
@@ -75,6 +84,9 @@ class JobRecord:
     crashes: int
     lease_owner: str | None
     lease_expires_at: datetime | None
+    fingerprint: str
+    uploader: str
+    cost: int
     phase: str | None
     tokens_done: int
     tokens_total: int
@@ -83,6 +95,21 @@ class JobRecord:
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    deadline_at: datetime | None
+
+
+@dataclass(frozen=True)
+class QueueState:
+    """How the queue of jobs moves.
+
+    Attributes:
+        oldest_wait_s: seconds for which the oldest of the jobs that may be claimed has waited; 0 if
+            there is none.
+        num_running: jobs that a worker holds a lease on.
+    """
+
+    oldest_wait_s: float
+    num_running: int
 
 
 @dataclass(frozen=True)
@@ -95,6 +122,7 @@ class ArtifactRecord:
         num_bytes: size of all its files.
         kv_bytes: bytes of keys and values that full attention reads for each token.
         manifest_hash: BLAKE3 hash of the manifest, which contains the hashes of all other files.
+        used_at: when it was last loaded, to the hour; None if that is not known.
     """
 
     id: UUID
@@ -106,6 +134,24 @@ class ArtifactRecord:
     kv_bytes: int
     manifest_hash: str
     created_at: datetime
+    used_at: datetime | None
+
+
+@dataclass(frozen=True)
+class ProcessRecord:
+    """A server or a worker that runs.
+
+    Attributes:
+        role: "server" or "worker".
+        fingerprint: names its model and settings.
+        heartbeat_at: when it last showed that it lives.
+    """
+
+    name: str
+    role: str
+    fingerprint: str
+    started_at: datetime
+    heartbeat_at: datetime
 
 
 def record(kind: type[Record], row: object, **extra: Any) -> Record:
@@ -113,7 +159,11 @@ def record(kind: type[Record], row: object, **extra: Any) -> Record:
 
     Args:
         kind: the record's class.
-        extra: values of fields that the row does not have.
+        extra: values of fields that the row does not have, or that differ from the row's.
     """
-    names = [field.name for field in fields(kind) if field.name not in extra]  # type: ignore[arg-type]
+    names = [
+        field.name
+        for field in fields(kind)  # type: ignore[arg-type]
+        if field.name not in extra and field.default is MISSING
+    ]
     return kind(**{name: getattr(row, name) for name in names}, **extra)

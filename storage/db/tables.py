@@ -107,7 +107,14 @@ class ApiKey(Base):
 
 
 class Document(Base):
-    """An uploaded file; a tenant has each content once."""
+    """An uploaded file; a tenant has each content once.
+
+    Attributes:
+        uploader: the API key that uploaded it, by its public part; empty if it is not known.
+        status: of the last reading. An artifact of a process's own fingerprint makes the document
+            ready for that process whatever the status is.
+        num_tokens, num_pages, reading_ms: of the last reading.
+    """
 
     __tablename__ = "documents"
     __table_args__ = (
@@ -125,6 +132,7 @@ class Document(Base):
     media_type: Mapped[str] = mapped_column(String(200))
     kind: Mapped[str] = mapped_column(String(40))
     num_bytes: Mapped[int]
+    uploader: Mapped[str] = mapped_column(String(64), default="", server_default="")
     status: Mapped[DocumentStatus] = mapped_column(status_type(DocumentStatus))
     error_code: Mapped[str | None] = mapped_column(String(60))
     error_message: Mapped[str | None] = mapped_column(Text)
@@ -144,15 +152,21 @@ class Job(Base):
         crashes: how many claims ended because the worker died or met an unexpected error. The job
             fails when there were too many.
         available_at: when the job may be claimed.
+        fingerprint: names the model and settings that the document is to be read with; empty for
+            those of the worker that claims the job.
+        uploader: of the document; workers share their time between uploaders.
+        cost: estimate of the work, by which jobs are told from light ones: the file's bytes.
+        deadline_at: when a running job is given up.
     """
 
     __tablename__ = "jobs"
     __table_args__ = (
         CheckConstraint(is_one_of("status", JobStatus), name="status"),
         Index(None, "status", "available_at"),
-        Index("uq_jobs_active", "document_id", unique=True, sqlite_where=ACTIVE,
+        Index("uq_jobs_active", "document_id", "fingerprint", unique=True, sqlite_where=ACTIVE,
               postgresql_where=ACTIVE),
         Index(None, "document_id", "created_at"),
+        Index(None, "uploader", "started_at"),
     )  # fmt: skip
     id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
     document_id: Mapped[UUID] = mapped_column(ForeignKey("documents.id", ondelete="CASCADE"))
@@ -160,6 +174,9 @@ class Job(Base):
     attempt: Mapped[int] = mapped_column(default=0)
     crashes: Mapped[int] = mapped_column(default=0)
     available_at: Mapped[datetime]
+    fingerprint: Mapped[str] = mapped_column(String(128), default="", server_default="")
+    uploader: Mapped[str] = mapped_column(String(64), default="", server_default="")
+    cost: Mapped[int] = mapped_column(default=0, server_default="0")
     lease_owner: Mapped[str | None] = mapped_column(String(200))
     heartbeat_at: Mapped[datetime | None]
     lease_expires_at: Mapped[datetime | None]
@@ -171,10 +188,19 @@ class Job(Base):
     created_at: Mapped[datetime]
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
+    deadline_at: Mapped[datetime | None]
 
 
 class Artifact(Base):
-    """A published artifact; a folder without a row here counts as not there."""
+    """A published artifact; a folder without a row here counts as not there.
+
+    A document has one artifact for each model and settings that it was read with.
+
+    Attributes:
+        used_at: when it was last loaded, to the hour.
+        num_tokens, num_pages, reading_ms: of the reading that made it; None for artifacts of
+            version 0.1, whose documents have these figures.
+    """
 
     __tablename__ = "artifacts"
     __table_args__ = (UniqueConstraint("document_id", "fingerprint"), UniqueConstraint("folder"))
@@ -186,13 +212,38 @@ class Artifact(Base):
     kv_bytes: Mapped[int]
     manifest_hash: Mapped[str] = mapped_column(String(64))
     created_at: Mapped[datetime]
+    used_at: Mapped[datetime | None]
+    num_tokens: Mapped[int | None]
+    num_pages: Mapped[int | None]
+    reading_ms: Mapped[float | None]
+
+
+class Process(Base):
+    """A server or a worker that runs, or was killed a short while ago.
+
+    Attributes:
+        name: unique, and different at every start.
+        role: "server" or "worker".
+        fingerprint: names its model and settings.
+    """
+
+    __tablename__ = "processes"
+    name: Mapped[str] = mapped_column(String(200), primary_key=True)
+    role: Mapped[str] = mapped_column(String(20))
+    fingerprint: Mapped[str] = mapped_column(String(128))
+    started_at: Mapped[datetime]
+    heartbeat_at: Mapped[datetime]
 
 
 class Answer(Base):
     """Figures about one answered question, without its text; it outlives its document."""
 
     __tablename__ = "answers"
-    __table_args__ = (Index(None, "tenant_id", "created_at"), Index(None, "document_id"))
+    __table_args__ = (
+        Index(None, "tenant_id", "created_at"),
+        Index(None, "document_id"),
+        Index(None, "created_at"),
+    )
     id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
     document_id: Mapped[UUID | None] = mapped_column(
@@ -207,3 +258,32 @@ class Answer(Base):
     total_ms: Mapped[float]
     num_tokens: Mapped[int]
     saved_ms: Mapped[float]
+
+
+class AnswerTotals:
+    """Columns of sums over answered questions, which are kept when the answers are removed."""
+
+    num_answers: Mapped[int]
+    hits: Mapped[int]
+    budget_requested: Mapped[float]
+    budget_loaded: Mapped[float]
+    first_token_ms: Mapped[float]
+    saved_ms: Mapped[float]
+
+
+class TenantAnswers(AnswerTotals, Base):
+    """Sums over all answered questions of a tenant."""
+
+    __tablename__ = "tenant_answers"
+    tenant_id: Mapped[UUID] = mapped_column(
+        ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True
+    )
+
+
+class DocumentAnswers(AnswerTotals, Base):
+    """Sums over all answered questions about a document."""
+
+    __tablename__ = "document_answers"
+    document_id: Mapped[UUID] = mapped_column(
+        ForeignKey("documents.id", ondelete="CASCADE"), primary_key=True
+    )

@@ -5,34 +5,29 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, func, or_, select, update
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy import and_, func, select, update
+from sqlalchemy.orm import aliased
 
 from common.errors import DocumentNotFound, JobCancelled
-from common.status import DocumentStatus, JobStatus, Phase
+from common.status import JobStatus, Phase
 from storage.db.database import Database
-from storage.db.records import JobRecord, record
-from storage.db.tables import Artifact, Document, Job
+from storage.db.records import JobRecord, QueueState, record
+from storage.db.tables import Job
 from storage.jobs import transitions
 from storage.jobs.liveness import ClockJumps
+from storage.jobs.order import LONGEST_DELAY_S, is_due, next_job
+from storage.jobs.recovery import requeue_lost_jobs
 from storage.jobs.transitions import (
     ACTIVE_STATUSES,
     CANCELLED_MESSAGE,
     NO_LEASE,
+    check_claimed_job,
     mark_failed,
     mark_reading,
     mark_ready,
     mark_waiting,
     update_claimed_job,
 )
-
-CRASHED = "worker_crashed"
-CRASHED_MESSAGE = (
-    "The worker died {crashes} times while it read this document, so it was set aside. The "
-    "document may need more memory than there is; upload it again for another try."
-)
-LONGEST_DELAY_S = 60.0
-MAX_SWEPT_JOBS = 100
 
 
 class Jobs:
@@ -42,11 +37,23 @@ class Jobs:
     may still be set. After such a jump no lease counts as expired until its owner has had the time
     to renew it, and a heartbeat or a delay that lies in the future counts as over, so that no job
     waits for it. Whatever else a jump confuses is stopped by the fencing tokens.
+
+    Args:
+        fingerprint: names a model and settings: jobs are queued to be read with these, and only
+            such jobs are claimed. Empty for any.
+        clock_jumps: what this process knows of the clock.
     """
 
-    def __init__(self, db: Database) -> None:
+    def __init__(
+        self, db: Database, fingerprint: str = "", clock_jumps: ClockJumps | None = None
+    ) -> None:
         self._db = db
-        self._clock_jumps = ClockJumps()
+        self._fingerprint = fingerprint
+        self._clock_jumps = clock_jumps or ClockJumps()
+
+    def of(self, fingerprint: str) -> "Jobs":
+        """Return the same queue, for one fingerprint."""
+        return Jobs(self._db, fingerprint, self._clock_jumps)
 
     # -- for everybody -------------------------------------------------------------------------
 
@@ -59,24 +66,21 @@ class Jobs:
             document = transitions.lock_document(session, document_id)
             if document is None:
                 raise DocumentNotFound
-            job = transitions.enqueue(session, document, self._db.now(session))
+            now = self._db.now(session)
+            job = transitions.enqueue(session, document, now, self._fingerprint)
             return record(JobRecord, job)
 
-    def enqueue_stale(self, fingerprint: str) -> Sequence[UUID]:
-        """Queue every ready document that has no artifact of this fingerprint; return their ids."""
-        current = select(Artifact.document_id).where(Artifact.fingerprint == fingerprint)
-        stale = select(Document.id).where(
-            Document.status == DocumentStatus.READY, Document.id.not_in(current)
-        )
-        with self._db.reading() as session:
-            document_ids = tuple(session.scalars(stale))
+    def enqueue_all(self, document_ids: Iterable[UUID]) -> int:
+        """Queue several documents to be read again; return how many of them there still are."""
+        num_queued = 0
         for document_id in document_ids:
             with suppress(DocumentNotFound):
                 self.enqueue(document_id)
-        return document_ids
+                num_queued += 1
+        return num_queued
 
     def latest(self, document_id: UUID) -> JobRecord | None:
-        """Return the active job of a document, or else its newest one."""
+        """Return the active job of a document, ours before others, or else its newest one."""
         return self.latest_of([document_id]).get(document_id)
 
     def latest_of(self, document_ids: Iterable[UUID]) -> Mapping[UUID, JobRecord]:
@@ -85,9 +89,10 @@ class Jobs:
         Returns: the jobs by document id; documents without a job are left out.
         """
         is_active = Job.status.in_(ACTIVE_STATUSES)  # first, wherever the clock was set since
+        is_ours = Job.fingerprint == self._fingerprint
         rank = func.row_number().over(
             partition_by=Job.document_id,
-            order_by=(is_active.desc(), Job.created_at.desc(), Job.id),
+            order_by=(is_active.desc(), is_ours.desc(), Job.created_at.desc(), Job.id),
         )
         ranked = (
             select(Job, rank.label("rank"))
@@ -98,6 +103,17 @@ class Jobs:
         with self._db.reading() as session:
             return {row.document_id: record(JobRecord, row) for row in session.scalars(latest)}
 
+    def queue_state(self) -> QueueState:
+        """Return how long jobs wait, and how many are being done."""
+        with self._db.reading() as session:
+            now = self._db.now(session)
+            due = is_due(now, self._fingerprint, None)
+            oldest = session.scalar(select(func.min(Job.available_at)).where(due))
+            held = and_(Job.status == JobStatus.RUNNING, Job.lease_expires_at > now)
+            num_running = session.scalar(select(func.count()).where(held))
+        waited_s = 0.0 if oldest is None else (now - oldest).total_seconds()
+        return QueueState(max(0.0, waited_s), num_running or 0)
+
     def cancel(self, document_id: UUID) -> bool:
         """Stop the reading of a document, which is failed then; False if no job was active."""
         with self._db.session() as session:
@@ -107,27 +123,33 @@ class Jobs:
             ended = active.values(
                 status=JobStatus.CANCELLED, finished_at=self._db.now(session), **NO_LEASE
             )
-            if session.execute(ended.returning(Job.id)).first() is None:
+            if not session.execute(ended.returning(Job.id)).all():
                 return False
             mark_failed(session, document_id, JobCancelled.code, CANCELLED_MESSAGE)
             return True
 
     # -- for workers ---------------------------------------------------------------------------
 
-    def claim(self, owner: str, lease_s: float) -> JobRecord | None:
+    def claim(
+        self,
+        owner: str,
+        lease_s: float,
+        *,
+        deadline_s: float | None = None,
+        most_cost: int | None = None,
+    ) -> JobRecord | None:
         """Take the next job that is due, with one conditional UPDATE.
 
         Args:
             owner: the worker's name, from `WorkerLiveness.new_owner`.
             lease_s: seconds until the job goes to another worker, unless a heartbeat renews it.
+            deadline_s: seconds until the worker gives the job up; None if that is not known.
+            most_cost: the highest cost of a job, for a worker of light jobs; None for any.
         Returns: the job, or None if no job is due.
         """
         with self._db.session() as session:
             now = self._db.now(session)
-            too_far = now + timedelta(seconds=2 * LONGEST_DELAY_S)
-            is_due = or_(Job.available_at <= now, Job.available_at > too_far)
-            first = select(Job.id).where(Job.status == JobStatus.QUEUED, is_due)
-            first = first.order_by(Job.available_at, Job.id).limit(1)
+            first = next_job(is_due(now, self._fingerprint, most_cost))
             claim = (
                 update(Job)
                 .where(Job.id == first.with_for_update(skip_locked=True).scalar_subquery())
@@ -140,7 +162,7 @@ class Jobs:
                     tokens_done=0,
                     tokens_total=0,
                     started_at=now,
-                    **_lease(now, lease_s),
+                    **_lease(now, lease_s, deadline_s),
                 )
             )
             row = session.scalar(claim.returning(Job))
@@ -149,19 +171,43 @@ class Jobs:
             mark_reading(session, row.document_id)
             return record(JobRecord, row)
 
-    def heartbeat(self, job: JobRecord, lease_s: float) -> None:
+    def check(self, job: JobRecord) -> None:
+        """Return if a job still belongs to the worker that claimed it; nothing is written.
+
+        Raises: LeaseLost, JobCancelled or DocumentDeleted, as `progress` does.
+        """
+        with self._db.reading() as session:
+            check_claimed_job(session, job)
+
+    def heartbeat(self, job: JobRecord, lease_s: float, deadline_s: float | None = None) -> None:
         """Renew the lease of a job.
 
         Args:
             lease_s: seconds from now until the lease ends.
+            deadline_s: seconds from now until the job is given up; None if that is not known.
         Raises: LeaseLost, JobCancelled or DocumentDeleted, as `progress` does.
         """
         with self._db.session() as session:
-            update_claimed_job(session, job, **_lease(self._db.now(session), lease_s))
+            now = self._db.now(session)
+            update_claimed_job(session, job, **_lease(now, lease_s, deadline_s))
+
+    def do_others_wait(self, job: JobRecord, most_cost: int) -> bool:
+        """Return whether jobs of other uploaders are due.
+
+        Args:
+            most_cost: the highest cost of a job that counts.
+        """
+        with self._db.reading() as session:
+            due = is_due(self._db.now(session), self._fingerprint, most_cost)
+            other = select(Job.id).where(due, Job.uploader != job.uploader).limit(1)
+            return session.scalar(other) is not None
 
     def progress(self, job: JobRecord, phase: Phase, tokens_done: int, tokens_total: int) -> None:
         """Write how far a job is.
 
+        Args:
+            phase: what is being done.
+            tokens_done, tokens_total: how much of the whole reading is done, in tokens.
         Raises: LeaseLost, JobCancelled or DocumentDeleted if the job no longer belongs to the
             caller; nothing was written then, and the caller must stop.
         """
@@ -181,7 +227,8 @@ class Jobs:
         """
         with self._db.session() as session:
             now = self._db.now(session)
-            update_claimed_job(session, job, status=JobStatus.DONE, finished_at=now, **NO_LEASE)
+            done = {"status": JobStatus.DONE, "tokens_done": Job.tokens_total}
+            update_claimed_job(session, job, finished_at=now, **done, **NO_LEASE)
             mark_ready(session, job.document_id, now)
 
     def fail(self, job: JobRecord, code: str, message: str) -> None:
@@ -201,12 +248,20 @@ class Jobs:
             )
             mark_failed(session, job.document_id, code, message)
 
-    def release(self, job: JobRecord, *, delay_s: float = 0.0, crashed: bool = False) -> None:
+    def release(
+        self,
+        job: JobRecord,
+        *,
+        delay_s: float = 0.0,
+        crashed: bool = False,
+        cost: int | None = None,
+    ) -> None:
         """Put a job back into the queue.
 
         Args:
             delay_s: seconds until it may be claimed again, at most `LONGEST_DELAY_S`.
             crashed: whether this attempt counts as a crash.
+            cost: a better estimate of the work, if there is one.
         Raises: LeaseLost, JobCancelled or DocumentDeleted, as `progress` does.
         """
         with self._db.session() as session:
@@ -217,9 +272,22 @@ class Jobs:
                 status=JobStatus.QUEUED,
                 available_at=self._db.now(session) + delay,
                 crashes=Job.crashes + (1 if crashed else 0),
+                cost=Job.cost if cost is None else cost,
                 **NO_LEASE,
             )
             mark_waiting(session, job.document_id)
+
+    def adopt_orphans(self, fingerprints: Iterable[str]) -> None:
+        """Let any worker read what waits for a model and settings that nobody runs any more.
+
+        Args:
+            fingerprints: those of all processes that live.
+        """
+        with self._db.session() as session:
+            orphans = update(Job).where(
+                Job.status == JobStatus.QUEUED, Job.fingerprint.not_in(("", *fingerprints))
+            )
+            session.execute(orphans.values(fingerprint=""))
 
     def sweep(self, max_attempts: int, dead_owners: Sequence[str] = ()) -> Sequence[UUID]:
         """Take jobs away from workers that died.
@@ -233,42 +301,17 @@ class Jobs:
         """
         with self._db.session() as session:
             now = self._db.now(session)
-            is_lost: ColumnElement[bool] = Job.lease_owner.in_(dead_owners)
-            if self._clock_jumps.has_settled(now):
-                is_lost = or_(is_lost, _has_expired(now))
-            lost = select(Job).where(Job.status == JobStatus.RUNNING, is_lost)
-            lost = lost.limit(MAX_SWEPT_JOBS).with_for_update(skip_locked=True)
-            jobs = list(session.scalars(lost))
-            return tuple(job.id for job in jobs if _end_or_requeue(session, job, now, max_attempts))
+            are_leases_true = self._clock_jumps.has_settled(now)
+            return requeue_lost_jobs(
+                session, now, max_attempts, dead_owners, are_leases_true=are_leases_true
+            )
 
 
-def _lease(now: datetime, lease_s: float) -> dict[str, datetime]:
-    return {"heartbeat_at": now, "lease_expires_at": now + timedelta(seconds=lease_s)}
-
-
-def _has_expired(now: datetime) -> ColumnElement[bool]:
-    too_far = now + timedelta(seconds=LONGEST_DELAY_S)
-    return or_(Job.lease_expires_at <= now, Job.heartbeat_at > too_far)
-
-
-def _end_or_requeue(session: Session, job: Job, now: datetime, max_attempts: int) -> bool:
-    """End the job of a dead worker, or queue it again; True if it is queued again."""
-    job.lease_owner = job.lease_expires_at = job.heartbeat_at = None
-    job.crashes += 1
-    published = select(Artifact.id).where(
-        Artifact.document_id == job.document_id,
-        # Not an artifact from before the clock was set back, which seems to lie in the future.
-        Artifact.created_at.between(job.created_at, now),
-    )
-    if session.scalar(published) is not None:
-        job.status, job.finished_at = JobStatus.DONE, now
-        mark_ready(session, job.document_id, now)
-        return False
-    if job.crashes >= max_attempts:
-        job.status, job.finished_at = JobStatus.FAILED, now
-        job.error_code, job.error_message = CRASHED, CRASHED_MESSAGE.format(crashes=job.crashes)
-        mark_failed(session, job.document_id, CRASHED, job.error_message)
-        return False
-    job.status, job.available_at = JobStatus.QUEUED, now
-    mark_waiting(session, job.document_id)
-    return True
+def _lease(now: datetime, lease_s: float, deadline_s: float | None) -> dict[str, datetime | None]:
+    deadline_at = None if deadline_s is None else now + timedelta(seconds=deadline_s)
+    lease_expires_at = now + timedelta(seconds=lease_s)
+    return {
+        "heartbeat_at": now,
+        "lease_expires_at": lease_expires_at,
+        "deadline_at": deadline_at,
+    }

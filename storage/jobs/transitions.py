@@ -20,7 +20,9 @@ from storage.db.tables import Document, Job
 ACTIVE_STATUSES = tuple(status for status in JobStatus if status.is_active)
 # What a write for a job raises if the job no longer belongs to the writer.
 JOB_LOST_ERRORS = (LeaseLost, JobCancelled, DocumentDeleted)
-NO_LEASE = MappingProxyType({"lease_owner": None, "lease_expires_at": None, "heartbeat_at": None})
+NO_LEASE = MappingProxyType(
+    {"lease_owner": None, "lease_expires_at": None, "heartbeat_at": None, "deadline_at": None}
+)
 CANCELLED_MESSAGE = "Reading this document was cancelled; upload it again to have it read."
 DELETED_MESSAGE = "The document was deleted while it was being read."
 
@@ -30,21 +32,29 @@ def lock_document(session: Session, document_id: UUID) -> Document | None:
     return session.scalar(select(Document).where(Document.id == document_id).with_for_update())
 
 
-def enqueue(session: Session, document: Document, now: datetime) -> Job:
+def enqueue(session: Session, document: Document, now: datetime, fingerprint: str = "") -> Job:
     """Return the active job of a document, or make a new one.
 
     Args:
         document: a row that this transaction has locked or made.
         now: the present moment by the database's clock.
+        fingerprint: names the model and settings to read with; a job for others is another job.
+            Empty for those of whatever worker claims the job.
     """
-    active = session.scalar(
-        select(Job).where(Job.document_id == document.id, Job.status.in_(ACTIVE_STATUSES))
-    )
-    if active is not None:
-        return active
+    same = (Job.document_id == document.id, Job.status.in_(ACTIVE_STATUSES))
+    active = session.scalars(select(Job).where(*same)).all()
+    for job in active:
+        if not fingerprint or job.fingerprint in ("", fingerprint):
+            return job
     job = Job(
-        document_id=document.id, status=JobStatus.QUEUED, available_at=now, created_at=now
-    )  # fmt: skip
+        document_id=document.id,
+        status=JobStatus.QUEUED,
+        fingerprint=fingerprint,
+        uploader=document.uploader,
+        cost=document.num_bytes,
+        available_at=now,
+        created_at=now,
+    )
     was_ready = document.status in (DocumentStatus.READY, DocumentStatus.REBUILDING)
     document.status = DocumentStatus.REBUILDING if was_ready else DocumentStatus.QUEUED
     document.error_code = document.error_message = None
@@ -65,6 +75,18 @@ def update_claimed_job(session: Session, job: JobRecord, **values: Any) -> None:
         Job.id == job.id, Job.attempt == job.attempt, Job.status == JobStatus.RUNNING
     )
     if session.execute(claimed.values(**values).returning(Job.id)).first() is None:
+        raise _explain_loss(session, job)
+
+
+def check_claimed_job(session: Session, job: JobRecord) -> None:
+    """Return if a job still belongs to the worker that claimed it.
+
+    Raises: LeaseLost, JobCancelled, DocumentDeleted.
+    """
+    claimed = select(Job.id).where(
+        Job.id == job.id, Job.attempt == job.attempt, Job.status == JobStatus.RUNNING
+    )
+    if session.scalar(claimed) is None:
         raise _explain_loss(session, job)
 
 

@@ -14,7 +14,7 @@ class DocumentState:
 
     Attributes:
         phase: what its worker does; None before a worker began.
-        tokens_done, tokens_total: progress within the phase.
+        tokens_done, tokens_total: progress of the whole reading.
         error_code, error_message: why the document failed; None unless it did.
     """
 
@@ -31,13 +31,11 @@ class NotifierConfig:
     """What a notifier is built from.
 
     Attributes:
-        read_state: returns a document's state from SQL; None once the document is deleted.
         url: address of the server that carries the messages, if there is one.
         poll_s: seconds between looks into SQL when no message arrives.
         channel: first word of the names of the server's channels.
     """
 
-    read_state: Callable[[UUID], DocumentState | None]
     url: str = ""
     poll_s: float = 0.5
     channel: str = "lectern"
@@ -61,13 +59,17 @@ class Notifier(Protocol):
         """Tell the watchers of a document that its state in SQL has changed."""
 
     def watch(
-        self, document_id: UUID, is_stopped: Callable[[], bool] = lambda: False
+        self,
+        document_id: UUID,
+        read_state: Callable[[], DocumentState | None],
+        is_stopped: Callable[[], bool] = lambda: False,
     ) -> Iterator[DocumentState]:
         """Yield a document's state, and again whenever it has changed.
 
         The iterator ends when the document is ready, failed or deleted.
 
         Args:
+            read_state: returns the document's state from SQL; None once the document is deleted.
             is_stopped: asked about every `poll_s` seconds, and ends the iterator when it is true.
         """
 

@@ -29,13 +29,13 @@ class PollNotifier:
         """Do nothing: watchers poll SQL."""
 
     def watch(
-        self, document_id: UUID, is_stopped: Callable[[], bool] = lambda: False
+        self,
+        document_id: UUID,  # noqa: ARG002 part of the protocol
+        read_state: Callable[[], DocumentState | None],
+        is_stopped: Callable[[], bool] = lambda: False,
     ) -> Iterator[DocumentState]:
         """See `Notifier.watch`."""
-        config = self._config
-        return yield_changes(
-            lambda: config.read_state(document_id), lambda: time.sleep(config.poll_s), is_stopped
-        )
+        return yield_changes(read_state, lambda: time.sleep(self._config.poll_s), is_stopped)
 
     def close(self) -> None:
         """See `Notifier.close`."""

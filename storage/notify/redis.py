@@ -75,7 +75,10 @@ class RedisNotifier:
         self._call(lambda: self._redis.publish(self._channel(document_id), MESSAGE))
 
     def watch(
-        self, document_id: UUID, is_stopped: Callable[[], bool] = lambda: False
+        self,
+        document_id: UUID,
+        read_state: Callable[[], DocumentState | None],
+        is_stopped: Callable[[], bool] = lambda: False,
     ) -> Iterator[DocumentState]:
         """See `Notifier.watch`. Messages only say when to look; the states come from SQL."""
         pubsub, poll_s = self._redis.pubsub(ignore_subscribe_messages=True), self._config.poll_s
@@ -89,7 +92,7 @@ class RedisNotifier:
                 else:
                     time.sleep(poll_s)
 
-            yield from yield_changes(lambda: self._config.read_state(document_id), wait, is_stopped)
+            yield from yield_changes(read_state, wait, is_stopped)
         finally:
             _close(pubsub)
 

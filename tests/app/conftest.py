@@ -57,15 +57,16 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 def storage(settings: Settings) -> Iterator[Storage]:
     """Real storage in a folder of its own."""
-    storage = open_storage(settings.storage())
+    storage = open_storage(settings.storage()).of(FINGERPRINT)
     yield storage
     storage.close()
 
 
 @pytest.fixture
 def services(settings: Settings, storage: Storage, model: LoadedModel) -> Services:
-    """Services around the real engine."""
-    return make_services(settings.server, settings.data_dir, storage, Engine(model), FINGERPRINT)
+    """Services around the real engine, and a worker that has just shown that it lives."""
+    storage.processes.beat("a worker", "worker", FINGERPRINT)
+    return make_services(settings.server, settings.data_dir, storage, Engine(model))
 
 
 @pytest.fixture

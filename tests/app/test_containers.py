@@ -54,7 +54,7 @@ def test_everything_waits_for_what_it_needs() -> None:
             assert how == {"condition": "service_healthy"}
             assert "healthcheck" in SERVICES[other]
     assert set(SERVICES["api"]["depends_on"]) == {"postgres", "redis"}
-    assert set(SERVICES["worker"]["depends_on"]) == {"api"}
+    assert set(SERVICES["worker"]["depends_on"]) == {"postgres", "redis"}
 
 
 def test_only_the_api_listens_and_only_on_this_machine() -> None:

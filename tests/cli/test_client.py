@@ -41,6 +41,12 @@ def test_an_error_in_the_stream_is_a_refusal(server: FakeServer) -> None:
     server.on("GET", f"/documents/{ID}/events", events(("error", broken)))
     with pytest.raises(Refused, match="The server is stopping"):
         list(server.client().events(ID))
+    frames = [("piece", {"text": "Odile"}), ("error", broken)]
+    server.on("POST", f"/documents/{ID}/ask", events(*frames))
+    answer_events = server.client().ask_streaming(ID, "Who?")
+    assert next(answer_events) == frames[0]
+    with pytest.raises(Refused, match="The server is stopping"):
+        next(answer_events)
 
 
 def test_the_servers_sentence_is_kept(server: FakeServer) -> None:

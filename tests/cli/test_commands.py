@@ -27,7 +27,7 @@ def lights(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "command", ["demo", "serve", "worker", "upload", "ask", "documents", "key", "heads"]
+    "command", ["demo", "serve", "worker", "upload", "ask", "documents", "key", "heads", "doctor"]
 )
 def test_every_command_explains_itself(command: str, lectern: Lectern) -> None:
     code, out, _ = lectern(command, "--help")
@@ -88,6 +88,16 @@ def test_a_document_that_fails_is_told_with_its_reason(
     assert err == "Error: lights.txt: The PDF asks for a password.\n"
 
 
+def test_ask_prints_thinking_before_the_answer(server: FakeServer, lectern: Lectern) -> None:
+    frames = [("thinking", {"text": "Hm. "}), ("thinking", {"text": "Odile?"})]
+    frames += [("piece", {"text": "Odile"}), ("answer", answer())]
+    server.on("POST", f"/documents/{ID}/ask", events(*frames))
+    code, out, _ = lectern("ask", ID, "Who kept it?", "--max-thinking-tokens", "9")
+    assert code == 0
+    assert out.splitlines()[:3] == ["Hm. Odile?", "", "Odile"]
+    assert json.loads(server.requests[0].read())["max_thinking_tokens"] == 9
+
+
 def test_ask_prints_the_answer_and_where_it_looked(server: FakeServer, lectern: Lectern) -> None:
     frames = [("piece", {"text": "Odile"}), ("piece", {"text": " [b]"}), ("answer", answer())]
     server.on("POST", f"/documents/{ID}/ask", events(*frames))
@@ -99,7 +109,16 @@ def test_ask_prints_the_answer_and_where_it_looked(server: FakeServer, lectern: 
     assert "15 % requested, 12 % loaded" in out
     assert "first token 38 ms, loaded in 12 ms" in out
     sent = json.loads(server.requests[0].read())
-    assert (sent["budget"], sent["temperature"], sent["stream"]) == (0.2, 0.0, True)
+    assert sent == {"question": "Who kept it?", "budget": 0.2, "stream": True}
+
+
+def test_an_answer_that_breaks_off_is_an_error(server: FakeServer, lectern: Lectern) -> None:
+    broken = {"error": {"message": "The document was deleted.", "code": "document_deleted"}}
+    frames = [("piece", {"text": "Odile"}), ("error", broken)]
+    server.on("POST", f"/documents/{ID}/ask", events(*frames))
+    code, out, err = lectern("ask", ID, "Who kept it?")
+    assert (code, err) == (1, "Error: The document was deleted.\n")
+    assert out.startswith("Odile")
 
 
 def test_ask_can_print_json(server: FakeServer, lectern: Lectern) -> None:

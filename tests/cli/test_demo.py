@@ -1,8 +1,14 @@
 """The demo's judgement and its report; the demo as a whole is run in tests/flows."""
 
 import io
+import json
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 from rich.console import Console
 
@@ -15,9 +21,12 @@ from cli.demo import (
     report,
     show_next_steps,
 )
+from cli.serve import Secrets
+from cli.settings import Settings
 from common.errors import InvalidInput
 from reader import HANDBOOK
-from tests.cli.conftest import ID, answer, document
+from tests.cli.conftest import ID, FakeServer, answer, document, events
+from tests.cli.test_commands import Lectern
 
 CARD = """# Reader
 
@@ -74,6 +83,48 @@ def test_fewer_than_six_right_answers_fail() -> None:
     check_answers([right] * 6 + [wrong] * 2)
     with pytest.raises(DemoFailed, match="Only 5 of 8 answers are right"):
         check_answers([right] * 5 + [wrong] * 3)
+
+
+@pytest.fixture
+def data_dir(server: FakeServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """Data of a demo that talks to the server in memory; its own would need a model."""
+
+    @contextmanager
+    def serve(stack: Settings, listener: socket.socket) -> Iterator[str]:
+        (stack.data_dir / "lectern.db").touch()
+        with listener:
+            yield "http://test"
+
+    monkeypatch.setenv("LECTERN_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setattr("cli.demo.open_stack", lambda settings: settings)
+    monkeypatch.setattr("cli.demo.make_secrets", lambda _stack: Secrets("lk_a_b", None))
+    monkeypatch.setattr("cli.demo.serve_in_background", serve)
+    monkeypatch.setattr("cli.demo.Client", lambda _url, _key: server.client())
+    monkeypatch.setattr("cli.demo.configure", lambda _level: None)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield tmp_path / "data"
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(("num_right", "code"), [(5, 1), (6, 0)])
+def test_too_many_wrong_answers_end_with_an_error_and_no_data_is_left(
+    num_right: int, code: int, data_dir: Path, server: FakeServer, lectern: Lectern, tmp_path: Path
+) -> None:
+    expected = ["Odile Brandt"] * num_right + ["somebody else"] * (8 - num_right)
+    questions = [{"question": "Who kept it?", "answer": one} for one in expected]
+    (tmp_path / "questions.json").write_text(json.dumps(questions))
+    (tmp_path / "handbook.md").write_text("The keeper was Odile Brandt.")
+    server.on("POST", "/documents", httpx.Response(202, json=document(status="queued")))
+    server.on("GET", f"/documents/{ID}/events", events())
+    server.on("GET", f"/documents/{ID}", httpx.Response(200, json=document()))
+    server.on("POST", f"/documents/{ID}/ask", httpx.Response(200, json=answer("Odile Brandt")))
+    ended, out, err = lectern("demo", "--handbook", str(tmp_path))
+    assert ended == code
+    assert f"{num_right} of 8 right" in out
+    error = "Error: Only 5 of 8 answers are right; 6 are needed.\n"
+    assert err == (error if code else "")
+    assert list(data_dir.iterdir()) == []
 
 
 def test_the_report_shows_what_was_promised() -> None:

@@ -20,6 +20,8 @@ NEVER_SEEN = {  # families, and faults that are caught before anybody sees them
     "shape_error",
     "unknown_plugin",
     "lease_lost",
+    "turn_ended",
+    "engine_fault",
     "cancelled",
     "caller_gone",
 }

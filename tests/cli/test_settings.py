@@ -8,6 +8,7 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from app.config import ServerConfig
+from cli.options import unknown_variables
 from cli.settings import Settings
 
 
@@ -116,3 +117,33 @@ def test_an_earlier_name_of_a_setting_still_counts(monkeypatch: pytest.MonkeyPat
 def test_hierarchical_lookup_is_set_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LECTERN_PRECOMPUTE__LOOKUP__LEVELS", "2")
     assert Settings().precompute.lookup.levels == 2
+
+
+@pytest.mark.parametrize(
+    ("variables", "wanted"),
+    [
+        ({"": '{"enable_thinking": true, "effort": "low", "n": 3}'},
+         {"enable_thinking": True, "effort": "low", "n": 3}),
+        ({"__ENABLE_THINKING": "false"}, {"enable_thinking": False}),
+    ],
+)  # fmt: skip
+def test_arguments_of_the_chat_template_are_set_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], wanted: dict[str, object]
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(f"LECTERN_PROMPT__TEMPLATE_ARGUMENTS{name}", value)
+    assert unknown_variables(os.environ) == ()
+    found = Settings().model_files().prompt.template_arguments
+    assert found == wanted
+    assert [type(value) for value in found.values()] == [type(value) for value in wanted.values()]
+
+
+def test_arguments_that_are_no_json_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LECTERN_PROMPT__TEMPLATE_ARGUMENTS", "enable_thinking=true")
+    with pytest.raises(ValidationError, match="TEMPLATE_ARGUMENTS is no JSON object"):
+        Settings()
+
+
+def test_the_plain_format_is_set_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LECTERN_PROMPT__FORMAT", "plain")
+    assert Settings().model_files().prompt.format == "plain"

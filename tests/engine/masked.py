@@ -33,6 +33,7 @@ def masked_logits(
         scaling: float,
         softcap: float | None = None,
         sliding_window: int | None = None,
+        s_aux: Tensor | None = None,
         **_: Any,
     ) -> tuple[Tensor, None]:
         group = query.shape[1] // key.shape[1]
@@ -49,7 +50,10 @@ def masked_logits(
             if softcap is not None:
                 scores = softcap * torch.tanh(scores / softcap)
             terms = scores.exp() * seen
-            outs.append((terms @ values.double() / terms.sum(1, keepdim=True)).to(query.dtype))
+            total = terms.sum(1, keepdim=True)
+            if s_aux is not None:
+                total = total + s_aux[head].double().exp()
+            outs.append((terms @ values.double() / total).to(query.dtype))
         return torch.stack(outs, dim=1)[None], None
 
     AttentionInterface.register(NAME, attend)

@@ -114,7 +114,7 @@ def test_any_of_the_models_end_tokens_stops_it(
     model: LoadedModel, document: DocumentCache, ask: Ask
 ) -> None:
     tokens = model.prompt.encode_answer(ask(max_tokens=3).answer.text).tolist()
-    ends = replace(model, eos_ids=(3, tokens[0]))
+    ends = replace(model, generation=replace(model.generation, eos_ids=(3, tokens[0])))
     found = collect(answer(ends, document, QUESTION, budget=EXACT, sampling=Sampling())).answer
     assert (found.text, found.finish_reason, found.usage.completion_tokens) == ("", "stop", 0)
 
@@ -291,6 +291,6 @@ def test_timings_name_every_stage_in_order(ask: Ask) -> None:
 def test_a_repetition_penalty_of_the_model_is_kept(
     model: LoadedModel, document: DocumentCache, ask: Ask
 ) -> None:
-    penalised = replace(model, repetition_penalty=50.0)
+    penalised = replace(model, generation=replace(model.generation, repetition_penalty=50.0))
     found = collect(answer(penalised, document, QUESTION, budget=EXACT, sampling=Sampling(12)))
     assert found.answer.text != ask(max_tokens=12).answer.text

@@ -17,6 +17,7 @@ from engine.attend.clusters import (
     attend_selected,
 )
 from engine.attend.question import QuestionState, open_question
+from engine.config import PromptConfig
 from engine.document.artifact import pack, unpack
 from engine.document.budget import EXACT
 from engine.document.cache import DocumentCache, LayerCache
@@ -118,7 +119,7 @@ def test_further_families_are_exact_too(family: str) -> None:
 def test_a_prompt_of_a_single_token_is_exact(family: str) -> None:
     tokenizer = byte_tokenizer()
     tokenizer.chat_template = None
-    model = loaded(FAMILIES[family], tokenizer)
+    model = loaded(FAMILIES[family], tokenizer, prompt=PromptConfig(format="plain"))
     document = stored(read_text(model, "x"), model)
     assert document.num_tokens == 1
     wanted = full_attention(family, prompt(model, "x"))

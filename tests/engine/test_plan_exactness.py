@@ -17,7 +17,7 @@ from engine.model.attention import forward
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel
 from tests.engine.masked import masked_logits
-from tests.models import FAMILIES, SETTINGS, loaded, prose, read
+from tests.models import FAMILIES, FURTHER, SETTINGS, loaded, prose, read
 
 QUESTION, ANSWER = "Who keeps the lamps?", "Mira does!"
 NUM_SINKS, WINDOW = 4, 24
@@ -33,8 +33,13 @@ PLANS: dict[str, tuple[str, str]] = {
 SPLIT = ["llama", "llama-mha", "llama-gqa4", "mistral", "qwen2", "qwen3", "phi3", "gemma2"]
 
 
+AT_RUN_TIME = ["gpt2", "olmo2", "olmo3", "phi", "gpt-oss"]  # whose weights stay in their order
+EVERY = {**FAMILIES, **FURTHER}
+
+
 def make_plan(family: str, name: str, *, compensation: bool = True) -> HeadPlan:
-    heads = FAMILIES[family].num_key_value_heads
+    config = EVERY[family]
+    heads = getattr(config, "num_key_value_heads", config.num_attention_heads)
     kinds = {"all": [True], "none": [False], "last": [False, True]}
     retrieval = tuple(
         tuple((kinds[kind] * heads)[-heads:]) if kind == "last" else tuple(kinds[kind] * heads)
@@ -45,7 +50,7 @@ def make_plan(family: str, name: str, *, compensation: bool = True) -> HeadPlan:
 
 @cache
 def tiny(family: str, name: str, compensation: bool = True) -> LoadedModel:
-    return loaded(FAMILIES[family], plan=make_plan(family, name, compensation=compensation))
+    return loaded(EVERY[family], plan=make_plan(family, name, compensation=compensation))
 
 
 @cache
@@ -70,9 +75,7 @@ def wanted(family: str, name: str, num_chars: int, compensation: bool = True) ->
     model = tiny(family, name, compensation)
     document = model.prompt.encode_document(prose(num_chars)).ids
     asked = passes(model)
-    logits = masked_logits(
-        FAMILIES[family], model.plan, torch.cat((document, *asked)), len(document)
-    )
+    logits = masked_logits(EVERY[family], model.plan, torch.cat((document, *asked)), len(document))
     return logits[-len(asked) :]
 
 
@@ -90,7 +93,7 @@ def test_exact_answers_equal_masked_attention(family: str, name: str, num_chars:
     assert worst_error(tiny(family, name), document, wanted(family, name, num_chars)) < TOLERANCE
 
 
-@pytest.mark.parametrize("family", SPLIT)
+@pytest.mark.parametrize("family", [*SPLIT, *AT_RUN_TIME])
 def test_every_known_kind_of_projection_can_be_split(family: str) -> None:
     document = document_of(family, "mixed", 300)
     assert worst_error(tiny(family, "mixed"), document, wanted(family, "mixed", 300)) < TOLERANCE
@@ -111,6 +114,26 @@ def test_it_holds_without_a_compensation_token_and_where_tokens_begin_to_drop(
         document = document_of(*arguments, compensation=compensation)
         model = tiny("llama", "mixed", compensation)
         assert worst_error(model, document, wanted(*arguments, compensation)) < TOLERANCE
+
+
+@pytest.mark.parametrize(("num_chars", "window"), [(60, 24), (1000, 201)])
+def test_a_window_that_grows_with_the_document_is_resolved_when_it_is_read(
+    num_chars: int, window: int
+) -> None:
+    growing = replace(make_plan("llama", "mixed"), window_share=0.2)
+    model = loaded(FAMILIES["llama"], plan=growing)
+    document = read(model, prose(num_chars))
+    manifest, files = pack(document, "float32")
+    assert manifest["choices"]["window"] == window
+    stored = unpack(json.loads(json.dumps(manifest)), files, device=model.device, dtype=model.dtype)
+    assert stored.choices == document.choices
+    for layer in stored.layers:
+        assert layer.streaming is not None
+        assert layer.streaming.num_kept == NUM_SINKS + window
+    constant = replace(growing, window=window, window_share=0.0)
+    asked, ids = passes(model), model.prompt.encode_document(prose(num_chars)).ids
+    logits = masked_logits(FAMILIES["llama"], constant, torch.cat((ids, *asked)), len(ids))
+    assert worst_error(model, stored, logits[-len(asked) :]) < TOLERANCE
 
 
 def test_the_proof_covers_what_it_claims() -> None:

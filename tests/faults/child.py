@@ -11,6 +11,7 @@ from pathlib import Path
 
 from common.status import Progress
 from storage.artifacts.store import Artifacts
+from storage.config import StorageConfig
 from storage.db.database import Database
 from storage.storage import Storage, assemble
 from workers.artifact_builder import BuiltArtifact
@@ -34,6 +35,10 @@ class StubArtifactBuilder:
         self._step_s = step_s
         self._at = at
 
+    def expected_s(self, num_tokens: int) -> float:
+        """See `ArtifactBuilder.expected_s`."""
+        return num_tokens
+
     def build(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
         """See `ArtifactBuilder.build`."""
         text = path.read_bytes()
@@ -47,7 +52,7 @@ class StubArtifactBuilder:
 
 def open_at(url: str, folder: Path, failpoint: Callable[[str], None] | None = None) -> Storage:
     """Open a migrated database and its folder, publishing with a failpoint if one is given."""
-    storage = assemble(Database(url), folder)
+    storage = assemble(Database(url), StorageConfig(folder))
     if failpoint is None:
         return storage
     artifacts = Artifacts(storage.db, folder / "artifacts", failpoint)
@@ -67,7 +72,7 @@ def signal_at(step: str, number: int) -> Callable[[str], None]:
 def publish_until(url: str, folder: Path, step: str, number: int) -> None:
     """Read one document; get a signal at a publish step."""
     storage = open_at(url, folder, signal_at(step, number))
-    settings = replace(STEADY, lease_s=SOON_S)
+    settings = replace(STEADY, lease_s=SOON_S, heartbeat_s=60.0)
     Worker(storage, StubArtifactBuilder(), settings).run_once()
     storage.close()
 
@@ -80,7 +85,7 @@ def read_until(url: str, folder: Path, step: int, number: int) -> None:
             os.kill(os.getpid(), number)
 
     storage = open_at(url, folder)
-    settings = replace(STEADY, lease_s=SOON_S)
+    settings = replace(STEADY, lease_s=SOON_S, heartbeat_s=60.0)
     Worker(storage, StubArtifactBuilder(num_steps=20, at=at), settings).run_once()
     storage.close()
 
@@ -88,15 +93,15 @@ def read_until(url: str, folder: Path, step: int, number: int) -> None:
 def work(url: str, folder: Path, log: Path, step_s: float, max_attempts: int = 10_000) -> None:
     """Work until killed; every commit is noted in `log`, one line each."""
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    reading: list[Path] = []
+    reading = threading.local()  # a worker reads two documents at a time
 
     def note(step: str) -> None:
         if step == "committed":
-            os.write(descriptor, f"{reading[-1].name}\n".encode())
+            os.write(descriptor, f"{reading.name}\n".encode())
 
     class NotingBuilder(StubArtifactBuilder):
         def build(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
-            reading.append(path)
+            reading.name = path.name
             return super().build(path, kind, progress)
 
     storage = open_at(url, folder, note)

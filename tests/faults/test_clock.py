@@ -221,7 +221,7 @@ def test_a_cache_from_the_future_ends_no_job_of_a_dead_worker(
     set_clock(HOURS_S)
     read_here(storage)
     set_clock(0.0)
-    assert storage.jobs.enqueue_stale("another model") == (document.id,)
+    storage.jobs.enqueue(document.id)
     for _ in range(3):
         assert storage.jobs.claim("dead", LEASE_S) is not None
         storage.jobs.sweep(3, ["dead"])

@@ -63,22 +63,22 @@ class LecternServer:
         self.key = "".join(re.findall(r"lk_\S+", banner)) or self.key
         self._wait_until_ready()
 
-    def stop(self, every_s: float | None = None) -> int:
-        """End it as supervisors do; returns its exit code.
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        assert self._process is not None
+        return self._process.pid
 
-        Args:
-            every_s: seconds after which the signal is sent again, as long as the server runs.
-        """
+    def stop(self) -> int:
+        """End it as supervisors do; returns its exit code."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        deadline_s = time.monotonic() + STOP_S
-        while every_s is not None and time.monotonic() < deadline_s:
-            try:
-                self._process.wait(every_s)
-                break
-            except subprocess.TimeoutExpired:
-                self._process.send_signal(signal.SIGTERM)
-        code = self._process.wait(STOP_S)
+        return self.wait(STOP_S)
+
+    def wait(self, timeout_s: float) -> int:
+        """Wait until it has ended; returns its exit code."""
+        assert self._process is not None
+        code = self._process.wait(timeout_s)
         self._pump.join()
         return code
 
@@ -128,9 +128,12 @@ class LecternServer:
 
     def _wait_until_ready(self) -> None:
         deadline_s = time.monotonic() + START_S
+        has_worker = self.environment.get("LECTERN_SERVER__EMBEDDED_WORKER", "true") == "true"
+        missing = set() if has_worker else {"workers", "queue"}  # it answers without a worker
         while time.monotonic() < deadline_s:
             try:
-                if httpx.get(f"{self.url}/readyz", trust_env=False).status_code == 200:
+                body = httpx.get(f"{self.url}/readyz", trust_env=False).json()
+                if body["reasons"].keys() <= missing:
                     return
             except httpx.TransportError:
                 pass

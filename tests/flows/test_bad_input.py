@@ -96,7 +96,9 @@ def test_a_document_that_is_too_long_is_told_both_counts(
     document_id = call("POST", "/documents", files={"file": ("l.txt", data)}).json()["id"]
     with shared_server.client() as client:
         message = list(client.events(document_id))[-1]["error"]["message"]
-    assert str(len(data) + 1) in message.replace(",", "")
+    told = message.replace(",", "")
+    assert str(len(data)) in told
+    assert str(CONTEXT - 257) in told, "but for the reserve, and the token before the document"
 
 
 @pytest.mark.parametrize(

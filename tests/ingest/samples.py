@@ -196,9 +196,11 @@ def zip_bomb(unpacked_bytes: int) -> bytes:
     )
 
 
-def lying_zip(unpacked_bytes: int) -> bytes:
-    """As `zip_bomb`, but both headers of the part say that it unpacks to 100 bytes."""
-    data = bytearray(zip_bomb(unpacked_bytes))
+def lying_zip(unpacked_bytes: int, name: str = "word/styles.xml") -> bytes:
+    """A DOCX with a part of zeros, of which both headers say that it unpacks to 100 bytes."""
+    parts = dict.fromkeys(("[Content_Types].xml", "word/document.xml", "word/styles.xml"), b"<w/>")
+    parts.pop(name, None)
+    data = bytearray(zip_file(parts | {name: bytes(unpacked_bytes)}))
     honest = struct.pack("<I", unpacked_bytes)
     assert data.count(honest) == 2
     return bytes(data).replace(honest, struct.pack("<I", 100))

@@ -10,6 +10,8 @@ from tests.ingest.conftest import Put
 
 POLISH = "Zażółć gęślą jaźń, nocą żółty koń biegł przez łąkę i pił wodę. " * 20
 GERMAN = "Die Küche öffnet täglich um fünf. Straße und Grüße an alle Gäste. " * 20
+SPANISH = "Mañana por la mañana abrirá el café de la señora Núñez. " * 20
+DANISH = "Smørrebrød på Ærø koster få kroner, men ikke på Fanø. " * 20
 RUSSIAN = "Маяк горел всю ночь, и корабли шли мимо него. " * 20
 JAPANESE = "灯台は一晩中光っていた。船は通り過ぎた。" * 20
 
@@ -23,6 +25,8 @@ JAPANESE = "灯台は一晩中光っていた。船は通り過ぎた。" * 20
         (GERMAN, "utf-32"),
         (JAPANESE, "utf-16"),
         (GERMAN, "cp1252"),
+        (SPANISH, "cp1252"),  # as likely in other encodings, which are less common
+        (DANISH, "cp1252"),
         (POLISH, "cp1250"),
         (RUSSIAN, "cp1251"),
         (JAPANESE, "shift_jis"),
@@ -60,6 +64,12 @@ def test_cut_utf16_is_refused(put: Put) -> None:
 def test_an_html_charset_is_believed(put: Put) -> None:
     data = '<meta charset="iso-8859-2"><p>\u017cuk</p>'.encode("iso-8859-2")
     assert read_text(put(data), html=True).endswith("<p>\u017cuk</p>")
+
+
+@pytest.mark.parametrize("name", ["iso-8859-1", "latin1", "us-ascii", "windows-1252"])
+def test_what_pages_declare_is_read_as_browsers_do(name: str, put: Put) -> None:
+    data = f'<meta charset="{name}"><p>'.encode() + "“Café”, 5 €".encode("cp1252")
+    assert read_text(put(data), html=True).endswith("<p>“Café”, 5 €")
 
 
 @pytest.mark.parametrize("name", ["hex", "utf-16", "nonsense", "utf-7"])

@@ -2,7 +2,13 @@
 
 import pytest
 
-from common.errors import DocumentRejected, EmptyDocument, EncryptedPdf, UnknownPlugin
+from common.errors import (
+    DocumentRejected,
+    DocumentTooLong,
+    EmptyDocument,
+    EncryptedPdf,
+    UnknownPlugin,
+)
 from ingest.extract import extract
 from ingest.limits import Limits
 from ingest.text import DocumentText
@@ -83,6 +89,11 @@ def test_docx_text_comes_in_order_with_its_tables(put: Put) -> None:
             "<w:p><w:del><w:r><w:delText>old</w:delText></w:r></w:del><w:r><w:t>x</w:t></w:r></w:p>",
             "x",
         ),
+        ("<w:p><w:del><w:r><w:br/><w:t>old</w:t></w:r></w:del><w:r><w:t>x</w:t></w:r></w:p>", "x"),
+        (
+            "<w:p><w:moveFrom><w:r><w:t>old</w:t></w:r></w:moveFrom><w:r><w:t>x</w:t></w:r></w:p>",
+            "x",
+        ),
         ("<w:p><w:r><w:t>a</w:t><w:tab/><w:t>b</w:t><w:br/><w:t>c</w:t></w:r></w:p>", "a\tb\nc"),
     ],
 )
@@ -121,6 +132,24 @@ def test_unreadable_files_are_refused(
     assert type(refusal.value) is error
 
 
+def test_a_stream_of_a_pdf_is_unpacked_no_further_than_it_may_be(put: Put) -> None:
+    page = b"BT /F1 12 Tf " + b"(A) Tj " * 500 + b"ET"
+    path = put(samples.pdf_pages([page]))
+    with pytest.raises(DocumentRejected, match="unpacks to far more than its size allows"):
+        extract(path, "pdf", Limits(stream_bytes=len(page) // 2))
+
+
+def test_all_pages_of_a_pdf_together_may_unpack_to_so_much(put: Put) -> None:
+    page = b"BT /F1 12 Tf " + b"(A) Tj " * 500 + b"ET"  # 3.5 KB
+    path = put(samples.pdf_pages([page] * 3))
+    assert extract(path, "pdf", Limits()).text.count("A") == 1500
+    two_pages = Limits(ratio=1, ratio_floor_bytes=2 * len(page))
+    with pytest.raises(DocumentRejected, match="unpacks to far more than its size allows"):
+        extract(path, "pdf", two_pages)
+    with pytest.raises(DocumentRejected, match="unpacks to far more than its size allows"):
+        extract(path, "pdf", Limits(unpacked_bytes=2 * len(page)))
+
+
 def test_a_pdf_with_an_empty_password_is_read(put: Put) -> None:
     assert samples.STORY in read(put, "pdf", samples.encrypted_pdf(""))
 
@@ -145,7 +174,7 @@ def test_what_lies_outside_a_docx_is_not_fetched(put: Put, monkeypatch) -> None:
 
 
 def test_too_much_text_is_refused(put: Put) -> None:
-    with pytest.raises(DocumentRejected, match="characters"):
+    with pytest.raises(DocumentTooLong, match="11 characters; at most 10"):
         extract(put(b"x" * 11), "txt", Limits(text_chars=10))
 
 

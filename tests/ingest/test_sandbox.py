@@ -10,6 +10,7 @@ from common.errors import (
     DocumentRejected,
     EmptyDocument,
     EncryptedPdf,
+    JobCancelled,
     ShuttingDown,
     UnknownEncoding,
     UnsupportedType,
@@ -57,6 +58,20 @@ def test_running_out_of_time_is_a_refusal(put: Put) -> None:
         extract_limited(put(b"x"), "txt", Limits(timeout_s=0.01))
 
 
+def test_an_extraction_can_be_stopped_and_leaves_no_process(put: Put) -> None:
+    asked: list[int] = []
+
+    def cancel() -> None:
+        asked.append(1)
+        if len(asked) == 2:
+            raise JobCancelled("The document was deleted.")
+
+    path = put(b"word " * (40 * MIB // 5))
+    with pytest.raises(JobCancelled):
+        extract_limited(path, "txt", Limits(), cancel)
+    assert psutil.Process().children() == []
+
+
 @pytest.mark.parametrize(
     "data",
     [samples.looping_xref_pdf(), samples.looping_pages_pdf(), samples.looping_form_pdf()],
@@ -87,6 +102,16 @@ def test_the_child_sees_none_of_our_environment(
     spy.write_text("raise SystemExit('loaded from the environment')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert extract_limited(put(b"fine"), "txt", Limits()).text == "fine"
+
+
+def test_the_child_has_none_of_our_secrets(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The child names as the media type whether it sees a variable."""
+    answer = "{'kind': {'name': 'pdf', 'media_type': str('%s' in os.environ)}}"
+    spy = f"import json, os; print(json.dumps({answer}))"
+    monkeypatch.setenv("LECTERN_SECRET", "hunter2")
+    for variable, is_seen in (("LANG", "True"), ("LECTERN_SECRET", "False")):
+        monkeypatch.setattr("ingest.sandbox.BOOTSTRAP", spy % variable)
+        assert inspect_limited(put(b"anything"), "a.pdf", Limits()).media_type == is_seen
 
 
 def test_only_a_pdf_with_a_password_is_locked(put: Put) -> None:

@@ -62,8 +62,11 @@ def test_layers_with_a_window_are_kept_as_windows() -> None:
 
 def test_progress_goes_through_the_phases_and_never_back(model: LoadedModel) -> None:
     told: Told = []
-    read(model, TEXT, listener=lambda *step: told.append(step))
-    assert list(dict.fromkeys(phase for phase, _, _ in told)) == PHASES
+    settings = replace(SETTINGS, num_probes=24)  # more than one batch
+    read(model, TEXT, settings, listener=lambda *step: told.append(step))
+    assert list(dict.fromkeys(phase for phase, _, _ in told)) == ["tokenize", *PHASES]
+    while told[0] == ("tokenize", 0, 0):
+        told.pop(0)
     assert {total for _, _, total in told} == {401}
     for phase in PHASES:
         done = [tokens for name, tokens, _ in told if name == phase]
@@ -73,7 +76,7 @@ def test_progress_goes_through_the_phases_and_never_back(model: LoadedModel) -> 
     assert told[0] == ("prefill", 0, 401)
 
 
-@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("phase", ["tokenize", *PHASES])
 def test_progress_that_raises_stops_the_work(model: LoadedModel, phase: str) -> None:
     told: Told = []
 
@@ -86,6 +89,15 @@ def test_progress_that_raises_stops_the_work(model: LoadedModel, phase: str) -> 
         read(model, TEXT, listener=cancel)
     assert [name for name, _, _ in told].count(phase) == 1
     assert told[-1][0] == phase
+
+
+def test_progress_is_told_more_often_than_it_changes(model: LoadedModel) -> None:
+    """So that the work can be stopped in the middle of a step."""
+    told: Told = []
+    read(model, TEXT, listener=lambda *step: told.append(step))
+    for phase in PHASES:
+        steps = [tokens for name, tokens, _ in told if name == phase]
+        assert len(steps) >= len(set(steps)) + model.spec.num_layers
 
 
 @pytest.fixture
@@ -110,8 +122,27 @@ def narrow_model() -> LoadedModel:
 
 def test_a_document_too_long_is_refused_before_any_work(no_work: None) -> None:
     settings = replace(SETTINGS, reserve_tokens=100)
-    with pytest.raises(DocumentTooLong, match=r"has 501 tokens.*takes 500"):
+    with pytest.raises(DocumentTooLong, match=r"has 500 characters.*takes 500"):
         read(narrow_model(), prose(500), settings, listener=never)
+
+
+def test_a_document_of_too_many_tokens_is_refused_as_soon_as_they_are_too_many(
+    no_work: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = narrow_model()
+    monkeypatch.setattr(type(model.prompt), "most_chars", lambda *_: None)
+    parts: list[str] = []
+    seen = set()
+
+    def note(*step: object) -> None:
+        seen.add(step)
+        parts.append("")
+
+    text = prose(300_000)
+    with pytest.raises(DocumentTooLong, match=r"at least [\d,]+ tokens.*takes 344"):
+        read(model, text, listener=note)
+    assert seen == {("tokenize", 0, 0)}
+    assert len(parts) < 5, "the rest was not tokenized"
 
 
 def test_the_longest_document_is_read_and_leaves_room_for_questions() -> None:
@@ -124,6 +155,14 @@ def test_the_reserve_never_takes_more_than_half_of_the_context() -> None:
     assert read(narrow_model(), prose(299), settings).num_tokens == 300
     with pytest.raises(DocumentTooLong, match="takes 300"):
         read(narrow_model(), prose(300), settings)
+
+
+def test_a_character_may_be_many_tokens() -> None:
+    """Characters are counted first, but tokens decide."""
+    model = narrow_model()
+    with pytest.raises(DocumentTooLong, match="tokens"):
+        read(model, "\U0001f4a5" * 150)
+    assert read(model, "\U0001f4a5" * 80).num_tokens == 321
 
 
 def test_an_unknown_clustering_is_refused_before_any_work(

@@ -17,11 +17,11 @@ from engine.kernels.shared.score_clusters import AGGREGATIONS
 from engine.model.attention import forward
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel
-from precompute.calibrate import calibrate
+from precompute.calibrate import BATCH, calibrate
 from precompute.config import PrecomputeConfig
-from precompute.probes import Probe, make_probes
+from precompute.probes import Probe, ProbeMaker
 from precompute.score_histogram import FLOOR_TOKENS
-from tests.models import FAMILIES, HALF, SETTINGS, loaded, prose, read
+from tests.models import FAMILIES, FURTHER, HALF, SETTINGS, loaded, prose, read
 
 TEXT = prose(2000)
 LOOKUPS = [LookupConfig(levels, how) for levels in (1, 2) for how in AGGREGATIONS]
@@ -58,11 +58,16 @@ def test_the_floor_is_anchors_centroids_and_a_few_tokens(document: DocumentCache
     assert least - 1e-9 <= document.curves.floor < least + 0.1
 
 
+def make_probes(model: LoadedModel, document: DocumentCache) -> list[Probe]:
+    """The probes that the document was calibrated with."""
+    room = model.spec.context_length - document.num_tokens
+    return ProbeMaker(document, model.prompt, room, SETTINGS.seed).make(SETTINGS.num_probes)
+
+
 def ask(model: LoadedModel, document: DocumentCache, probe: Probe, budget: float) -> ReadMeter:
     """One probe as it would be answered, token by token."""
     state = open_question(document, budget)
-    answer = model.prompt.encode_answer(probe.answer)
-    for ids in (model.prompt.encode_question(probe.question), *answer.split(1)):
+    for ids in (probe.question_ids, *probe.answer_ids.split(1)):
         forward(model.model, ids, state.position, state)
     return state.meter
 
@@ -71,7 +76,7 @@ def ask(model: LoadedModel, document: DocumentCache, probe: Probe, budget: float
 def test_probes_load_what_was_asked_for(
     model: LoadedModel, document: DocumentCache, budget: float
 ) -> None:
-    probes = make_probes(TEXT, SETTINGS.num_probes, SETTINGS.seed)
+    probes = make_probes(model, document)
     meters = [ask(model, document, probe, budget) for probe in probes]
     assert fmean(meter.share(0, 1) for meter in meters) == pytest.approx(budget, rel=0.15)
     assert fmean(meter.share(1) for meter in meters) == pytest.approx(budget, rel=0.15)
@@ -86,7 +91,7 @@ def test_a_document_without_clusters_has_nothing_to_choose(model: LoadedModel) -
 def test_other_families_are_calibrated_too(family: str) -> None:
     model = loaded(FAMILIES[family])
     document = read(model, TEXT[:1000])
-    probes = make_probes(TEXT[:1000], SETTINGS.num_probes, SETTINGS.seed)
+    probes = make_probes(model, document)
     meters = [ask(model, document, probe, 0.5) for probe in probes]
     assert fmean(meter.share() for meter in meters) == pytest.approx(0.5, rel=0.15)
 
@@ -96,15 +101,15 @@ def test_progress_counts_probes_and_may_stop_them(model: LoadedModel) -> None:
     document = read(model, TEXT[:300])
     settings: PrecomputeConfig = replace(SETTINGS, num_probes=9)
     calibrate(model, document, settings, told.append)
-    assert told == list(range(1, 10))
+    assert told == [9]
 
     def cancel(done: int) -> None:
         told.append(done)
         raise JobCancelled("Enough.")
 
     with pytest.raises(JobCancelled):
-        calibrate(model, document, settings, cancel)
-    assert told[9:] == [1]
+        calibrate(model, document, replace(settings, num_probes=40), cancel)
+    assert told[1:] == [BATCH]
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +132,7 @@ def test_streaming_heads_lower_the_floor(
 def test_budgets_count_all_heads_bytes(
     split: tuple[LoadedModel, DocumentCache], budget: float
 ) -> None:
-    probes = make_probes(TEXT, SETTINGS.num_probes, SETTINGS.seed)
+    probes = make_probes(*split)
     meters = [ask(*split, probe, budget) for probe in probes]
     assert fmean(meter.share(0, 1) for meter in meters) == pytest.approx(budget, rel=0.15)
     assert fmean(meter.share(1) for meter in meters) == pytest.approx(budget, rel=0.15)
@@ -138,7 +143,7 @@ def test_what_retrieval_heads_hold_is_all_that_a_budget_can_load(
     split: tuple[LoadedModel, DocumentCache], budget: float
 ) -> None:
     model, document = split
-    meter = ask(model, document, make_probes(TEXT, 1, 0)[0], budget)
+    meter = ask(model, document, make_probes(model, document)[0], budget)
     everything = (2001 + 4 + 24 + 1) / 2 / 2001
     assert meter.share() == pytest.approx(everything)
 
@@ -148,5 +153,39 @@ def test_a_document_that_only_streams_has_one_budget() -> None:
     model = loaded(FAMILIES["llama"], plan=none)
     document = read(model, TEXT)
     assert document.curves.floor == pytest.approx(29 / 2001)
-    meter = ask(model, document, make_probes(TEXT, 1, 0)[0], 0.5)
+    meter = ask(model, document, make_probes(model, document)[0], 0.5)
     assert meter.share() == pytest.approx(29 / 2001)
+
+
+@pytest.mark.parametrize("family", ["gemma2", "gemma3"])
+@pytest.mark.parametrize("budget", [0.25, 0.35, 0.5])
+def test_windows_are_outside_of_the_budget(family: str, budget: float) -> None:
+    """Every question reads a window whole: no budget between its size and 1 is out of reach."""
+    model = loaded((FAMILIES | FURTHER)[family])
+    document = read(model, TEXT)
+    assert document.curves.floor < 0.25
+    window = next(layer for layer in document.layers if layer.window is not None)
+    for probe in make_probes(model, document)[:3]:
+        meter = ask(model, document, probe, budget)
+        assert meter.share(0, 1) == pytest.approx(budget, rel=0.15)
+        passes = 1 + len(probe.answer_ids)
+        assert meter.windowed == passes * window.constant_vectors * window.keys.shape[2] * 4
+        assert meter.bytes_read == sum(map(int, meter.read)) + meter.windowed
+
+
+@pytest.mark.parametrize("num_tokens", [1, 8, 70, 400])
+def test_a_question_of_any_length_loads_what_it_asked_for(
+    model: LoadedModel, document: DocumentCache, num_tokens: int
+) -> None:
+    ids = model.prompt.encode_question(prose(1000, seed=9))[:num_tokens]
+    for budget in (0.3, 0.5):
+        state = open_question(document, budget)
+        forward(model.model, ids, state.position, state)
+        assert state.meter.share() == pytest.approx(budget, rel=0.15)
+
+
+def test_calibration_stops_when_a_batch_changes_nothing(model: LoadedModel) -> None:
+    document, told = read(model, TEXT), []
+    calibrate(model, document, replace(SETTINGS, num_probes=64), told.append)
+    assert told[-1] == 64
+    assert len(told) < 1 + 64 // BATCH

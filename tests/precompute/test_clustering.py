@@ -9,6 +9,7 @@ from torch.nn.functional import normalize
 from torch.testing import assert_close
 
 from common import plugins
+from common.errors import LeaseLost
 from precompute import clustering
 from precompute.clustering.base import (
     DEFAULTS,
@@ -43,6 +44,41 @@ def kmeans(request: pytest.FixtureRequest) -> KMeans:
     pytest.importorskip({"faiss": "faiss", "sklearn": "sklearn"}.get(request.param, "torch"))
     config = KMeansConfig(iterations=50, seed=1)
     return OnDevice(plugins.build(clustering, request.param, config), device)
+
+
+@pytest.mark.parametrize("name", ["torch", "faiss", "sklearn"])
+def test_clustering_can_be_stopped_in_the_middle(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name != "torch":
+        pytest.importorskip(name)
+    monkeypatch.setattr("precompute.clustering.base.MOST_SCORES", HEADS * 5 * 50)
+    asked: list[int] = []
+
+    def lost() -> None:
+        asked.append(1)
+        if len(asked) == 3:
+            raise LeaseLost("Another worker owns this job.")
+
+    points, _ = clouds(200, 5)
+    kmeans: KMeans = plugins.build(clustering, name, KMeansConfig(check=lost))
+    with pytest.raises(LeaseLost):
+        kmeans.labels(points, ones(points), 5)
+    assert len(asked) == 3
+
+
+def test_points_that_are_assigned_in_parts_get_the_same_clusters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    points, _ = clouds(200, 5)
+    asked: list[int] = []
+    config = KMeansConfig(check=lambda: asked.append(1))
+    kmeans: KMeans = plugins.build(clustering, "torch", config)
+    whole = kmeans.labels(points, ones(points), 5)
+    before = len(asked)
+    monkeypatch.setattr("precompute.clustering.base.MOST_SCORES", HEADS * 5 * 30)
+    assert torch.equal(kmeans.labels(points, ones(points), 5), whole)
+    assert len(asked) - before >= 3 * before
 
 
 def clouds(num_points: int, num_clouds: int, noise: float = 0.05) -> tuple[Tensor, Tensor]:
@@ -119,7 +155,7 @@ def test_zeros_and_copies_are_no_trouble(kmeans: KMeans) -> None:
 
 
 def test_no_cluster_stays_empty_while_another_can_be_split(kmeans: KMeans) -> None:
-    points = normal(HEADS, 80, WIDTH)
+    points = normal(HEADS, 80, WIDTH) + 10.0  # so that zeros are near to none of them
     first = first_members(80, 8, points.device)
     points[:, first[:4]] = points[:, :1]  # half of the first centroids are one
     labels = kmeans.labels(points, ones(points), 8)

@@ -58,6 +58,45 @@ def test_progress_that_raises_stops_the_work() -> None:
     assert told == [100, 200]
 
 
+def test_it_asks_within_a_chunk_whether_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = loaded(FAMILIES["llama"])
+    ids = ids_of(model)
+    whole = prefill(model, ids, 4096, unheard)
+    heads = model.spec.layers[0].num_heads
+    monkeypatch.setattr("precompute.prefill.MOST_CPU_SCORES", 16 * heads * len(ids))
+    asked: list[int] = []
+    blocks = prefill(model, ids, 4096, unheard, check=lambda: asked.append(1))
+    num_blocks = -(-len(ids) // 16)
+    assert len(asked) == model.spec.num_layers * (1 + num_blocks)
+    for one, other in zip(blocks, whole, strict=True):
+        assert_close(one.keys, other.keys, rtol=1e-4, atol=1e-4)
+        assert_close(one.values, other.values, rtol=1e-4, atol=1e-4)
+
+
+def test_a_chunk_can_be_stopped_in_the_middle() -> None:
+    model, asked = loaded(FAMILIES["llama"]), list[int]()
+
+    def lost() -> None:
+        asked.append(1)
+        if len(asked) == 2:
+            raise LeaseLost("Another worker owns this job.")
+
+    def never(_: int) -> None:
+        raise AssertionError("The chunk was read to its end.")
+
+    with pytest.raises(LeaseLost):
+        prefill(model, ids_of(model), 4096, never, check=lost)
+
+
+def test_chunks_on_a_cpu_are_not_longer_than_somebody_would_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("precompute.prefill.MOST_CPU_TOKENS", 100)
+    model, told = loaded(FAMILIES["llama"]), list[int]()
+    prefill(model, ids_of(model), 8192, told.append)
+    assert told == [100, 200, 300, 301]
+
+
 def streaming_model() -> LoadedModel:
     plan = HeadPlan("file", ((False, True), (False, False)), num_sinks=4, window=24)
     return loaded(FAMILIES["llama"], plan=plan)

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from storage.config import StorageConfig
 from storage.db.database import Database
 from storage.db.records import DocumentRecord
 from storage.storage import Storage, assemble
@@ -37,7 +38,7 @@ def db(url: str) -> Iterator[Database]:
 @pytest.fixture
 def storage(db: Database, tmp_path: Path) -> Iterator[Storage]:
     """All of storage over a migrated database and an empty folder."""
-    opened = assemble(db, tmp_path / "data")
+    opened = assemble(db, StorageConfig(tmp_path / "data"))
     yield opened
     opened.notifier.close()
 
@@ -53,15 +54,23 @@ def upload(storage: Storage, tenant: UUID, tmp_path: Path) -> Upload:
     """Upload a text; the same text is the same document."""
 
     def send(
-        text: str = "A text.", owner: UUID = tenant, filename: str = "a.txt"
+        text: str = "A text.",
+        owner: UUID = tenant,
+        filename: str = "a.txt",
+        uploader: str = "",
     ) -> DocumentRecord:
-        return send_text(storage, tmp_path, owner, text, filename)[0]
+        return send_text(storage, tmp_path, owner, text, filename, uploader)[0]
 
     return send
 
 
 def send_text(
-    storage: Storage, folder: Path, tenant: UUID, text: str, filename: str = "a.txt"
+    storage: Storage,
+    folder: Path,
+    tenant: UUID,
+    text: str,
+    filename: str = "a.txt",
+    uploader: str = "",
 ) -> tuple[DocumentRecord, bool]:
     """Add a text as a document."""
     data = text.encode()
@@ -76,4 +85,5 @@ def send_text(
         kind="txt",
         media_type="text/plain",
         num_bytes=len(data),
+        uploader=uploader,
     )

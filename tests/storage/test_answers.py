@@ -1,8 +1,11 @@
 """Figures of the dashboard: sums and means over answers, whatever became of their documents."""
 
+import re
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from uuid import UUID
 
-from sqlalchemy import inspect
+from sqlalchemy import event, inspect, select, update
 
 from storage.db.records import DocumentRecord
 from storage.db.tables import Answer
@@ -55,6 +58,51 @@ def test_statistics_outlive_their_document(storage: Storage, upload: Upload) -> 
     storage.documents.delete(document.tenant_id, document.id)
     answer(storage, document)  # the answer that was on its way meanwhile
     assert storage.answers.summary().num_answers == 2
+
+
+def test_rows_are_removed_in_time_and_sums_are_kept(storage: Storage, upload: Upload) -> None:
+    document = upload()
+    for _ in range(3):
+        answer(storage, document)
+    with storage.db.session() as session:
+        old = storage.db.now(session) - timedelta(days=31)
+        kept = session.scalars(select(Answer.id).limit(1)).one()
+        session.execute(update(Answer).where(Answer.id != kept).values(created_at=old))
+    assert storage.answers.prune(32) == 0
+    before = storage.answers.summary(), storage.dashboard.documents(1)
+    assert storage.answers.prune(30) == 2
+    assert storage.answers.prune(30) == 0
+    assert (storage.answers.summary(), storage.dashboard.documents(1)) == before
+    assert before[0].num_answers == before[1][0].hits == 3
+
+
+def test_the_dashboard_looks_at_no_answer(storage: Storage, upload: Upload) -> None:
+    """Its queries take the same time however many answers there are."""
+    document = upload()
+    answer(storage, document)
+    asked: list[str] = []
+    with storage.db.reading() as session:
+        engine = session.get_bind().engine
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        asked.append(statement)
+
+    event.listen(engine, "before_cursor_execute", note)
+    try:
+        storage.dashboard.totals()
+        storage.dashboard.documents(100)
+    finally:
+        event.remove(engine, "before_cursor_execute", note)
+    assert len(asked) >= 4
+    assert not [statement for statement in asked if re.search(r"\banswers\b", statement)]
+
+
+def test_answers_that_come_together_are_all_counted(storage: Storage, upload: Upload) -> None:
+    document = upload()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: answer(storage, document), range(40)))
+    assert storage.answers.summary().num_answers == 40
+    assert storage.dashboard.documents(1)[0].hits == 40
 
 
 def test_no_words_are_kept(storage: Storage) -> None:

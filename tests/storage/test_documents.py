@@ -12,7 +12,7 @@ import pytest
 from common.errors import DocumentDeleted, DocumentNotFound, JobCancelled, OriginalMissing
 from storage.storage import Storage
 from tests.storage.conftest import Upload, send_text
-from tests.storage.publishing import publish
+from tests.storage.publishing import claim, publish
 
 
 def test_an_upload_is_queued_with_its_original(storage: Storage, upload: Upload) -> None:
@@ -59,6 +59,36 @@ def test_twenty_uploads_at_once_are_one_document_and_one_job(
     assert len(list(storage.blobs.keys())) == 1
     assert storage.jobs.claim("one", 30) is not None
     assert storage.jobs.claim("two", 30) is None
+
+
+@pytest.mark.parametrize("has_failed", [True, False])
+def test_a_new_upload_takes_the_place_of_an_original_that_was_lost(
+    storage: Storage, tenant: UUID, tmp_path: Path, has_failed: bool
+) -> None:
+    document, _ = send_text(storage, tmp_path, tenant, "Same.")
+    storage.blobs.delete(document.blob_key)
+    if has_failed:
+        storage.jobs.fail(claim(storage), "original_missing", "It is gone.")
+    again, queued = send_text(storage, tmp_path, tenant, "Same.")
+    assert (again.id, again.status, queued) == (document.id, "queued", has_failed)
+    assert storage.blobs.path(again.blob_key).read_text() == "Same."
+    assert list(storage.blobs.keys()) == [again.blob_key]
+    assert claim(storage).document_id == document.id
+    assert storage.jobs.claim("worker", 30) is None
+
+
+def test_a_document_that_failed_for_another_model_is_ready_where_it_was_read(
+    storage: Storage, tenant: UUID, tmp_path: Path
+) -> None:
+    document, _ = send_text(storage, tmp_path, tenant, "Same.")
+    publish(storage, document, fingerprint="one")
+    two = storage.of("two")
+    two.jobs.enqueue(document.id)
+    two.jobs.fail(claim(two), "document_too_long", "Too long.")
+    again, queued = send_text(storage.of("one"), tmp_path, tenant, "Same.")
+    assert (again.status, queued) == ("ready", False)
+    again, queued = send_text(two, tmp_path, tenant, "Same.")
+    assert (again.id, queued) == (document.id, True)
 
 
 def test_tenants_share_nothing(storage: Storage, upload: Upload) -> None:

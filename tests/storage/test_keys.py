@@ -1,5 +1,6 @@
 """Keys open what they should, and nothing gives them back."""
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -60,6 +61,15 @@ def test_revoked_and_expired_keys_are_refused(storage: Storage) -> None:
             storage.keys.verify(key)
     assert storage.keys.verify(current).tenant_id == tenant
     assert [key.name for key in storage.keys.list(tenant)] == ["one", "two", "three"]
+
+
+def test_a_key_is_refused_from_the_moment_that_it_expires(storage: Storage) -> None:
+    soon = datetime.now(UTC) + timedelta(seconds=0.2)
+    key, _ = storage.keys.create(storage.tenants.default(), "guest", soon)
+    while datetime.now(UTC) < soon:
+        time.sleep(0.05)
+    with pytest.raises(Unauthorized):
+        storage.keys.verify(key)
 
 
 def test_a_key_is_revoked_once_and_for_all(storage: Storage) -> None:

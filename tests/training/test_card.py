@@ -1,9 +1,12 @@
 """The model card says what the results say, and the training log is counted run by run."""
 
 import json
+import shutil
+from typing import Any
 
 import pytest
 
+from engine.model.fingerprint import weights_fingerprint
 from training import card
 from training.history import read_log, runs_of
 from training.model import READER
@@ -21,6 +24,62 @@ def test_the_card_shows_every_row_with_needles():
             assert text.count(f"\n| {name} |") == 1
             low, high = next(iter(rows.values()))["interval_95"]
             assert f"[{low:.3f}, {high:.3f}]" in text
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """A copy of the results, as served beside full attention, both of the weights that ship."""
+    for file in card.RESULTS.iterdir():
+        shutil.copy(file, tmp_path)
+    full = json.loads((tmp_path / card.FULL).read_text())
+    served: dict[str, Any] = json.loads(json.dumps(full))
+    for result, wrong in ((full, (3,)), (served, (3, 4))):
+        result["about"] |= {"weights": weights_fingerprint(card.WEIGHTS), "budget": 0.15}
+        result["about"]["head_plan"] = {"method": "razor", "retrieval_ratio": 0.2667}
+        for row in (row for rows in result["cells"].values() for row in rows.values()):
+            right = [int(place not in wrong) for place in range(100)]
+            row["by_question"] = dict.fromkeys(("right", "f1", "loaded"), right)
+            row["by_question"]["asked"] = list(range(100))
+    (tmp_path / card.FULL).write_text(json.dumps(full))
+    (tmp_path / card.SERVED).write_text(json.dumps(served))
+    monkeypatch.setattr(card, "RESULTS", tmp_path)
+    return tmp_path
+
+
+def test_what_is_served_stands_beside_full_attention_in_pairs(results):
+    text = card.card()
+    assert "weights 0dff2a84c2cc" in text
+    assert "does not record" not in text
+    for name in ("excerpts, held-out", "SQuAD, whole article", "list"):
+        (row,) = [line for line in text.splitlines() if line.startswith(f"| {name} |")]
+        assert "| -0.010 [-0.0" in row
+    (results / card.RELEASED).write_text(
+        json.dumps({
+            "about": {"weights": weights_fingerprint(card.WEIGHTS)},
+            "cells": {"excerpts, release": {"16384": {
+                "questions": 300, "exact_match": 0.5, "interval_95": [0.44, 0.56],
+                "refused": 0.0, "f1": 0.5, "f1_interval_95": [0.44, 0.56],
+            }}},
+        })
+    )  # fmt: skip
+    assert "excerpts, release 0.500 [0.440, 0.560]" in card.card()
+
+
+def test_other_questions_are_not_compared_in_pairs(results):
+    served = json.loads((results / card.SERVED).read_text())
+    served["cells"]["list"]["16384"]["by_question"]["asked"][0] = 7
+    (results / card.SERVED).write_text(json.dumps(served))
+    (row,) = [line for line in card.card().splitlines() if line.startswith("| list |")]
+    assert "| unpaired |" in row
+
+
+@pytest.mark.parametrize("name", [card.FULL, card.SERVED, "fictional_balanced.json"])
+def test_a_result_of_other_weights_makes_no_card(results, name):
+    found = json.loads((results / name).read_text())
+    found["about"]["weights"] = "0" * 64
+    (results / name).write_text(json.dumps(found))
+    with pytest.raises(ValueError, match=f"{name} is of other weights"):
+        card.card()
 
 
 def test_every_file_of_the_model_names_the_same_context():

@@ -19,7 +19,7 @@ def test_an_outcome_is_what_log_and_table_say(tmp_path):
     line = {"step": 1, "seconds": 9.5, "tokens": 700, "length": 512, "rate": 1, "answer_loss": 0.5}
     (tmp_path / "training.jsonl").write_text(json.dumps(line))
     cells = {"single": {"16384": {"exact_match": 0.9}}}
-    (tmp_path / "reader.json").write_text(json.dumps({"cells": cells}))
+    (tmp_path / "reader.json").write_text(json.dumps({"about": {"weights": "ab"}, "cells": cells}))
     choice = CHOICES["cloze in half of the stretches"]
     assert read_outcome(tmp_path, choice) == {
         "options": ["--cloze", "0.5"],
@@ -27,6 +27,7 @@ def test_an_outcome_is_what_log_and_table_say(tmp_path):
         "seconds": 9.5,
         "tokens": 700,
         "answer_loss": {512: 0.5},
+        "weights": "ab",
         "cells": cells,
     }
 

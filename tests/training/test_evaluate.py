@@ -21,8 +21,8 @@ from tests.training.material import TOKENIZER, write_data, write_weights
 from training.data.facts import Question
 from training.data.natural import load_squad
 from training.eval_set import FICTIONAL, DocumentKey, EvalDocument, EvalSet, read_fictional
-from training.eval_tasks import ARTICLE, PARAGRAPH, eval_tasks
-from training.evaluate import EvalConfig, _start, evaluate
+from training.eval_tasks import ARTICLE, PARAGRAPH, eval_tasks, release_tasks
+from training.evaluate import EvalConfig, _start, describe, evaluate
 from training.evaluator import Evaluator
 from training.model import TINY
 
@@ -48,7 +48,7 @@ def eval_set(data, weights):
 
 
 def test_documents_have_the_length_and_hold_the_answers(eval_set):
-    for task in eval_tasks():
+    for task in (*eval_tasks(), *release_tasks()):
         document = eval_set.needle_document(task, 8000, Random(2))
         assert len(document.questions) == 20
         tokens = len(TOKENIZER.encode(document.text, add_special_tokens=False).ids)
@@ -157,6 +157,17 @@ def test_the_head_of_a_result_says_what_was_measured(data, weights, tmp_path):
     assert about[1]["budget"] == 0.3
     assert about[1]["read_settings"]["num_probes"] == PrecomputeConfig().num_probes
     assert {"commit", "versions", "seed", "device"} <= set(about[1])
+
+
+def test_the_releases_test_set_is_opened_only_when_it_is_asked_for(data, weights, tmp_path):
+    config = EvalConfig(weights, data, questions=1)
+    released = {task.name for task in release_tasks()}
+    assert released.isdisjoint(key.task for key in config.documents())
+    assert {key.task for key in replace(config, release=True).documents()} == released
+    for name in released:
+        with pytest.raises(InvalidInput, match="no task"):
+            replace(config, tasks=(name,)).documents()
+    assert describe(replace(config, release=True))["test_set"] == "release"
 
 
 def test_a_run_is_resumed_from_the_rows_of_an_earlier_one(data, weights, tmp_path):

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 import reader
 from training.data.attributes import attributes
-from training.data.excerpts import excerpts
+from training.data.excerpt_split import TRAIN, excerpts
 from training.data.facts import REFUSAL
 from training.data.scenes import scenes
 from training.data.templates import FOLDER, template_list, template_lists, word_list
@@ -55,7 +55,7 @@ def training_templates():
     found += template_list("assignments", "questions")
     for attribute in attributes():
         found += [*attribute.statements, *attribute.questions]
-    for record in (*scenes(), *excerpts(held_out=False)):
+    for record in (*scenes(), *excerpts(TRAIN)):
         found += [*record.statements, *record.unanswerable, *(text for text, _ in record.questions)]
     for part in (part for sort in sorts() for part in sort.parts):
         found += ["{S} " + _BAR.sub(" ", clause) for clause in part.clauses]

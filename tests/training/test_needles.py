@@ -19,7 +19,8 @@ from training.data.cloze_translation import (
     split_sentences,
 )
 from training.data.entities import KEY_SHAPES, Entity, draw_entity, draw_key, draw_rival
-from training.data.excerpts import excerpts, make_neighbours
+from training.data.excerpt_split import EVALUATION, RELEASE, TRAIN, excerpts
+from training.data.excerpts import make_excerpts, make_neighbours
 from training.data.facts import REFUSAL, Fact
 from training.data.groups import (
     make_near_misses,
@@ -305,7 +306,7 @@ def test_refusals_come_as_often_as_the_style_has_them(refusals):
 
 
 def test_neighbours_stand_near_each_other_in_the_files_and_answer_what_they_are_asked():
-    trained = excerpts(held_out=False)
+    trained = excerpts(TRAIN)
     places = {one.statements[0].lower(): place for place, one in enumerate(trained)}
     in_one_place = 0
     for seed in range(60):
@@ -328,10 +329,21 @@ def test_neighbours_that_are_not_told_are_asked_for_and_refused():
     assert count(8) > 9.5 * count(1) > 0  # eight times would be their own
 
 
-def test_held_out_excerpts_have_neighbours_of_their_own():
-    trained = {one.statements[0].lower() for one in excerpts(held_out=False)}
-    for needle in made(make_neighbours, 20, 4, style=StyleConfig(wordings="held_out")):
-        assert not needle.claims & trained
+@pytest.mark.parametrize(
+    ("style", "side"),
+    [
+        (StyleConfig(), TRAIN),
+        (StyleConfig(wordings="held_out"), EVALUATION),
+        (StyleConfig(wordings="held_out", is_release=True), RELEASE),
+    ],
+)
+def test_every_side_of_the_split_has_excerpts_of_its_own(style, side):
+    sides = {name: {one.statements[0].lower() for one in excerpts(name)}
+             for name in (TRAIN, EVALUATION, RELEASE)}  # fmt: skip
+    others = set().union(*(sides[name] for name in sides if name != side))
+    for needle in made(make_neighbours, 20, 4, style=style) + made(make_excerpts, 20, style=style):
+        assert needle.claims & sides[side]
+        assert not needle.claims & others
 
 
 # -- questions made of sentences -------------------------------------------------------------------

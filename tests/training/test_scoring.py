@@ -1,15 +1,9 @@
-"""Scores: what counts as right, and how sure the shares are."""
+"""Scores: what counts as right."""
 
 import pytest
 
 from training.data.facts import Question
-from training.scoring import names_all, normalise, overlap, row_of, score, wilson
-
-
-def test_wilson_is_the_published_interval():
-    low, high = wilson(81, 263)  # Newcombe 1998, table I: 0.2553 to 0.3662
-    assert (low, high) == (pytest.approx(0.2553, abs=1e-4), pytest.approx(0.3662, abs=1e-4))
-    assert wilson(0, 0) == (0.0, 1.0)
+from training.scoring import names_all, normalise, overlap, row_of, score
 
 
 def test_a_row_gives_shares_and_keeps_every_question():
@@ -21,7 +15,12 @@ def test_a_row_gives_shares_and_keeps_every_question():
     assert row["f1"] == pytest.approx(2 / 3, abs=1e-4)
     assert row["by_question"] == {
         "right": [1, 0, 0], "refused": [0, 0, 0], "f1": [1.0, 1.0, 0.0], "loaded": [0.1, 0.2, 0.3],
+        "asked": [score(question, "").asked] * 3,
     }  # fmt: skip
+    assert (
+        score(Question("Who?", "the red door", "single"), "").asked
+        != row["by_question"]["asked"][0]
+    )
     assert score(question, "The document does not say.").refused
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from common.status import Progress
+from storage.config import StorageConfig
 from storage.db.database import Database
 from storage.db.records import DocumentRecord
 from storage.storage import Storage, assemble
@@ -23,6 +24,8 @@ class StubArtifactBuilder:
     """Counts words as tokens; `during` is called before each of them, and may raise an error.
 
     Attributes:
+        during_phase: called when all words have been counted, in the next phase.
+        progress: the callback of the document that is being read.
         fault: an error that is raised before the first word, if there is one.
         texts: the texts of all documents that were begun.
         payload: the bytes of one of the artifact's files.
@@ -31,20 +34,29 @@ class StubArtifactBuilder:
     def __init__(self, during: Callable[[int], object] = lambda word: None) -> None:
         self.fingerprint = "now"
         self.during = during
+        self.during_phase: Callable[[], object] = lambda: None
+        self.progress: Progress = lambda *_: None
         self.fault: Exception | None = None
         self.texts: list[str] = []
         self.payload = b"cache"
+
+    def expected_s(self, num_tokens: int) -> float:
+        """See `ArtifactBuilder.expected_s`."""
+        return num_tokens
 
     def build(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
         """See `ArtifactBuilder.build`."""
         assert kind == "txt"
         self.texts.append(path.read_text())
         words = self.texts[-1].split()
+        self.progress = progress
         if self.fault is not None:
             raise self.fault
         for done in range(len(words)):
             self.during(done)
             progress("prefill", done + 1, len(words))
+        progress("calibrate", 0, len(words))
+        self.during_phase()
         progress("calibrate", len(words), len(words))
         return BuiltArtifact(
             manifest={"codec": "none"},
@@ -63,10 +75,10 @@ def builder() -> StubArtifactBuilder:
 
 @pytest.fixture
 def storage(tmp_path: Path) -> Iterator[Storage]:
-    """Storage over SQLite."""
+    """Storage over SQLite, as the builder's model and settings see it."""
     database = Database(f"sqlite:///{tmp_path / 'test.sqlite3'}")
     database.migrate()
-    opened = assemble(database, tmp_path / "data")
+    opened = assemble(database, StorageConfig(tmp_path / "data")).of("now")
     yield opened
     opened.close()
 
@@ -81,8 +93,9 @@ def worker(storage: Storage, builder: StubArtifactBuilder) -> Worker:
 def upload(storage: Storage, tmp_path: Path) -> Upload:
     """Upload a text for the default tenant."""
 
-    def send(text: str = "one two three four") -> DocumentRecord:
-        return send_text(storage, tmp_path, storage.tenants.default(), text)[0]
+    def send(text: str = "one two three four", uploader: str = "") -> DocumentRecord:
+        tenant = storage.tenants.default()
+        return send_text(storage, tmp_path, tenant, text, uploader=uploader)[0]
 
     return send
 

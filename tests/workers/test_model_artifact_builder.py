@@ -23,6 +23,12 @@ from workers.worker import Worker
 PRECOMPUTE = PrecomputeConfig(chunk_tokens=200, num_tail=16, level2_ratio=0.1, num_probes=8)
 
 
+@pytest.fixture
+def storage(storage: Storage) -> Storage:
+    """Storage for whatever model and settings."""
+    return storage.of("")
+
+
 @pytest.fixture(scope="module")
 def model() -> LoadedModel:
     """A tiny random Llama."""

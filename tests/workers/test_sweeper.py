@@ -1,15 +1,20 @@
 """Housekeeping: what dead workers leave behind is picked up, what live ones hold is not."""
 
 import threading
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from sqlalchemy import func, select, update
 from structlog.testing import capture_logs
 
 from common.errors import DatabaseUnavailable
+from storage.db.tables import Answer, Process
 from storage.jobs.liveness import WorkerLiveness
 from storage.storage import Storage
+from tests.storage.test_answers import answer
 from tests.workers.conftest import StubArtifactBuilder, Upload
 from workers.sweeper import Sweeper
 from workers.worker import Worker
@@ -18,7 +23,7 @@ from workers.worker import Worker
 @pytest.fixture
 def sweeper(storage: Storage) -> Sweeper:
     """A sweeper that parks jobs after three crashes."""
-    return Sweeper(storage, "now", 3)
+    return Sweeper(storage, 3)
 
 
 def status(storage: Storage, upload_id: object) -> str:
@@ -61,18 +66,81 @@ def test_forgotten_folders_are_removed(storage: Storage, sweeper: Sweeper, tmp_p
     assert not left.exists()
 
 
-def test_stale_documents_are_queued_once_not_at_every_sweep(
+def test_originals_without_a_row_are_collected(
+    storage: Storage, sweeper: Sweeper, upload: Upload, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    kept = upload().blob_key
+    (tmp_path / "broken-off").write_text("an upload whose row was never made")
+    left = storage.blobs.put(tmp_path / "broken-off")
+    sweeper.sweep()
+    assert set(storage.blobs.keys()) == {kept, left}  # it may be an upload that is in progress
+    at_once = partial(storage.documents.collect_garbage, unclaimed_s=0.0)
+    monkeypatch.setattr(storage.documents, "collect_garbage", at_once)
+    Sweeper(storage, 3).sweep()
+    assert set(storage.blobs.keys()) == {kept}
+
+
+def test_files_are_not_listed_at_every_sweep(
+    storage: Storage, sweeper: Sweeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    for name, part in (("folders", storage.artifacts), ("originals", storage.documents)):
+        monkeypatch.setattr(part, "collect_garbage", partial(calls.append, name))
+    sweeper.sweep()
+    sweeper.sweep()
+    assert calls == ["folders", "originals"]
+    monkeypatch.setattr("workers.sweeper.COLLECT_INTERVAL_S", 0.0)
+    sweeper.sweep()
+    assert calls == 2 * ["folders", "originals"]
+
+
+def test_a_sweep_of_other_settings_reads_nothing_again_and_removes_nothing(
     storage: Storage, worker: Worker, builder: StubArtifactBuilder, upload: Upload
 ) -> None:
     document = upload()
     worker.run_once()
-    other = Sweeper(storage, "of another model", 3)
-    other.sweep()
-    assert storage.documents.find(document.id).status == "rebuilding"
-    worker.run_once()  # of the present model: its artifact is current, it reads nothing
-    assert len(builder.texts) == 1
-    other.sweep()
+    other = storage.of("of another model")
+    Sweeper(other, 3).sweep()
+    assert not worker.run_once()
     assert storage.documents.find(document.id).status == "ready"
+    assert other.space.unread().document_ids == (document.id,)
+    assert other.space.unread().num_tokens == 4
+
+
+def test_jobs_of_settings_that_nobody_has_any_more_are_taken_over(
+    storage: Storage, sweeper: Sweeper, worker: Worker, upload: Upload
+) -> None:
+    document = upload()
+    worker.run_once()
+    gone = storage.of("gone")
+    gone.jobs.enqueue(document.id)
+    gone.processes.beat("server", "server", "gone")
+    sweeper.sweep()
+    assert not worker.run_once(), "somebody has these settings"
+    with storage.processes.alive("server", "server", "gone"):
+        pass
+    sweeper.sweep()
+    assert worker.run_once()
+
+
+def test_old_answers_and_the_rows_of_dead_processes_are_removed(
+    storage: Storage, sweeper: Sweeper, worker: Worker, upload: Upload
+) -> None:
+    document = upload()
+    answer(storage, document)
+    answer(storage, document)
+    storage.processes.beat("dead", "worker", "now")
+    with storage.db.session() as session:
+        old = storage.db.now(session) - timedelta(days=91)
+        first = session.scalars(select(Answer.id).limit(1)).one()
+        session.execute(update(Answer).where(Answer.id == first).values(created_at=old))
+        session.execute(update(Process).values(heartbeat_at=old))
+    sweeper.sweep()
+    with storage.db.reading() as session:
+        assert session.scalar(select(func.count()).select_from(Answer)) == 1
+        assert session.scalar(select(func.count()).select_from(Process)) == 0
+    assert storage.answers.summary().num_answers == 2, "sums are kept"
 
 
 def test_a_sweep_that_fails_is_not_the_last(

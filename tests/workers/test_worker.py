@@ -99,10 +99,10 @@ def test_a_document_is_read_and_published(
     assert not worker.run_once(), "nothing is left to do"
 
 
-def test_progress_reaches_the_job_while_it_is_read(
+def test_progress_reaches_the_job_while_it_is_read_and_never_goes_back(
     storage: Storage, worker: Worker, builder: StubArtifactBuilder, upload: Upload
 ) -> None:
-    document = upload()
+    document = upload("word " * 10)
     seen: list[tuple[str | None, int, int]] = []
 
     def look(word: int) -> None:
@@ -111,8 +111,19 @@ def test_progress_reaches_the_job_while_it_is_read(
         time.sleep(0.21)
 
     builder.during = look
+    builder.during_phase = lambda: look(0)
     worker.run_once()
-    assert seen == [(None, 0, 0), ("prefill", 1, 4), ("prefill", 2, 4), ("prefill", 3, 4)]
+    assert seen[:4] == [(None, 0, 0), ("prefill", 0, 10), ("prefill", 1, 10), ("prefill", 1, 10)]
+    assert {total for _, _, total in seen[1:]} == {10}
+    done = [tokens for _, tokens, _ in seen]
+    assert done == sorted(done)
+    assert seen[-1][0] == "calibrate"
+    assert 6 < done[-1] < 10
+    end = latest(storage, document.id)
+    assert (end.phase, end.tokens_done, end.tokens_total) == ("pack", 10, 10)
+    state = storage.read_state(document.id)
+    assert state is not None
+    assert (state.status, state.tokens_done, state.tokens_total) == ("ready", 10, 10)
 
 
 def test_many_short_steps_are_not_many_writes(
@@ -143,22 +154,24 @@ def test_a_job_whose_artifact_is_current_is_finished_and_not_read_again(
     assert storage.documents.find(document.id).status == "ready"
 
 
-def test_a_running_worker_rebuilds_what_another_model_has_read(
+def test_a_worker_with_other_settings_reads_what_is_asked_for_and_keeps_the_rest(
     storage: Storage, worker: Worker, builder: StubArtifactBuilder, upload: Upload
 ) -> None:
-    document = upload()
-    builder.fingerprint = "before"
+    asked, other = upload("one"), upload("two")
     worker.run_once()
-    builder.fingerprint = "now"
-
-    def rebuilt() -> bool:
-        artifact = storage.artifacts.current(document.id)
-        return artifact is not None and artifact.fingerprint == "now"
-
+    worker.run_once()
+    first = storage.artifacts.current(asked.id)
+    builder.fingerprint = "changed"
+    changed = storage.of("changed")
     with running(worker):
-        wait_for(rebuilt)
-    assert storage.documents.find(document.id).status == "ready"
-    assert len(builder.texts) == 2
+        time.sleep(0.1)
+        assert len(builder.texts) == 2, "the start reads nothing again"
+        changed.jobs.enqueue(asked.id)
+        wait_for(lambda: changed.artifacts.current(asked.id) is not None)
+    assert changed.artifacts.current(other.id) is None
+    assert storage.artifacts.current(asked.id) == first
+    assert storage.documents.find(asked.id).status == "ready"
+    assert len(builder.texts) == 3
 
 
 def test_a_ring_starts_an_idle_worker_at_once(
@@ -280,7 +293,7 @@ def test_an_outcome_is_written_once_the_database_is_back(
         original(job, code, message)
 
     monkeypatch.setattr(storage.jobs, "fail", away_once)
-    monkeypatch.setattr("workers.worker.OUTCOME_RETRIES_S", (0.0, 0.0))
+    monkeypatch.setattr("workers.job_run.OUTCOME_RETRIES_S", (0.0, 0.0))
     worker.run_once()
     assert storage.documents.find(document.id).error_code == "empty_document"
 
@@ -466,6 +479,158 @@ def test_a_stopping_worker_gives_its_document_back_at_once(
     assert storage.documents.find(document.id).status == "ready"
 
 
+# -- deadlines ---------------------------------------------------------------------------------
+
+
+def test_a_document_that_takes_too_long_fails_at_its_deadline(
+    storage: Storage, builder: StubArtifactBuilder, upload: Upload
+) -> None:
+    document = upload("word " * 3)
+    builder.during = lambda word: time.sleep(0.3)
+    hasty = replace(QUICK, deadline_base_s=0.25, deadline_factor=0.001)
+    Worker(storage, builder, hasty).run_once()
+    failed = storage.documents.find(document.id)
+    assert (failed.status, failed.error_code) == ("failed", "reading_timeout")
+    assert "deadline" in str(failed.error_message)
+    assert latest(storage, document.id).status == "failed"
+
+
+def test_a_deadline_is_kept_though_the_work_does_not_notice(
+    storage: Storage, builder: StubArtifactBuilder, upload: Upload
+) -> None:
+    document = upload("word")
+    go_on = threading.Event()
+    builder.during = lambda word: go_on.wait(60)
+    hasty = Worker(storage, builder, replace(QUICK, deadline_base_s=0.1, deadline_factor=0.001))
+    thread = threading.Thread(target=hasty.run_once)
+    thread.start()
+    try:
+        wait_for(lambda: storage.documents.find(document.id).status == "failed")
+        assert storage.documents.find(document.id).error_code == "reading_timeout"
+        assert storage.jobs.sweep(3) == ()
+    finally:
+        go_on.set()
+        thread.join()
+    assert storage.artifacts.current(document.id) is None
+
+
+def test_the_deadline_follows_from_the_length_and_is_told(
+    storage: Storage, builder: StubArtifactBuilder, upload: Upload
+) -> None:
+    document = upload("word " * 50)
+    told: list[float] = []
+
+    def look(word: int) -> None:
+        job = latest(storage, document.id)
+        assert job.deadline_at is not None
+        assert job.started_at is not None
+        told.append((job.deadline_at - job.started_at).total_seconds())
+
+    builder.during = look
+    long_beats = replace(QUICK, heartbeat_s=60.0, deadline_base_s=100.0, deadline_factor=2.0)
+    Worker(storage, builder, long_beats).run_once()
+    assert told[0] == pytest.approx(100, abs=5), "before the length is known"
+    assert told[1] == pytest.approx(100 + 2 * 50, abs=5), "a second for each of 50 tokens, twice"
+    assert latest(storage, document.id).deadline_at is None
+
+
+# -- light documents ---------------------------------------------------------------------------
+
+
+def test_a_light_document_need_not_wait_for_a_heavy_one(
+    storage: Storage, builder: StubArtifactBuilder, upload: Upload
+) -> None:
+    heavy = upload("word " * 100)
+    go_on = threading.Event()
+
+    def hold(word: int) -> None:
+        if builder.texts[-1].startswith("word"):
+            go_on.wait(60)
+
+    builder.during = hold
+    with running(Worker(storage, builder, replace(QUICK, light_bytes=100))):
+        wait_for(lambda: storage.documents.find(heavy.id).status == "reading")
+        light = upload("a light one")
+        wait_for(lambda: storage.documents.find(light.id).status == "ready")
+        assert storage.documents.find(heavy.id).status == "reading"
+        go_on.set()
+        wait_for(lambda: storage.documents.find(heavy.id).status == "ready")
+
+
+def test_a_light_document_that_takes_long_makes_room_for_those_of_others(
+    storage: Storage, builder: StubArtifactBuilder, upload: Upload
+) -> None:
+    slow = upload("slow " * 3, uploader="somebody")
+    go_on = threading.Event()
+
+    def hold(word: int) -> None:
+        while builder.texts[-1].startswith("slow") and not go_on.wait(0.01):
+            builder.progress("prefill", 0, 3)
+
+    builder.during = hold
+    settings = replace(QUICK, light_bytes=100, light_turn_s=0.1)
+    worker = Worker(storage, builder, settings)
+    thread = threading.Thread(target=worker.run_once, kwargs={"is_light": True})
+    thread.start()
+    wait_for(lambda: builder.texts)
+    upload("of the same", uploader="somebody")
+    time.sleep(1.0)
+    assert thread.is_alive(), "only others count"
+    light = upload("a light one", uploader="somebody else")
+    thread.join(20)
+    job = latest(storage, slow.id)
+    assert (job.status, job.cost, job.crashes) == ("queued", 101, 0)
+    assert worker.run_once(is_light=True)
+    assert storage.documents.find(light.id).status == "ready"
+    go_on.set()
+    while worker.run_once():
+        pass
+    assert storage.documents.find(slow.id).status == "ready"
+
+
+# -- ending at once ----------------------------------------------------------------------------
+
+
+def test_a_worker_that_ends_at_once_leaves_no_job_running(
+    storage: Storage, builder: StubArtifactBuilder, upload: Upload
+) -> None:
+    document = upload("word")
+    go_on = threading.Event()
+    builder.during = lambda word: go_on.wait(60)
+    worker = Worker(storage, builder, QUICK)
+    thread = threading.Thread(target=worker.run_once)
+    thread.start()
+    wait_for(lambda: builder.texts)
+    worker.abandon()
+    job = latest(storage, document.id)
+    assert (job.status, job.crashes, job.lease_owner) == ("queued", 0, None)
+    go_on.set()
+    thread.join()
+    assert latest(storage, document.id).status == "queued"
+    assert storage.artifacts.current(document.id) is None
+
+
+def test_a_full_disk_makes_room_among_caches_that_nobody_uses(
+    storage: Storage, worker: Worker, builder: StubArtifactBuilder, upload: Upload
+) -> None:
+    document = upload("one")
+    worker.run_once()
+    changed = storage.of("changed")
+    changed.jobs.enqueue(document.id)
+    builder.fingerprint = "changed"
+
+    def fill(self: object, name: str, data: bytes, check: object) -> None:
+        raise StorageFull("No space.")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("storage.artifacts.draft.ArtifactDraft.write", fill)
+        worker.run_once()
+    assert storage.artifacts.current(document.id) is None, "it made room"
+    hurry(storage)
+    worker.run_once()
+    assert changed.documents.find(document.id).status == "ready"
+
+
 # -- leases ------------------------------------------------------------------------------------
 
 
@@ -493,10 +658,10 @@ def test_a_queue_out_of_reach_does_not_end_the_worker(
 ) -> None:
     original, faults = storage.jobs.claim, iter([DatabaseUnavailable("away"), ValueError("bug")])
 
-    def shaky(owner: str, lease_s: float) -> JobRecord | None:
+    def shaky(owner: str, lease_s: float, **more: Any) -> JobRecord | None:
         for fault in faults:
             raise fault
-        return original(owner, lease_s)
+        return original(owner, lease_s, **more)
 
     monkeypatch.setattr(storage.jobs, "claim", shaky)
     document = upload()

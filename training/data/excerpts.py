@@ -11,16 +11,14 @@ from functools import cache
 from random import Random
 
 from training.data.entities import ENTITY_KINDS, draw_slot
+from training.data.excerpt_split import EVALUATION, RELEASE, TRAIN, excerpts
 from training.data.facts import REFUSAL, Chunk, Needle, Question, claim
 from training.data.phrasing import StyleConfig, say_question, say_sentence
-from training.data.split import draw_until, is_held_out
+from training.data.split import draw_until
 from training.data.synonyms import replace_word, reword
 from training.data.templates import (
-    FOLDER,
     FactRecord,
     expand,
-    parse_fact_record,
-    read_records,
     slots_of,
     word_list,
 )
@@ -58,16 +56,11 @@ _SECTION_SHARE = 0.5  # of the neighbours: they stand in one place
 Case = Mapping[str, str]  # a value for each slot
 
 
-@cache
-def excerpts(*, held_out: bool) -> tuple[FactRecord, ...]:
-    """All excerpts on one side of the split (by their first statement), in the files' order."""
-    tables = sorted(path.stem for path in (FOLDER / "excerpts").glob("*.txt"))
-    found = (
-        parse_fact_record(record)
-        for table in tables
-        for record in read_records(f"excerpts/{table}")
-    )
-    return tuple(one for one in found if is_held_out(one.statements[0]) == held_out)
+def side_of(style: StyleConfig) -> str:
+    """The side of the split that a style draws its excerpts from."""
+    if style.is_release:
+        return RELEASE
+    return EVALUATION if style.wordings == "held_out" else TRAIN
 
 
 def make_excerpts(rng: Random, style: StyleConfig, excerpt: FactRecord | None = None) -> Needle:
@@ -77,7 +70,7 @@ def make_excerpts(rng: Random, style: StyleConfig, excerpt: FactRecord | None = 
         excerpt: this one instead of any.
     """
     if excerpt is None:
-        excerpt = rng.choice(excerpts(held_out=style.wordings == "held_out"))
+        excerpt = rng.choice(excerpts(side_of(style)))
     count = _how_many(excerpt, rng)
     *cases, other = draw_cases(excerpt, count + 1, rng, style)
     chunks, questions = [], []
@@ -192,7 +185,7 @@ def make_neighbours(rng: Random, style: StyleConfig, count: int) -> Needle:
 
     A neighbour that is not in the document is asked about too, where refusals are wanted.
     """
-    known = excerpts(held_out=style.wordings == "held_out")
+    known = excerpts(side_of(style))
     start = rng.randrange(len(known))
     near = [known[(start + place) % len(known)] for place in range(_SPREAD * count)]
     rng.shuffle(near)

@@ -39,6 +39,7 @@ class StyleConfig:
         noise: how often a question is typed carelessly.
         lexicon: words of which attributes are composed, besides those of the word lists.
         cloze: how often a stretch of text is asked about by gaps and quotations.
+        is_release: excerpts come from the set that is opened only for a release.
     """
 
     wordings: str = "train"
@@ -49,6 +50,7 @@ class StyleConfig:
     noise: float = 0.0
     lexicon: tuple[str, ...] = ()
     cloze: float = 0.1
+    is_release: bool = False
 
 
 def state_attribute(

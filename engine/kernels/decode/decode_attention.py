@@ -16,7 +16,7 @@ from engine.kernels.decode.validate import validate
 from engine.kernels.decode.workspace import Workspace
 from engine.kernels.shared.attend_keys import attend_keys_reference, scores_reference
 from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
-from engine.kernels.shared.sizes import HEAD_DIMS, MAX_ELEMENTS
+from engine.kernels.shared.sizes import MAX_ELEMENTS, has_kernels
 from engine.kernels.shared.state import State
 
 MAX_BATCH = 16  # questions of a step; more of them take several steps
@@ -26,7 +26,8 @@ def decode_attention(inputs: DecodeInputs, work: Workspace) -> Tensor:
     """Attend with one token of each question: to its question, itself included, and the document.
 
     Retrieval heads look up centroids and attend exactly to the clusters that they select, and to
-    the anchors; streaming heads attend to their own keys of the document. Where `supports` holds on
+    the anchors; streaming heads attend to their own keys of the document; a layer with a window has
+    anchors alone, and attends to those that the window shows. Where `supports` holds on
     a GPU these are four launches, five with two levels, that never wait for the host: shapes and
     addresses are fixed and counts stay on the device, so a CUDA graph can hold them. Everywhere
     else it is the reference, which does wait. Results do not depend on timing: equal inputs give
@@ -64,11 +65,11 @@ def supports(sizes: StepSizes) -> bool:
     """Return whether the kernels can take a step on a GPU.
 
     Args:
-        sizes: of the step. Keys must be one of `HEAD_DIMS` wide, one head's keys must be countable
-            in 32 bits, and there may be at most `MAX_BATCH` questions.
+        sizes: of the step. Keys must be as wide as `has_kernels` says, one head's keys must be
+            countable in 32 bits, and there may be at most `MAX_BATCH` questions.
     """
     fits = (sizes.num_anchors + sizes.num_keys) * sizes.head_dim < MAX_ELEMENTS
-    return sizes.head_dim in HEAD_DIMS and sizes.batch <= MAX_BATCH and fits
+    return has_kernels(sizes.head_dim) and sizes.batch <= MAX_BATCH and fits
 
 
 class DecodeResult(NamedTuple):

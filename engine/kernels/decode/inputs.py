@@ -74,6 +74,9 @@ class ResidentLayer:
             to offsets[j + 1] of clustered tokens; it may be empty.
         upper: level 1, or None for one-level lookup.
         streaming: the keys of the other KV heads, the streaming heads; None if there are none.
+        window: the layer's sliding window: a token sees itself and the `window - 1` tokens before
+            it. All keys are then anchors, those of the document's last tokens in their order, and
+            there are neither clusters nor streaming heads. None for a layer without.
     """
 
     keys: Tensor
@@ -83,6 +86,7 @@ class ResidentLayer:
     offsets: Tensor
     upper: UpperLevel | None = None
     streaming: StreamingKeys | None = None
+    window: int | None = None
 
 
 @dataclass(frozen=True)

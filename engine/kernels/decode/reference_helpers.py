@@ -17,7 +17,8 @@ def dense_keys(inputs: DecodeInputs, question: int, head: int) -> tuple[Tensor, 
     """Collect the dense keys of one KV head and one question.
 
     Dense keys are those that a token attends to without a lookup: the question's own, and either
-    the anchors of a retrieval head or a streaming head's keys of the document.
+    the anchors of a retrieval head or a streaming head's keys of the document. In a layer with a
+    window they are those that the window shows.
 
     Args:
         inputs: what the step reads.
@@ -27,12 +28,15 @@ def dense_keys(inputs: DecodeInputs, question: int, head: int) -> tuple[Tensor, 
     """
     layer, own = inputs.layer, inputs.question
     retrieval, length = len(layer.keys), int(own.lengths[question])
-    parts = [(own.keys[question, head, :length], own.values[question, head, :length])]
-    log_weights = [torch.zeros(length, device=own.keys.device)]
+    first = 0 if layer.window is None else length - layer.window  # negative: of the document
+    visible = slice(max(0, first), length)
+    parts = [(own.keys[question, head, visible], own.values[question, head, visible])]
+    log_weights = [torch.zeros(len(parts[0][0]), device=own.keys.device)]
     if head < retrieval:
-        anchors = slice(0, layer.num_anchors)
+        first = 0 if layer.window is None else layer.num_anchors + first
+        anchors = slice(max(0, first), layer.num_anchors)
         parts.append((layer.keys[head, anchors], layer.values[head, anchors]))
-        log_weights.append(torch.zeros(layer.num_anchors, device=own.keys.device))
+        log_weights.append(torch.zeros(len(parts[1][0]), device=own.keys.device))
     elif layer.streaming is not None:
         streaming, index = layer.streaming, head - retrieval
         parts.append((streaming.keys[index], streaming.values[index]))

@@ -12,9 +12,10 @@ def score_centroids_and_attend_dense(inputs: DecodeInputs, work: Workspace) -> N
     """Score all centroids of the top level, and attend to the dense keys.
 
     Both are one launch, as neither needs the other. Dense keys are those that a token attends to
-    without a lookup: a retrieval head's anchors, a streaming head's keys, and the question's own.
-    Their mass is the E of the lookup's denominator. Centroids, of level 1 if there is one, else of
-    level 2, are read once for all questions.
+    without a lookup: a retrieval head's anchors, a streaming head's keys, and the question's own;
+    in a layer with a window those that it shows, and no others are read. Their mass is the E of the
+    lookup's denominator. Centroids, of level 1 if there is one, else of level 2, are read once for
+    all questions.
 
     Args:
         inputs: what the step reads, as `decode_attention` has checked it.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from engine.kernels.decode.inputs import StepSizes
-from engine.kernels.shared.sizes import ceil_div
+from engine.kernels.shared.sizes import ceil_div, tile_bytes
 
 UNITS = 132  # multiprocessors of an H200
 MAX_CHUNKS = 128  # of a head's clusters: each adds up what all before it publish
@@ -82,7 +82,7 @@ def default_tuning(sizes: StepSizes, element_size: int) -> Tuning:
         sizes: of the step.
         element_size: bytes of one number of a key.
     """
-    width = max(1, sizes.head_dim * element_size // 256)  # in units of the keys measured
+    width = max(1, tile_bytes(sizes.head_dim, element_size) // 256)  # in units of the keys measured
     few = sizes.rows <= FEW_ROWS
     one_tile = few and not sizes.num_upper and sizes.num_clusters <= FEW_CLUSTERS
     score_block = max(16, (ONE_TILE if one_tile else 64) // width)

@@ -71,6 +71,10 @@ def _check_layer(
     if num_keys < layer.num_anchors:
         raise ShapeError(f"{num_keys} keys cannot begin with {layer.num_anchors} anchors.")
     _, clusters, _ = check_dims("centroids", layer.centroids)
+    if layer.window is not None:
+        is_bare = num_keys == layer.num_anchors and clusters == 0 and layer.streaming is None
+        if layer.window < 1 or not is_bare:
+            raise ShapeError(f"A layer with a window, of {layer.window}, has more than anchors.")
     check_contiguous("centroids", layer.centroids, (heads, clusters, head_dim), dtype, device)
     check_contiguous("offsets", layer.offsets, (heads, clusters + 1), torch.int32, device)
     if layer.upper is not None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from common.errors import ShapeError
-from engine.kernels.shared.attend_keys import attend_keys
+from engine.kernels.shared.attend_keys import attend_keys, visible
 from engine.kernels.shared.checks import (
     check_contiguous,
     check_dims,
@@ -15,7 +15,7 @@ from engine.kernels.shared.checks import (
     check_values,
 )
 from engine.kernels.shared.merge_states import merge_states
-from engine.kernels.shared.sizes import HEAD_DIMS
+from engine.kernels.shared.sizes import has_kernels
 from engine.kernels.shared.state import State
 
 
@@ -38,6 +38,9 @@ class AttendDenseInputs:
             head_dim), of equal strides; each head is contiguous. None if there are no such heads.
         log_last_weight: what is added to the score of a streaming head's last key: the logarithm of
             the number of tokens that this key, the compensation token, stands for.
+        window: the layer's sliding window: a token sees itself and the `window - 1` tokens before
+            it. The anchors are then the document's last tokens in their order, right before the
+            question, and there are no streaming heads. None for a layer without.
         scale, softcap: the model's own.
     """
 
@@ -50,6 +53,7 @@ class AttendDenseInputs:
     streaming_keys: Tensor | None = None
     streaming_values: Tensor | None = None
     log_last_weight: float = 0.0
+    window: int | None = None
     scale: float
     softcap: float | None = None
 
@@ -79,10 +83,14 @@ class AttendDenseInputs:
             num_heads += part_heads
         if num_heads != heads:
             raise ShapeError(f"Anchors and streaming keys of {num_heads} heads for {heads}.")
+        if self.window is not None and (self.window < 1 or len(pairs) > 1):
+            raise ShapeError(f"A window of {self.window} is of no token, or has streaming heads.")
 
 
 def attend_dense(inputs: AttendDenseInputs) -> State:
     """Attend to the question causally, and to the anchors or to a streaming head's keys.
+
+    In a layer with a window each token attends to what its window shows of them.
 
     On a GPU it is one launch, which takes what `supports` says.
 
@@ -105,9 +113,9 @@ def supports(head_dim: int) -> bool:
     """Return whether the kernel can take a layer's keys on a GPU.
 
     Args:
-        head_dim: width of a key; must be one of `HEAD_DIMS`.
+        head_dim: width of a key.
     """
-    return head_dim in HEAD_DIMS
+    return has_kernels(head_dim)
 
 
 def attend_dense_reference(inputs: AttendDenseInputs) -> State:
@@ -118,19 +126,29 @@ def attend_dense_reference(inputs: AttendDenseInputs) -> State:
     """
     i = inputs
     num_own, retrieval = i.question_keys.shape[1], len(i.anchor_keys)
+    num_anchors, group = i.anchor_keys.shape[1], i.query.shape[1] // i.num_tokens
     position = torch.arange(num_own, device=i.query.device)
-    causal = position[num_own - i.num_tokens :, None] >= position  # (num_tokens, question tokens)
+    asked = position[num_own - i.num_tokens :]  # of the query's tokens
     own = attend_keys(
         i.query,
         i.question_keys,
         i.question_values,
         scale=i.scale,
         softcap=i.softcap,
-        mask=causal.repeat(i.query.shape[1] // i.num_tokens, 1),
+        mask=visible(asked, position, i.window).repeat(group, 1),
     )
+    seen = None
+    if i.window is not None:
+        before = torch.arange(-num_anchors, 0, device=i.query.device)
+        seen = visible(asked, before, i.window).repeat(group, 1)
     parts = [
         attend_keys(
-            i.query[:retrieval], i.anchor_keys, i.anchor_values, scale=i.scale, softcap=i.softcap
+            i.query[:retrieval],
+            i.anchor_keys,
+            i.anchor_values,
+            scale=i.scale,
+            softcap=i.softcap,
+            mask=seen,
         )
     ]
     if i.streaming_keys is not None and i.streaming_values is not None:

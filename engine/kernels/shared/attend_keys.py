@@ -108,6 +108,18 @@ def _attend_block(
     return State(torch.matmul(weights.to(values.dtype), values).to(query.dtype), lse)
 
 
+def visible(queries: Tensor, keys: Tensor, window: int | None) -> Tensor:
+    """Return which positions see which: those up to their own, within the window.
+
+    Args:
+        queries, keys: positions (queries,) and (keys,) int64.
+        window: positions that one sees, its own included; None for no window.
+    Returns: (queries, keys) bool.
+    """
+    distance = queries[:, None] - keys[None, :]
+    return (distance >= 0) if window is None else (distance >= 0) & (distance < window)
+
+
 def attention_weights(
     query: Tensor,
     keys: Tensor,

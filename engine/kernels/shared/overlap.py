@@ -34,16 +34,17 @@ time, and before its wait a program may read whatever the launch right before it
 
 The launches of a question's prefill follow the same rules if it has at most `MAX_OVERLAP_ROWS` rows
 (`should_overlap`, the one place that turns overlapping on). They come in a fixed order:
-`select_tokens_denominator`, `select_tokens_aggregate`, `select_tokens_list`, `attend_tokens_splits`
-and `attend_tokens_combine`. Two kernels are always ordinary launches: the one that aggregates the
-scores of long questions (`select_tokens_aggregate_long`), which replaces the second, and
-`attend_tokens_gather`, which comes before `attend_tokens_splits`. Before its wait
+`select_tokens_denominator`, `select_tokens_aggregate`, `find_threshold` (where a number of tokens
+is given), `select_tokens_list`, `attend_tokens_splits` and `attend_tokens_combine`. Two kernels are
+always ordinary launches: the one that aggregates the scores of long questions
+(`select_tokens_aggregate_long`), which replaces the second, and `attend_tokens_gather`, which comes
+before `attend_tokens_splits`. Before its wait
 
 - `select_tokens_denominator` reads nothing, as any launch may come before it, also one that writes
   the query.
 - `select_tokens_aggregate` reads the query, after `select_tokens_denominator`.
-- `select_tokens_list` and `attend_tokens_splits` read nothing: the first thing that they need is
-  what the launch right before them writes.
+- `find_threshold`, `select_tokens_list` and `attend_tokens_splits` read nothing: the first thing
+  that they need is what the launch right before them writes.
 - `attend_tokens_combine` reads counts and the dense state, after `attend_tokens_splits`.
 
 A launch starts when all programs of the launch before it have started. So the programs that it puts

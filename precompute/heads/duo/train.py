@@ -69,6 +69,10 @@ class GateTraining:
         refuse_plan(model)
         if any(layer.alibi is not None for layer in model.spec.layers):
             raise UnsupportedModel("Heads of an ALiBi model are told apart by their scope alone.")
+        if any(layer.has_sink_logits for layer in model.spec.layers):
+            raise UnsupportedModel(
+                "Gates are not trained for heads with sink logits (gpt-oss): `razor` measures them."
+            )
         self.step = 0
         self.gates = initial.to(model.device, torch.float32).clone().requires_grad_()
         self._model = model
@@ -104,7 +108,9 @@ class GateTraining:
             group["lr"] = learning_rate(self.step, config.steps, config.learning_rate)
         document = self._passkeys.document(self.step)
         with frozen(self._model.model), sdpa_kernel(KERNELS):
-            loss = distillation_loss(self._model, document, self.gates, config)
+            num_tokens = int((document.turns == 0).sum())  # whose rotary factors hold for all
+            model = self._model.for_length(num_tokens)
+            loss = distillation_loss(model, document, self.gates, config)
             loss = loss + config.regularisation * self.gates.abs().mean()
             loss.backward()  # type: ignore[no-untyped-call]
         self._optimiser.step()

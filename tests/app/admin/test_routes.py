@@ -2,16 +2,18 @@
 
 import hashlib
 import re
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from app.admin import pages
+from app.admin import pages, sessions
 from app.factory import create_app
 from app.http.server import make_server
 from app.services.services import Services
@@ -236,11 +238,33 @@ def test_the_vendored_script_is_the_published_one() -> None:
 
 
 def test_hostile_names_are_shown_as_text(operator: TestClient, seeder: StorageSeeder) -> None:
-    files = {"file": ("<script>alert(1)</script>.txt", b"some text")}
+    files = {"file": ("<img src=x onerror=alert(1)>.txt", b"some text")}
     assert operator.post("/documents", files=files, headers=seeder.headers()).status_code == 202
     page = operator.get("/admin").text
-    assert "<script>alert" not in page
-    assert "&lt;script&gt;" not in page or "script&gt;.txt" in page
+    assert "<img src=x" not in page
+    assert "&lt;img src=x onerror=alert(1)&gt;.txt" in page
+
+
+def test_a_page_that_refreshes_itself_does_not_keep_its_session(
+    operator: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened_s = time.monotonic()
+    clock = SimpleNamespace(monotonic=lambda: now_s)
+    monkeypatch.setattr(sessions, "time", clock)
+    now_s = opened_s + sessions.IDLE_S - 60.0
+    assert operator.get("/admin/live", headers=HX).status_code == 200
+    now_s = opened_s + sessions.IDLE_S + 60.0
+    assert operator.get("/admin/live", headers=HX).status_code == 401
+
+
+def test_a_click_keeps_the_session(operator: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened_s = time.monotonic()
+    clock = SimpleNamespace(monotonic=lambda: now_s)
+    monkeypatch.setattr(sessions, "time", clock)
+    now_s = opened_s + sessions.IDLE_S - 60.0
+    assert operator.get("/admin").status_code == 200
+    now_s = opened_s + sessions.IDLE_S + 60.0
+    assert operator.get("/admin").status_code == 200
 
 
 def test_figures_follow_what_happens(

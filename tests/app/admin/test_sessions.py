@@ -51,11 +51,13 @@ def test_a_session_left_alone_ends(clock: list[float]) -> None:
 
 def test_even_a_busy_session_ends(clock: list[float]) -> None:
     opened = Sessions()
-    token = opened.open()
-    for _ in range(int(sessions.MAX_AGE_S // 1000)):
+    token, opened_s = opened.open(), clock[0]
+    click_s = sessions.IDLE_S / 2
+    while clock[0] + click_s <= opened_s + sessions.MAX_AGE_S:
+        clock[0] += click_s
         assert opened.find(token, touch=True)
-        clock[0] += 1000
-    clock[0] += 1000
+    clock[0] = opened_s + sessions.MAX_AGE_S + 1
+    assert clock[0] < opened_s + sessions.MAX_AGE_S + sessions.IDLE_S  # so it is not left alone
     assert opened.find(token, touch=True) is None
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from uuid import UUID
 
 import pytest
 from sqlalchemy import Engine, event
@@ -17,6 +18,7 @@ UNKNOWN_ID = "6f0c3c1e-0000-4000-8000-000000000000"
 FIELDS = {
     "id", "object", "filename", "media_type", "num_bytes", "status", "error", "num_tokens",
     "num_pages", "reading_ms", "created_at", "ready_at", "progress", "cache_bytes",
+    "is_stale",
 }  # fmt: skip
 
 
@@ -66,11 +68,23 @@ def test_a_ready_document_tells_its_size(client: TestClient, seeder: StorageSeed
 
 def test_progress_is_shown_while_reading(client: TestClient, seeder: StorageSeeder) -> None:
     document_id = seeder.upload(client)
-    job = seeder.storage.jobs.claim("test", 60.0)
+    job = seeder.storage.jobs.claim("test", 60.0, deadline_s=100.0)
     seeder.storage.jobs.progress(job, "prefill", 512, 2048)
     document = client.get(f"/documents/{document_id}").json()
     assert document["status"] == "reading"
+    deadline_at = document["progress"].pop("deadline_at")
+    assert deadline_at == int(job.deadline_at.timestamp())
     assert document["progress"] == {"phase": "prefill", "tokens_done": 512, "tokens_total": 2048}
+
+
+def test_workers_are_told_which_key_uploaded_a_document(
+    client: TestClient, seeder: StorageSeeder
+) -> None:
+    document_id = seeder.upload(client)
+    document = seeder.storage.documents.find(UUID(document_id))
+    assert document.uploader == seeder.keys["owner"].split("_")[1]
+    job = seeder.storage.jobs.latest(document.id)
+    assert (job.uploader, job.cost) == (document.uploader, document.num_bytes)
 
 
 def test_a_failed_document_says_why(client: TestClient, seeder: StorageSeeder) -> None:
@@ -119,8 +133,8 @@ def test_names_are_labels(client: TestClient) -> None:
 
 
 def test_pages_of_the_list(client: TestClient, seeder: StorageSeeder) -> None:
-    made = [seeder.upload(client, f"text number {number}") for number in range(5)]
-    seen, after = [], None
+    made = [seeder.upload(client, f"text number {number}") for number in range(6)]
+    seen, after, has_more = [], None, []
     while True:
         query = {"limit": "2"} | ({"after": after} if after else {})
         page = client.get("/documents", params=query).json()
@@ -128,9 +142,11 @@ def test_pages_of_the_list(client: TestClient, seeder: StorageSeeder) -> None:
         seen += [document["id"] for document in page["data"]]
         assert page["first_id"] == page["data"][0]["id"]
         after = page["last_id"]
+        has_more.append(page["has_more"])
         if not page["has_more"]:
             break
     assert seen == made[::-1]
+    assert has_more == [True, True, False]  # after a full last page there is none
 
 
 def test_the_list_goes_on_after_a_document_that_was_deleted(

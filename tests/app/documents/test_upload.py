@@ -4,6 +4,7 @@ import asyncio
 import errno
 import fcntl
 import hashlib
+import io
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -75,8 +76,13 @@ async def test_other_fields_are_passed_over(client) -> None:
     assert response.json()["size"] == 4
 
 
-async def test_a_file_over_the_limit_is_refused_and_removed(client, leftovers) -> None:
-    response = await client.post("/", files={"file": ("a.txt", b"x" * (MAX_BYTES + 1))})
+@pytest.mark.parametrize("is_sent_in_pieces", [False, True])
+async def test_a_file_over_the_limit_is_refused_and_removed(
+    client, leftovers, is_sent_in_pieces: bool
+) -> None:
+    content = b"x" * (MAX_BYTES + 1)  # in pieces, the last of them are not yet written
+    file = io.BytesIO(content) if is_sent_in_pieces else content
+    response = await client.post("/", files={"file": ("a.txt", file)})
     assert response.status_code == 413
     assert response.json()["error"]["code"] == "upload_too_large"
     assert leftovers() == []

@@ -13,6 +13,7 @@ INTERNAL = {
     "permanent",
     "corrupt_artifact",
     "unsupported_model",
+    "engine_fault",
     "head_plan_rejected",
     "cancelled",
 }
@@ -20,6 +21,7 @@ NEVER_SENT = {  # errors that are handled before a caller could see them
     "original_missing",
     "lease_lost",
     "shape_error",
+    "turn_ended",
     "unknown_plugin",
 }
 
@@ -42,6 +44,8 @@ def test_every_error_has_a_status_of_its_family(kind: type[LecternError]) -> Non
         assert 400 <= failure.status < 500
     elif issubclass(kind, Transient):
         assert failure.status in (429, 503, 504, 507)
+    elif kind is errors.NonFiniteNumbers:  # no fault of the server: this text, in this dtype
+        assert failure.status == 422
     else:
         assert failure.status == 500
     assert failure.code == ("internal_error" if failure.status == 500 else kind.code)

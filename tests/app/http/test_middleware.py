@@ -208,6 +208,16 @@ async def test_reading_stops_at_the_limit(client: httpx.AsyncClient) -> None:
     assert taken <= MAX_BODY_BYTES + 10_000
 
 
+async def test_a_body_that_is_declared_too_long_is_not_read(client: httpx.AsyncClient) -> None:
+    async def unwanted() -> AsyncIterator[bytes]:
+        raise AssertionError("it was read")
+        yield b"x"
+
+    headers = {"content-length": str(MAX_BODY_BYTES + 1)}
+    response = await client.post("/count", content=unwanted(), headers=headers)
+    assert response.status_code == 413
+
+
 async def trickle(step_s: float = 0.02) -> AsyncIterator[bytes]:
     while True:
         yield b"x"
@@ -222,7 +232,8 @@ async def test_a_body_that_trickles_is_cut_off(
     monkeypatch.setattr("app.http.exchange.BODY_GRACE_S", 0.2)
     monkeypatch.setattr("app.http.exchange.STRANGERS_BODY_S", 0.2)
     monkeypatch.setattr("app.http.exchange.BODY_GROWTH", 1e6)
-    response = await client.post(path, content=trickle(), headers=headers)
+    async with asyncio.timeout(30):  # a server that waits would hang the tests
+        response = await client.post(path, content=trickle(), headers=headers)
     assert response.status_code == 408
     assert code(response) == "request_timeout"
 

@@ -3,18 +3,24 @@
 import json
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import select
 from starlette.testclient import TestClient
 from structlog.testing import capture_logs
 
+from app.config import ServerConfig
 from app.factory import create_app
-from app.questions.schemas import AnswerBody
+from app.questions.checked_question import check_question
+from app.questions.schemas import AnswerBody, QuestionBody
 from app.services.services import Services
 from common.errors import CorruptArtifact
-from engine.decode.answer import TextDelta
+from engine.decode.answer import Answer, TextDelta, Thinking
+from engine.engine import Engine
+from engine.model.generation import GenerationDefaults
 from storage.db.tables import Job
 from tests.app.documents.test_routes import events
 from tests.app.engines import with_script
@@ -51,6 +57,59 @@ def test_an_answer_has_all_its_parts(ask, seeder: StorageSeeder) -> None:
     for passage in body["evidence"]:
         assert set(passage) == {"quote", "page", "start_char", "end_char", "weight"}
         assert TEXT[passage["start_char"] : passage["end_char"]] == passage["quote"]
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({}, (0.0, 1.0, 0, 0.0)),
+        ({"temperature": 0.7, "top_p": 0.5}, (0.7, 0.5, 0, 0.0)),
+        ({"temperature": None, "top_p": None}, (0.0, 1.0, 0, 0.0)),
+    ],
+)
+def test_an_answer_says_how_its_tokens_were_chosen(
+    ask, given: dict[str, Any], wanted: tuple[float, ...]
+) -> None:
+    sampling = ask({**QUESTION, **given}).json()["sampling"]
+    names = ("temperature", "top_p", "top_k", "min_p")
+    assert tuple(sampling[name] for name in names) == wanted
+    assert sampling["repetition_penalty"] == 1.0
+
+
+def test_the_models_own_way_of_choosing_tokens_counts_where_settings_say_so() -> None:
+    own = GenerationDefaults(temperature=0.6, top_p=0.95, top_k=20, min_p=0.1)
+    limits = replace(ServerConfig(), sampling="model")
+
+    def chosen(config: ServerConfig, **given: Any) -> tuple[float, ...]:
+        body = QuestionBody(question="Why?", **given)
+        sampling = check_question(body, config, own).sampling
+        return sampling.temperature, sampling.top_p, sampling.top_k, sampling.min_p
+
+    assert chosen(limits) == (0.6, 0.95, 20, 0.1)
+    assert chosen(limits, temperature=0.0) == (0.0, 0.95, 20, 0.1)
+    assert chosen(limits, top_p=0.5) == (0.6, 0.5, 20, 0.1)
+    assert chosen(ServerConfig()) == (0.0, 1.0, 0, 0.0)
+
+
+def test_thinking_comes_in_events_and_a_field_of_its_own(
+    services: Services, seeder: StorageSeeder
+) -> None:
+    def thinks(*given: Any, **options: Any):
+        yield TextDelta("Hm.", is_thinking=True)
+        for item in Engine(services.engine.model).answer(*given, **options):
+            if isinstance(item, Answer):
+                yield replace(item, thinking=Thinking("Hm.", 5, is_cut=True))
+            else:
+                yield item
+
+    with TestClient(create_app(with_script(services, thinks)), headers=seeder.headers()) as client:
+        path = f"/documents/{seeder.ready(client)}/ask"
+        response = client.post(path, json={**QUESTION, "stream": True})
+        first, *_, (name, last) = events(response.text)
+        assert first == ("thinking", {"text": "Hm."})
+        assert name == "answer"
+        assert last["thinking"] == {"text": "Hm.", "num_tokens": 5, "is_cut": True}
+        assert client.post(path, json=QUESTION).json()["thinking"] == last["thinking"]
 
 
 def test_the_second_question_finds_the_document_in_memory(ask) -> None:
@@ -115,6 +174,8 @@ def test_max_tokens_cuts_the_answer(ask) -> None:
         ({"max_tokens": 0}, 422, "invalid_request", "max_tokens"),
         ({"max_tokens": 1.5}, 422, "invalid_request", "max_tokens"),
         ({"max_tokens": 65}, 400, "invalid_input", "max_tokens"),
+        ({"max_thinking_tokens": -1}, 422, "invalid_request", "max_thinking_tokens"),
+        ({"max_thinking_tokens": 2049}, 400, "invalid_input", "max_thinking_tokens"),
         ({"temperature": -0.1}, 422, "invalid_request", "temperature"),
         ({"temperature": 2.1}, 422, "invalid_request", "temperature"),
         ({"temperature": "1"}, 422, "invalid_request", "temperature"),

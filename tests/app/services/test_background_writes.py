@@ -33,7 +33,7 @@ def test_writes_outlast_an_outage_which_is_logged_once() -> None:
         writes.add(write)
         until(lambda: bool(done))
         writes.close(10)
-    assert [line["event"] for line in logs] == ["figures of answers wait for the database"]
+    assert [line["event"] for line in logs] == ["figures of questions wait for the database"]
 
 
 def test_one_write_that_cannot_be_done_stops_no_other() -> None:
@@ -73,7 +73,7 @@ def test_nobody_waits_for_a_database_that_hangs_and_losses_are_counted() -> None
         writes.close(0.1)
         assert time.monotonic() - started_s < 20
         hangs.set()
-    lost = [line["num_answers"] for line in logs if "num_answers" in line]
+    lost = [line["num_writes"] for line in logs if "num_writes" in line]
     assert sum(lost) >= 3
 
 
@@ -88,4 +88,4 @@ def test_a_stop_during_an_outage_does_not_hang() -> None:
         writes.add(away)
         writes.add(away)
         writes.close(20)
-    assert sum(line.get("num_answers", 0) for line in logs) == 2
+    assert sum(line.get("num_writes", 0) for line in logs) == 2

@@ -60,7 +60,8 @@ def say(*words: str) -> Callable[[PendingAnswer[str]], Iterator[str]]:
 
 
 async def collect(pending: PendingAnswer[str]) -> list[str]:
-    return [item async for item in pending]
+    async with asyncio.timeout(30):  # one that never ends would hang the tests
+        return [item async for item in pending]
 
 
 async def until(condition: Callable[[], bool]) -> None:

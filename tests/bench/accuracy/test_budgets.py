@@ -9,13 +9,13 @@ from bench.plots import draw_budgets
 from engine.config import LookupConfig
 from engine.model.head_plan import HeadPlan, write_plan
 
-ROW = Row("all", LookupConfig(), 1.0, right=True, loaded=1.0, prefill=1.0, decode=1.0)
+ROW = Row("all", LookupConfig(), 1.0, (0, 0), right=True, loaded=1.0, prefill=1.0, decode=1.0)
 
 
 def rows(budget, num_right, loaded, heads="all"):
     """Ten answers at a budget."""
     asked = replace(ROW, heads=heads, budget=budget, loaded=loaded, prefill=loaded, decode=loaded)
-    return [replace(asked, right=index < num_right) for index in range(10)]
+    return [replace(asked, right=index < num_right, asked=(0, index)) for index in range(10)]
 
 
 FULL = [
@@ -41,6 +41,16 @@ def test_accuracy_counts_at_the_most_that_may_be_loaded():
     assert found["relative_exact_match"] == pytest.approx(0.75)
     assert found["relative_exact_match_loaded"] == 0.15
     assert found["largest_deviation_decode"] == pytest.approx(0.1)
+
+
+def test_the_same_questions_are_compared_in_pairs_whatever_order_they_were_answered_in(dual):
+    point = next(one for one in dual["plans"][0]["points"] if one["requested"] == 0.05)
+    assert point["paired_difference"] == pytest.approx(-0.1)
+    low, high = point["paired_interval_95"]
+    assert -0.4 < low < -0.1 < high < 0.2
+    assert point["by_question"]["right"] == [1] * 7 + [0] * 3
+    reversed_rows = summary(FULL[::-1])["points"]
+    assert reversed_rows == summary(FULL)["points"]
 
 
 def test_dual_caches_are_held_against_full_attention_in_all_heads(dual):

@@ -107,7 +107,7 @@ def test_a_plan_that_is_wrong_has_no_figures_and_the_next_goes_on(
     monkeypatch.setattr(decoding, "is_captured", lambda *_: True)
     monkeypatch.setattr(decoding, "measure_document", lambda *_: {"token_ms": {"p50": 5.0}})
     monkeypatch.setattr(decoding, "copy_bandwidth", lambda: 4e12)
-    monkeypatch.setattr(decoding, "circumstances", lambda _: {})
+    monkeypatch.setattr(decoding, "circumstances", lambda *_: {})
     monkeypatch.setattr(decoding, "release", lambda: None)
     given = ["--contexts", "4K", "--plans", "all", "half", "--out", str(tmp_path)]
     with pytest.raises(SystemExit, match="No figures, or not all: all"):

@@ -15,7 +15,7 @@ from bench.serving.decode_check import LIMITS, Comparison, attention_alone, comp
 from bench.serving.synthetic import draw_document, draw_model
 from bench.serving.synthetic_question import calibrated
 from engine.attend.clusters import AttendedClusters
-from engine.attend.clusters_gpu import SparseClusterAttentionOnGpu
+from engine.attend.clusters_gpu import ClusterAttentionOnGpu
 from engine.decode.graph import DecodeGraph
 from engine.document.cache import DocumentCache
 from engine.engine import Engine
@@ -153,14 +153,14 @@ def shift_positions(patch: pytest.MonkeyPatch) -> None:
 
 def lose_the_prefill(patch: pytest.MonkeyPatch) -> None:
     """What the sharpest head reads of clustered tokens in the question's prefill."""
-    attend = SparseClusterAttentionOnGpu.attend
+    attend = ClusterAttentionOnGpu.attend
 
-    def wrong(listing: SparseClusterAttentionOnGpu, *call: Any) -> AttendedClusters:
+    def wrong(listing: ClusterAttentionOnGpu, *call: Any) -> AttendedClusters:
         reached = attend(listing, *call)
         reached.state.out[-1] = 0
         return reached
 
-    patch.setattr(SparseClusterAttentionOnGpu, "attend", wrong)
+    patch.setattr(ClusterAttentionOnGpu, "attend", wrong)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,11 @@ import torch
 from torch.testing import assert_close
 
 from engine.attend.clusters import FullClusterAttention, SparseClusterAttention
-from engine.attend.question import QuestionState, open_question, visible
+from engine.attend.question import QuestionState, open_question
 from engine.config import LookupConfig
 from engine.document.budget import EXACT, Thresholds
 from engine.document.cache import DocumentCache
+from engine.kernels.shared.attend_keys import visible
 from engine.kernels.shared.score_clusters import AGGREGATIONS
 from engine.model.attention import forward
 from engine.model.loader import LoadedModel

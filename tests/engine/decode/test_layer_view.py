@@ -8,12 +8,20 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from common.errors import UnsupportedModel
-from engine.attend.clusters import Lookup, SparseClusterAttention
+from engine.attend.clusters import FullClusterAttention, Lookup, SparseClusterAttention
+from engine.attend.question import QuestionState
 from engine.attend.streaming import attend_streaming
 from engine.config import LookupConfig
 from engine.decode.layer_view import resident_layer
-from engine.document.budget import Thresholds
-from engine.document.cache import Clusters, LayerCache, StreamingCache, no_clusters
+from engine.document.budget import NO_CURVES, Thresholds
+from engine.document.cache import (
+    Clusters,
+    DocumentCache,
+    LayerCache,
+    ScopedHeads,
+    StreamingCache,
+    no_clusters,
+)
 from engine.kernels.decode.decode_attention import decode_attention
 from engine.kernels.decode.inputs import DecodeInputs, QuestionKeys, Scoring, sizes_of
 from engine.kernels.decode.workspace import allocate
@@ -90,6 +98,44 @@ def test_a_step_is_what_the_engine_computes_eagerly(levels: int, clustered: bool
     assert work.read_counts.sum((1, 2)).tolist() == [tokens, below]
 
 
-def test_layers_whose_sight_moves_with_the_question_are_refused() -> None:
-    with pytest.raises(UnsupportedModel):
-        resident_layer(replace(make_layer(), window=64), LookupConfig())
+@pytest.mark.parametrize("window", [4, 8, 13, 40])  # of 9 anchors and 6 tokens of the question
+def test_a_step_shows_what_the_engine_shows_of_a_window(window: int) -> None:
+    layer = make_layer(clustered=False)
+    layer = replace(layer, window=window, streaming=None)
+    query = normal(RETRIEVAL * GROUP, 1, DIM, seed=5)
+    own = normal(2, RETRIEVAL, LENGTH, DIM, seed=6)
+    before, new = own[:, :, :-1], own[:, :, -1:]
+    state = question_about(layer)
+    for key, value in (before, new):
+        call = AttentionCall(0, query.expand(-1, key.shape[1], -1), key, value, SCALE, None, window)
+        expected = state.attend(call)
+
+    resident = resident_layer(layer, LookupConfig())
+    keys = QuestionKeys(own[0][None], own[1][None], torch.tensor([LENGTH], dtype=torch.int32))
+    work = allocate(sizes_of(resident, keys, len(query)), torch.float32, torch.device("cpu"))
+    thresholds = torch.zeros(2, 1)
+    rows = query.transpose(0, 1).contiguous()
+    out = decode_attention(DecodeInputs(rows, resident, keys, thresholds, Scoring(SCALE)), work)
+    assert_close(out, expected.transpose(0, 1), rtol=1e-4, atol=1e-5)
+
+
+def question_about(layer: LayerCache) -> QuestionState:
+    """A question about a document of one layer that reads all of it."""
+    document = DocumentCache(
+        layers=(layer,),
+        ids=torch.zeros(layer.num_tokens, dtype=torch.int64),
+        offsets=torch.zeros(layer.num_tokens, 2, dtype=torch.int32),
+        text="",
+        pages=(),
+        num_sinks=0,
+        lookup=LookupConfig(),
+        curves=NO_CURVES,
+    )
+    return QuestionState(document, FullClusterAttention(), FullClusterAttention())
+
+
+def test_layers_with_linear_biases_are_refused() -> None:
+    layer = make_layer(clustered=False)
+    scoped = (ScopedHeads((0, 1), layer.keys, layer.values),)
+    with pytest.raises(UnsupportedModel, match="linear biases"):
+        resident_layer(replace(layer, scoped=scoped), LookupConfig())

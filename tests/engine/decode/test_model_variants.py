@@ -102,6 +102,8 @@ def test_a_layer_that_is_handed_another_input_multiplies_alone() -> None:
     assert_close(second(x), members[1](x))
 
 
+# Some builds of torch use a deprecated decorator of their own when they compile for the first time.
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is deprecated:DeprecationWarning")
 def test_layers_that_are_alike_are_compiled_once() -> None:
     model = random_model(FAMILIES["llama"])
     model.set_attn_implementation("lectern")

@@ -34,6 +34,12 @@ def test_the_nucleus_leaves_unlikely_tokens_out() -> None:
     assert set(draw(Sampling(temperature=1.0, top_p=1.0, seed=0), 4000)) == {0, 1, 2, 3}
 
 
+def test_only_so_many_or_so_likely_tokens_are_drawn() -> None:
+    assert set(draw(Sampling(temperature=1.0, top_k=3, seed=0), 4000)) == {0, 1, 2}
+    assert set(draw(Sampling(temperature=1.0, min_p=0.3, seed=0), 4000)) == {0, 1}
+    assert set(draw(Sampling(temperature=1.0, top_k=0, min_p=0.0, seed=0), 4000)) == {0, 1, 2, 3}
+
+
 def test_a_seed_fixes_the_draws() -> None:
     def series(seed: int | None) -> list[int]:
         sampler = Sampler(Sampling(temperature=2.0, seed=seed), 1.0, CPU)

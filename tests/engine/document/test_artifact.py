@@ -156,6 +156,15 @@ def test_damaged_files_are_noticed(manifest: dict[str, Any], files: Files, damag
     assert "stored cache" in caught.value.message or "layer" in caught.value.message
 
 
+@pytest.mark.parametrize("name", [DOCUMENT_FILE, layer_file(0), layer_file(1)])
+def test_a_missing_file_is_called_missing(
+    manifest: dict[str, Any], files: Files, name: str
+) -> None:
+    del files[name]
+    with pytest.raises(CorruptArtifact, match="lacks some of its files"):
+        reopened(manifest, files)
+
+
 @pytest.mark.parametrize(
     "field", ["layers", "lookup", "curves", "pages", "num_sinks", "num_tokens"]
 )

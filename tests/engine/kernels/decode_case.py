@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -46,6 +47,7 @@ class Case:
     Attributes:
         lengths: keys of each question; its capacity is one more than the longest.
         level1, level2: thresholds in nats.
+        window: the layer's sliding window; it has then neither clusters nor streaming heads.
     """
 
     retrieval: int = 2
@@ -62,6 +64,7 @@ class Case:
     level2: float = -5.7
     softcap: float | None = None
     aggregation: str = "max_group_mean"
+    window: int | None = None
 
     @property
     def scoring(self) -> Scoring:
@@ -80,6 +83,10 @@ class Case:
         own = normal(2, batch, kv_heads, capacity, self.head_dim, dtype=dtype, seed=2).to(DEVICE)
         for question, length in enumerate(self.lengths):
             own[:, question, :, length:] = torch.nan
+            if self.window is not None:
+                own[:, question, :, : max(0, length - self.window)] = torch.nan
+        if self.window is not None:  # what no question's window shows
+            keys[:, :, : max(0, self.anchors + min(self.lengths) - self.window)] = torch.nan
         offsets = runs(self.retrieval, self.clusters, self.tokens, seed=3)
         layer = ResidentLayer(
             keys[0],
@@ -89,9 +96,11 @@ class Case:
             surrounded(offsets),
             self._upper(offsets, dtype) if self.upper else None,
             self._streaming(dtype) if self.streaming else None,
+            self.window,
         )
         lengths = torch.tensor(self.lengths, dtype=torch.int32, device=DEVICE)
-        thresholds = torch.tensor([[self.level1] * batch, [self.level2] * batch], device=DEVICE)
+        apart = 0.2 * torch.arange(batch, device=DEVICE)  # questions keep to budgets of their own
+        thresholds = torch.tensor([[self.level1], [self.level2]], device=DEVICE) + apart
         return DecodeInputs(
             surrounded(self._normal(batch, kv_heads * self.group, dtype=dtype, seed=5)),
             layer,
@@ -118,6 +127,11 @@ class Case:
             surrounded(self._normal(*shape, dtype=dtype, seed=9)),
             surrounded(log_weights),
         )
+
+
+def windowed(window: int, **sizes: Any) -> Case:
+    """A step of a layer with a sliding window."""
+    return Case(streaming=0, tokens=0, clusters=0, window=window, **sizes)
 
 
 def workspace_for(

@@ -57,7 +57,6 @@ def test_without_a_scale_it_is_the_usual_one() -> None:
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        ({"s_aux": torch.zeros(4)}, "passes s_aux"),
         ({"position_bias": torch.zeros(1), "cu_seq_lens": 1}, "passes cu_seq_lens, position_bias"),
         ({"attention_mask": torch.zeros(1)}, "mask"),
         ({"lectern": None}, "does not pass arguments on"),
@@ -71,7 +70,14 @@ def test_what_would_change_scores_is_refused(more: dict[str, Any], reason: str) 
 
 
 def test_unknown_arguments_that_are_not_set_do_no_harm() -> None:
-    assert call(s_aux=None, position_bias=None)[0].layer == 3
+    assert call(cu_seq_lens=None, position_bias=None)[0].layer == 3
+
+
+def test_sink_logits_are_handed_on() -> None:
+    assert call(s_aux=None)[0].sink_logits is None
+    found, _ = call(s_aux=torch.arange(4.0))
+    assert found.sink_logits is not None
+    assert found.sink_logits.tolist() == [0, 1, 2, 3]
 
 
 def test_registering_makes_it_known_by_name() -> None:

@@ -81,6 +81,20 @@ def test_scores_never_differ_by_more_than_the_spread(gamma: str, seed: int) -> N
         assert widest <= head.spread
 
 
+@pytest.mark.parametrize("where", ["the norm's bias", "the query's bias"])
+def test_a_bias_widens_the_spread_by_what_it_can_do(where: str) -> None:
+    head = Head(16, 8, torch.ones(16), std=0.0, seed=0)  # q = 10 + z[0] and k = z[1]
+    for nothing in (head.beta, head.query_bias, head.key_bias):
+        nothing.zero_()
+    head.query[0, 0] = head.key[0, 1] = 1.0
+    (head.beta if where == "the norm's bias" else head.query_bias)[0] = 10.0
+    raw = torch.zeros(3, 16, dtype=torch.float64)
+    raw[0, 0], raw[1, 1], raw[2, 1] = 100.0, 100.0, -100.0
+    scores = head.scores(head.inputs(raw))[0]
+    widest = float(scores.max() - scores.min())
+    assert 0.9 * head.spread < widest <= head.spread
+
+
 @pytest.mark.parametrize("gamma", GAMMAS)
 @pytest.mark.parametrize("slope", [0.5, 0.25])
 def test_no_key_beyond_the_scope_gets_more_than_epsilon(gamma: str, slope: float) -> None:

@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from common.errors import HeadPlanRejected
-from engine.model.head_plan import HeadPlan, check_plan, read_plan, to_json, write_plan
+from engine.model.head_plan import (
+    HeadPlan,
+    check_plan,
+    from_fields,
+    read_plan,
+    to_fields,
+    to_json,
+    write_plan,
+)
 from engine.model.spec import LayerSpec, ModelSpec
 
 PLAN = HeadPlan(
@@ -99,3 +107,26 @@ def test_a_plan_of_another_shape_is_refused(retrieval: tuple[tuple[bool, ...], .
 def test_a_plan_for_other_weights_is_refused() -> None:
     with pytest.raises(HeadPlanRejected, match="other weights"):
         check_plan(PLAN, SPEC, "other")
+
+
+RAZOR = HeadPlan("razor", ((True, False),), num_sinks=4, window=4000, window_share=0.2)
+
+
+@pytest.mark.parametrize(
+    ("num_tokens", "window"),
+    [(1, 4000), (20_000, 4000), (20_001, 4001), (100_000, 20_000), (128_003, 25_601)],
+)
+def test_a_window_may_grow_with_the_document(num_tokens: int, window: int) -> None:
+    assert RAZOR.window_for(num_tokens) == window
+    assert replace(RAZOR, window_share=0.0).window_for(num_tokens) == 4000
+
+
+def test_a_share_of_the_document_is_written_and_counts(tmp_path: Path) -> None:
+    write_plan(RAZOR, tmp_path / "plan.json")
+    assert read_plan(tmp_path / "plan.json") == RAZOR
+    constant = replace(RAZOR, window_share=0.0)
+    assert constant.fingerprint != RAZOR.fingerprint
+    assert "window_share" not in to_fields(constant), "as earlier versions wrote it"
+    for share in (-0.1, 1.1):
+        with pytest.raises(ValueError, match="share of its window"):
+            from_fields(to_fields(replace(RAZOR, window_share=share)))

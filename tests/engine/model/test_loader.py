@@ -55,7 +55,7 @@ def test_what_a_layer_asks_for_is_found_by_asking() -> None:
     full, windowed = (loaded(FAMILIES["gemma2"]).spec.layers[index] for index in (1, 0))
     assert asdict(full) == {
         "num_heads": 4, "num_kv_heads": 2, "head_dim": 16, "scale": 0.25, "softcap": 50.0,
-        "window": None, "alibi": None,
+        "window": None, "alibi": None, "has_sink_logits": False,
     }  # fmt: skip
     assert windowed.window == 96
     assert [layer.num_kv_heads for layer in loaded(FAMILIES["llama-gqa4"]).spec.layers] == [1, 1]
@@ -84,7 +84,7 @@ def test_generation_settings_do_not_touch_the_fingerprint(folder: Path) -> None:
     file.write_text(json.dumps(settings))
     model = load_model(ModelConfig(str(folder), device="cpu"))
     assert model.fingerprint == first
-    assert model.repetition_penalty == 1.5
+    assert model.generation.repetition_penalty == 1.5
     assert model.eos_ids == (3, 7)
 
 
@@ -150,6 +150,23 @@ def test_an_unsupported_model_is_refused_before_its_weights_are_read(folder: Pat
         load_model(ModelConfig(str(folder), device="cpu"))
 
 
+@pytest.mark.parametrize(
+    ("file", "names"),
+    [
+        ("config.json", {"AutoConfig": "theirs.Config", "AutoModelForCausalLM": "theirs.Model"}),
+        ("tokenizer_config.json", {"AutoTokenizer": [None, "theirs.Tokenizer"]}),
+    ],
+)
+def test_code_of_a_models_folder_is_never_run(
+    folder: Path, tmp_path: Path, file: str, names: dict[str, object]
+) -> None:
+    (folder / "theirs.py").write_text(f"open({str(tmp_path / 'canary')!r}, 'w')\n")
+    described = json.loads((folder / file).read_text()) | {"auto_map": names}
+    (folder / file).write_text(json.dumps(described))
+    load_model(ModelConfig(str(folder), device="cpu"))
+    assert not (tmp_path / "canary").exists()
+
+
 @pytest.mark.parametrize("dtype", ["int8", "nonsense"])
 def test_a_dtype_that_no_model_runs_in_is_refused(saved: Path, dtype: str) -> None:
     with pytest.raises(UnsupportedModel, match=dtype):
@@ -164,7 +181,7 @@ def test_a_gpu_that_is_not_there_is_refused(saved: Path, monkeypatch: pytest.Mon
 
 
 def test_a_name_that_is_neither_folder_nor_repository_is_refused() -> None:
-    with pytest.raises(UnsupportedModel, match="neither a folder nor a model"):
+    with pytest.raises(UnsupportedModel, match="There is no folder"):
         load_model(ModelConfig("/nowhere/at all", device="cpu"))
 
 

@@ -1,6 +1,7 @@
 """The prompt: template, document, question."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -8,12 +9,14 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
-from common.errors import UnsupportedModel
+from common.errors import InvalidInput, UnsupportedModel
+from engine.config import PromptConfig
 from engine.model.prompt import FROZEN_DATE, INSTRUCTION, PromptTemplate
 from tests.models import SPECIAL, TEMPLATE, byte_tokenizer
 
 DOCUMENT, QUESTION = (SPECIAL.index(name) for name in ("<|document|>", "<|question|>"))
 ANSWER = SPECIAL.index("<|answer|>")
+PLAIN = PromptConfig(format="plain")
 CHAT = (
     "{% for message in messages %}[{{ message['role'] }}]{{ message['content'] }}{% endfor %}[bot]"
 )
@@ -33,9 +36,9 @@ def templated(template: str | None) -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def spoken(tokenizer: PreTrainedTokenizerFast, document: str, question: str) -> str:
+def spoken(tokenizer: PreTrainedTokenizerFast, document: str, question: str, **config: Any) -> str:
     """The whole prompt as text."""
-    prompt = PromptTemplate.of(tokenizer)
+    prompt = PromptTemplate.of(tokenizer, PromptConfig(**config))
     ids = torch.cat((prompt.encode_document(document).ids, prompt.encode_question(question)))
     text: str = tokenizer.decode(ids)
     return text
@@ -95,7 +98,7 @@ def test_tokens_of_several_characters_keep_their_spans() -> None:
     vocabulary = {word: index for index, word in enumerate(("[UNK]", "the", "cat", "sat", "."))}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    prompt = PromptTemplate.of(PreTrainedTokenizerFast(tokenizer_object=tokenizer))
+    prompt = PromptTemplate.of(PreTrainedTokenizerFast(tokenizer_object=tokenizer), PLAIN)
     text = "the  cat\nsat nowhere."
     encoded = prompt.encode_document(text)
     words = [text[start:end] for start, end in encoded.offsets.tolist()]
@@ -162,22 +165,68 @@ def test_dates_are_frozen(date: str) -> None:
     assert text.startswith(f"Today is {FROZEN_DATE}. [system]the text")
 
 
-def test_without_a_template_plain_words_part_document_and_question() -> None:
-    assert spoken(templated(None), "the text", "why?") == "the text\n\nQuestion: why?\nAnswer:"
+def test_a_missing_template_is_refused() -> None:
+    with pytest.raises(UnsupportedModel, match=r"no chat template.*LECTERN_PROMPT__FORMAT=plain"):
+        PromptTemplate.of(templated(None))
 
 
-def test_without_a_template_the_tokenizers_own_first_token_is_kept() -> None:
+@pytest.mark.parametrize("template", [None, CHAT])
+def test_the_plain_format_is_served_where_it_is_asked_for(template: str | None) -> None:
+    wanted = "the text\n\nQuestion: why?\nAnswer:"
+    assert spoken(templated(template), "the text", "why?", format="plain") == wanted
+
+
+def test_the_plain_format_keeps_the_tokenizers_own_first_token() -> None:
     vocabulary = {"<s>": 0, "text": 1, "[UNK]": 2}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.add_special_tokens(["<s>"])
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>")
-    assert PromptTemplate.of(fast).encode_document("text").ids.tolist() == [1]
+    assert PromptTemplate.of(fast, PLAIN).encode_document("text").ids.tolist() == [1]
     fast.backend_tokenizer.post_processor = TemplateProcessing(
         single="<s> $A", special_tokens=[("<s>", 0)]
     )
-    encoded = PromptTemplate.of(fast).encode_document("text")
+    encoded = PromptTemplate.of(fast, PLAIN).encode_document("text")
     assert encoded.ids.tolist() == [0, 1]
     assert encoded.offsets.tolist() == [[-1, -1], [0, 4]]
+
+
+QWEN = CHAT + "{% if enable_thinking is defined and enable_thinking is false %}[off]{% endif %}"
+SMOL = "{% if enable_thinking is not defined or enable_thinking %}[deep]{% endif %}" + CHAT
+
+
+@pytest.mark.parametrize(
+    ("template", "arguments", "wanted"),
+    [
+        (QWEN, {}, "[system]text[user]why?[bot][off]"),
+        (QWEN, {"enable_thinking": True}, "[system]text[user]why?[bot]"),
+        (SMOL, {}, "[system]text[user]why?[bot]"),
+        (SMOL, {"enable_thinking": True}, "[deep][system]text[user]why?[bot]"),
+        ("{{ effort }}" + CHAT, {"effort": "low"}, "low[system]text[user]why?[bot]"),
+        ("{{ date_string }}" + CHAT, {"date_string": "now"}, "now[system]text[user]why?[bot]"),
+    ],
+)
+def test_templates_get_arguments_and_no_thinking_unless_asked_for(
+    template: str, arguments: dict[str, Any], wanted: str
+) -> None:
+    assert spoken(templated(template), "text", "why?", template_arguments=arguments) == wanted
+
+
+@pytest.mark.parametrize("name", ["enable_thinkin", "tokenize", "messages", "tools"])
+def test_an_argument_that_a_template_does_not_know_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInput, match=f"no argument '{name}'"):
+        PromptTemplate.of(templated(QWEN), PromptConfig(template_arguments={name: True}))
+
+
+def test_the_fingerprint_tells_what_changes_the_document_side_alone() -> None:
+    def fingerprint(template: str | None, **config: Any) -> str:
+        return PromptTemplate.of(templated(template), PromptConfig(**config)).fingerprint
+
+    on = {"enable_thinking": True}
+    assert fingerprint(TEMPLATE) == fingerprint(QWEN) == fingerprint(None, format="plain") == ""
+    assert fingerprint(QWEN, template_arguments=on) == "", "it changes what follows the question"
+    assert fingerprint(SMOL) != "", "the template's own default is to think"
+    assert fingerprint(SMOL, template_arguments=on) == ""
+    assert fingerprint(CHAT, format="plain") != ""
 
 
 def test_a_slow_tokenizer_is_refused() -> None:

@@ -10,6 +10,8 @@ from transformers import PretrainedConfig
 
 from common.errors import UnsupportedModel
 from engine.model import reorder_heads as head_order
+from engine.model.attention import HEAD_ORDER, AttentionCall
+from engine.model.head_order import HeadOrder
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel, assemble
 from engine.model.reorder_heads import order_heads
@@ -66,11 +68,31 @@ def test_retrieval_heads_and_their_query_heads_come_first() -> None:
     assert torch.equal(second.self_attn.q_proj.weight, old[1].self_attn.q_proj.weight)
 
 
-@pytest.mark.parametrize("family", ["gpt2", "opt", "phi", "olmo2", "olmo3"])
-def test_unknown_projections_and_norms_are_refused(family: str) -> None:
-    with pytest.raises(UnsupportedModel, match=r"Layer \d .*cannot be split"):
-        under(mixed(FURTHER[family]), random_model(FURTHER[family]))
-    assert under(None, random_model(FURTHER[family])).plan.ratio == 1.0
+AT_RUN_TIME = ["gpt2", "opt", "phi", "olmo2", "olmo3", "gpt-oss"]
+
+
+@pytest.mark.parametrize("family", AT_RUN_TIME)
+def test_where_weights_cannot_be_moved_heads_are_put_in_order_at_run_time(family: str) -> None:
+    config = FURTHER[family]
+    model, before = under(mixed(config), trained(config)), trained(config)
+    for name, weight in before.named_parameters():
+        assert torch.equal(model.model.get_parameter(name), weight), name
+    ordered = {module.layer_idx for module in model.model.modules() if hasattr(module, HEAD_ORDER)}
+    full = [index for index, layer in enumerate(model.spec.layers) if layer.window is None]
+    assert ordered == set(full)
+
+
+def test_the_order_at_run_time_is_undone_behind_attention() -> None:
+    order = HeadOrder.of([2, 0, 1], 2, torch.device("cpu"))
+    query, key = torch.arange(6.0).view(6, 1, 1), torch.arange(3.0).view(3, 1, 1)
+    sinks = torch.arange(6.0)
+    call = order.apply(AttentionCall(0, query, key, key + 10, 1.0, None, None, None, sinks))
+    assert call.key.flatten().tolist() == [2, 0, 1]
+    assert call.value.flatten().tolist() == [12, 10, 11]
+    assert call.query.flatten().tolist() == [4, 5, 0, 1, 2, 3]
+    assert call.sink_logits is not None
+    assert call.sink_logits.tolist() == [4, 5, 0, 1, 2, 3]
+    assert torch.equal(order.undo(call.query), query)
 
 
 def test_a_wrong_order_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,12 +13,10 @@ from transformers import (
     Gemma3nTextConfig,
     Gemma3TextConfig,
     GPTJConfig,
-    GptOssConfig,
     JambaConfig,
     Lfm2Config,
     LlamaConfig,
     MptConfig,
-    Phi3Config,
     PhimoeConfig,
     PretrainedConfig,
     Qwen2Config,
@@ -41,11 +39,18 @@ BY_CONFIGURATION: dict[str, tuple[PretrainedConfig, str]] = {
         LlamaConfig(**sizes(rope_parameters=rope("dynamic", factor=2.0))),
         "RoPE is of kind 'dynamic', which changes with the current length",
     ),
-    "longrope": (
-        Phi3Config(
+    "longrope-of-one-kind-of-layers": (
+        Gemma3TextConfig(
             **sizes(
-                original_max_position_embeddings=2048,
-                rope_parameters=rope("longrope", short_factor=FACTORS, long_factor=FACTORS),
+                rope_parameters={
+                    "full_attention": rope(
+                        "longrope",
+                        short_factor=FACTORS,
+                        long_factor=FACTORS,
+                        original_max_position_embeddings=512,
+                    ),
+                    "sliding_attention": rope("default"),
+                }
             )
         ),
         "RoPE is of kind 'longrope', which changes with the current length",
@@ -79,10 +84,6 @@ BY_CONFIGURATION: dict[str, tuple[PretrainedConfig, str]] = {
 
 # Told by sending a few tokens through the model.
 BY_PROBE: dict[str, tuple[PretrainedConfig, str]] = {
-    "attention-sinks": (
-        GptOssConfig(**sizes(head_dim=16, num_local_experts=2, **EXPERTS)),
-        "Layer 0 passes s_aux to attention",
-    ),
     "own-attention": (
         GPTJConfig(
             **{"vocab_size": VOCABULARY, "n_embd": 64, "n_layer": 2, "n_head": 4},

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from common.errors import HeadPlanRejected
+from common.errors import HeadPlanRejected, InvalidInput
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel
 from precompute.heads.base import make_plan
@@ -102,3 +102,10 @@ def test_a_pattern_for_another_model_is_refused(
 def test_the_settings_are_json(model: LoadedModel, folder: Path) -> None:
     settings = PatternFile(FileConfig(folder)).measure(model, unheard).settings
     assert json.loads(json.dumps(settings)) == settings
+
+
+def test_a_window_that_grows_with_the_document_is_not_exported(tmp_path: Path) -> None:
+    plan = HeadPlan("razor", ((True, False),), window=4000, window_share=0.2)
+    with pytest.raises(InvalidInput, match="window that depends"):
+        write_pattern(plan, tmp_path / "new")
+    assert not (tmp_path / "new").exists()

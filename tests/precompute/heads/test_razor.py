@@ -9,7 +9,8 @@ from common.errors import InvalidInput
 from engine.model.attention import AttentionCall
 from engine.model.loader import LoadedModel
 from precompute.heads.base import Measure
-from precompute.heads.razor import Razor, RazorConfig, ScoringState, repeated_ids
+from precompute.heads.razor import Razor, RazorConfig
+from precompute.induction import ScoringState, repeated_ids
 from tests.engine.naive import normal, scores
 from tests.models import FAMILIES, loaded, unheard
 
@@ -85,7 +86,7 @@ def test_attention_goes_on_as_ever() -> None:
 
 def test_the_tokens_are_plain_different_and_repeated_after_the_beginning_of_text() -> None:
     model = loaded(FAMILIES["llama"])
-    ids, first = repeated_ids(model, CONFIG)
+    ids, first = repeated_ids(model, CONFIG.num_ids, CONFIG.repeats, CONFIG.seed)
     once = ids[first : first + 40]
     assert (first, int(ids[0]), len(ids)) == (1, model.tokenizer.bos_token_id, 121)
     assert torch.equal(ids[1:], once.repeat(3))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,13 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.orm import Session
 
-from common.errors import DatabaseUnavailable, DocumentDeleted, InvalidInput, LeaseLost
+from common.errors import (
+    DatabaseUnavailable,
+    DocumentDeleted,
+    InvalidInput,
+    JobCancelled,
+    LeaseLost,
+)
 from storage.artifacts import draft as drafts
 from storage.artifacts.draft import STEPS
 from storage.artifacts.store import Artifacts
@@ -105,6 +112,45 @@ def test_deleting_while_publishing_leaves_nothing(
 
     with pytest.raises(DocumentDeleted):
         publish(storage, document, artifacts=Artifacts(storage.db, root, delete_at))
+    assert list(root.iterdir()) == []
+
+
+def test_writing_a_large_file_can_be_stopped_in_the_middle(
+    storage: Storage, upload: Upload, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drafts, "PART_BYTES", 100)
+    document = upload()
+    asked: list[int] = []
+
+    def cancel() -> None:
+        asked.append(1)
+        if len(asked) == 3:
+            raise JobCancelled("The document was deleted.")
+
+    with pytest.raises(JobCancelled), storage.artifacts.draft(document.id, "now") as draft:
+        draft.write("large.bin", bytes(1000), cancel)
+    assert len(asked) == 3
+    assert list(root.iterdir()) == []
+
+
+def test_deleting_waits_for_a_publication_that_has_begun(
+    storage: Storage, upload: Upload, root: Path
+) -> None:
+    document = upload()
+    deletion = threading.Thread(
+        target=storage.documents.delete, args=(document.tenant_id, document.id)
+    )
+
+    def delete_meanwhile(step: str) -> None:
+        if step == "row_inserted":  # the last step before the commit
+            deletion.start()
+            deletion.join(0.5)
+            assert deletion.is_alive()
+
+    publish(storage, document, artifacts=Artifacts(storage.db, root, delete_meanwhile))
+    deletion.join(20)
+    assert not deletion.is_alive()
+    assert storage.artifacts.current(document.id) is None
     assert list(root.iterdir()) == []
 
 

@@ -15,7 +15,7 @@ from storage.artifacts.store import Artifacts
 from storage.db.records import ArtifactRecord
 from storage.storage import Storage
 from tests.storage.conftest import Upload
-from tests.storage.publishing import FILES, load_all, publish
+from tests.storage.publishing import FILES, claim, load_all, publish
 
 
 def test_what_was_published_comes_back(storage: Storage, upload: Upload, root: Path) -> None:
@@ -50,13 +50,63 @@ def test_the_artifacts_of_several_documents_are_found_at_once(
 
 def test_a_new_artifact_replaces_the_old_one(storage: Storage, upload: Upload, root: Path) -> None:
     document = upload()
-    old = publish(storage, document, fingerprint="before")
+    old = publish(storage, document)
     storage.jobs.enqueue(document.id)
-    new = publish(storage, document, fingerprint="now", files={"a.bin": b"new"})
+    new = publish(storage, document, files={"a.bin": b"new"})
     assert storage.artifacts.current(document.id) == new
     assert [path.name for path in root.iterdir()] == [new.folder]
     with pytest.raises(CacheRebuilding):
         load_all(storage, old)
+
+
+def test_artifacts_of_two_configurations_stand_beside_each_other(
+    storage: Storage, upload: Upload
+) -> None:
+    document = upload()
+    one, two = storage.of("one"), storage.of("two")
+    assert storage.documents.find(document.id).status == "queued"
+    first = publish(storage, document, fingerprint="one")
+    assert one.documents.find(document.id).status == "ready"
+    seen = two.documents.find(document.id)
+    assert (seen.status, seen.is_stale) == ("ready", True)
+    assert two.artifacts.current(document.id) is None
+
+    two.jobs.enqueue(document.id)
+    assert one.documents.find(document.id).status == "ready", "it answers meanwhile"
+    assert two.documents.find(document.id).status == "rebuilding"
+    second = publish(two, document, fingerprint="two", files={"a.bin": b"new"})
+    assert one.artifacts.current(document.id) == first
+    assert two.artifacts.current_of([document.id]) == {document.id: second}
+    assert load_all(one, first) == FILES
+    assert not two.documents.find(document.id).is_stale
+    assert [row.status for row in one.documents.list(document.tenant_id, 9)] == ["ready"]
+
+
+def test_a_document_that_one_configuration_cannot_read_stays_ready_for_another(
+    storage: Storage, upload: Upload
+) -> None:
+    document = upload()
+    publish(storage, document, fingerprint="one")
+    two = storage.of("two")
+    two.jobs.enqueue(document.id)
+    two.jobs.fail(claim(two), "document_too_long", "Too long.")
+    assert two.documents.find(document.id).error_code == "document_too_long"
+    seen = storage.of("one").documents.find(document.id)
+    assert (seen.status, seen.error_code) == ("ready", None)
+
+
+def test_each_configuration_sees_its_own_figures(storage: Storage, upload: Upload) -> None:
+    document = upload()
+    publish(storage, document, fingerprint="one")
+    two = storage.of("two")
+    two.jobs.enqueue(document.id)
+    with two.artifacts.draft(document.id, "two") as draft:
+        facts = {"kv_bytes": 1, "num_tokens": 99, "num_pages": 2, "reading_ms": 1.0}
+        draft.publish(claim(two), {"codec": "none"}, **facts)  # type: ignore[arg-type]
+    assert storage.of("one").documents.find(document.id).num_tokens == 50
+    assert two.documents.find(document.id).num_tokens == 99
+    assert two.dashboard.documents(9)[0].num_tokens == 99
+    assert two.dashboard.totals().ready == 1
 
 
 @pytest.mark.parametrize("again", ["now", "other"])

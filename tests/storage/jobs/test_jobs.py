@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import update
 
-from common.errors import DocumentNotFound, LeaseLost
+from common.errors import DocumentDeleted, DocumentNotFound, JobCancelled, LeaseLost
 from storage.db.tables import Job
 from storage.storage import Storage
 from tests.storage.conftest import Upload
@@ -154,6 +154,18 @@ def test_a_crashed_job_whose_artifact_was_published_is_done(
     assert storage.documents.find(document.id).status == "ready"
 
 
+def test_a_crashed_job_is_not_done_by_what_an_earlier_one_has_published(
+    storage: Storage, upload: Upload
+) -> None:
+    document = upload()
+    publish(storage, document)
+    storage.jobs.enqueue(document.id)
+    job = claim(storage)
+    shift(storage, job.id, lease_expires_at=-1)
+    assert storage.jobs.sweep(3) == (job.id,)
+    assert storage.documents.find(document.id).status == "rebuilding"
+
+
 def test_a_job_whose_artifact_is_there_can_be_finished(storage: Storage, upload: Upload) -> None:
     document = upload()
     publish(storage, document)
@@ -197,22 +209,128 @@ def test_the_latest_jobs_of_several_documents_are_found_at_once(
     assert storage.jobs.latest_of([]) == {}
 
 
-def test_documents_of_another_fingerprint_are_rebuilt(storage: Storage, upload: Upload) -> None:
-    old, new, waiting = upload("One."), upload("Two."), upload("Three.")
-    publish(storage, old, fingerprint="before")
-    publish(storage, new, fingerprint="now")
-    assert storage.jobs.enqueue_stale("now") == (old.id,)
-    assert storage.documents.find(old.id).status == "rebuilding"
-    assert storage.documents.find(new.id).status == "ready"
-    assert storage.documents.find(waiting.id).status == "queued"
-    assert storage.jobs.enqueue_stale("now") == ()
-    rebuilt = claim(storage)
-    while rebuilt.document_id != old.id:
-        rebuilt = claim(storage)
-    before = storage.artifacts.current(old.id)
-    publish(storage, old, rebuilt, fingerprint="now")
-    after = storage.artifacts.current(old.id)
-    assert before is not None
-    assert after is not None
-    assert (before.fingerprint, after.fingerprint) == ("before", "now")
-    assert storage.documents.find(old.id).status == "ready"
+# -- several configurations --------------------------------------------------------------------
+
+
+def test_a_worker_takes_the_jobs_of_its_own_configuration(storage: Storage, upload: Upload) -> None:
+    document = upload()
+    publish(storage, document, fingerprint="one")
+    two = storage.of("two")
+    two.jobs.enqueue(document.id)
+    assert storage.of("one").jobs.claim("worker", 30) is None
+    job = claim(two)
+    assert (job.document_id, job.fingerprint) == (document.id, "two")
+
+
+def test_a_document_may_be_read_with_two_configurations_at_once(
+    storage: Storage, upload: Upload
+) -> None:
+    document = upload()
+    publish(storage, document, fingerprint="before")
+    one, two = storage.of("one"), storage.of("two")
+    jobs = [one.jobs.enqueue(document.id), two.jobs.enqueue(document.id)]
+    assert one.jobs.enqueue(document.id).id == jobs[0].id
+    assert [one.jobs.latest(document.id), two.jobs.latest(document.id)] == jobs
+    for storage_of in (one, two):
+        publish(storage_of, document, fingerprint=storage_of.fingerprint)
+        assert storage_of.documents.find(document.id).status == "ready"
+
+
+def test_a_job_that_any_worker_may_do_is_not_doubled(storage: Storage, upload: Upload) -> None:
+    document = upload()
+    assert storage.of("one").jobs.enqueue(document.id) == storage.jobs.latest(document.id)
+    assert claim(storage.of("two")).document_id == document.id
+
+
+def test_a_job_for_a_configuration_that_nobody_runs_any_more_is_anybodys(
+    storage: Storage, upload: Upload
+) -> None:
+    document = upload()
+    publish(storage, document, fingerprint="before")
+    one, two = storage.of("one"), storage.of("two")
+    one.jobs.enqueue(document.id)
+    two.jobs.adopt_orphans(["one", "two"])
+    assert two.jobs.claim("worker", 30) is None
+    two.jobs.adopt_orphans(["two"])
+    assert claim(two).document_id == document.id
+
+
+# -- order -------------------------------------------------------------------------------------
+
+
+def claimed_names(storage: Storage, **more: int) -> list[str]:
+    names = []
+    while (job := storage.jobs.claim("worker", 30, **more)) is not None:
+        names.append(storage.documents.find(job.document_id).filename)
+    return names
+
+
+def test_uploaders_take_turns_and_age_decides_between_the_jobs_of_one(
+    storage: Storage, upload: Upload
+) -> None:
+    for number in range(3):
+        upload(f"Many {number}.", filename=f"many {number}", uploader="many")
+    upload("Few.", filename="few", uploader="few")
+    upload("Nobody.", filename="nobody")
+    assert claimed_names(storage) == ["nobody", "few", "many 0", "many 1", "many 2"]
+    upload("More.", filename="more", uploader="many")
+    upload("Again.", filename="again", uploader="few")
+    assert claimed_names(storage) == ["again", "more"], "few was served before many was"
+
+
+def test_a_worker_of_light_jobs_leaves_the_others(storage: Storage, upload: Upload) -> None:
+    upload("A long text. " * 50, filename="heavy")
+    upload("A text.", filename="light")
+    assert claimed_names(storage, most_cost=100) == ["light"]
+    assert claimed_names(storage) == ["heavy"]
+
+
+def test_a_job_that_turned_out_heavy_is_no_longer_light(storage: Storage, upload: Upload) -> None:
+    upload("A text.", filename="light")
+    job = storage.jobs.claim("worker", 30, most_cost=100)
+    assert job is not None
+    storage.jobs.release(job, cost=1000)
+    assert claimed_names(storage, most_cost=100) == []
+    assert claimed_names(storage) == ["light"]
+
+
+def test_it_is_told_whether_others_wait(storage: Storage, upload: Upload) -> None:
+    upload("Mine.", uploader="me")
+    job = claim(storage)
+    upload("Mine, too.", uploader="me")
+    upload("A long text. " * 50, uploader="you")
+    assert not storage.jobs.do_others_wait(job, most_cost=100)
+    upload("Yours.", uploader="you")
+    assert storage.jobs.do_others_wait(job, most_cost=100)
+
+
+# -- deadlines ---------------------------------------------------------------------------------
+
+
+def test_a_running_job_tells_when_it_is_given_up(storage: Storage, upload: Upload) -> None:
+    document = upload()
+    job = storage.jobs.claim("worker", 30, deadline_s=60)
+    assert job is not None
+    assert job.started_at is not None
+    assert job.deadline_at == job.started_at + timedelta(seconds=60)
+    storage.jobs.heartbeat(job, 30, deadline_s=500)
+    later = storage.jobs.latest(document.id)
+    assert later is not None
+    assert later.deadline_at is not None
+    assert later.deadline_at > job.deadline_at + timedelta(seconds=400)
+    storage.jobs.release(job)
+    waiting = storage.jobs.latest(document.id)
+    assert waiting is not None
+    assert waiting.deadline_at is None
+
+
+def test_a_worker_can_ask_whether_a_job_is_still_its_own(storage: Storage, upload: Upload) -> None:
+    document = upload()
+    job = claim(storage)
+    storage.jobs.check(job)
+    storage.jobs.cancel(document.id)
+    with pytest.raises(JobCancelled):
+        storage.jobs.check(job)
+    storage.documents.delete(document.tenant_id, document.id)
+    with pytest.raises(DocumentDeleted):
+        storage.jobs.check(job)

@@ -31,7 +31,7 @@ class WatchedDocument:
         self.id = uuid4()
         self.state: DocumentState | None = DocumentState(DocumentStatus.QUEUED)
 
-    def read_state(self, _: object) -> DocumentState | None:
+    def read_state(self) -> DocumentState | None:
         return self.state
 
 
@@ -52,7 +52,7 @@ def pair(name: str, document: WatchedDocument) -> Iterator[tuple[Notifier, Notif
     """The notifiers of a server and of a worker; without Redis both are in one process."""
     url = redis_url() if name == "redis" else ""
     channel = f"test-{uuid4().hex}"
-    config = NotifierConfig(document.read_state, url=url, poll_s=0.02, channel=channel)
+    config = NotifierConfig(url=url, poll_s=0.02, channel=channel)
     server: Notifier = plugins.build(notifiers, name, config)
     worker: Notifier = server if name == "poll" else plugins.build(notifiers, name, config)
     yield server, worker
@@ -96,7 +96,7 @@ def test_watchers_see_every_state_until_the_end(
 ) -> None:
     server, worker = pair
     seen: list[tuple[str, int]] = []
-    for state in server.watch(document.id):
+    for state in server.watch(document.id, document.read_state):
         seen.append((state.status, state.tokens_done))
         done = state.tokens_done + 1
         status = DocumentStatus.READY if done == 3 else DocumentStatus.READING
@@ -108,7 +108,7 @@ def test_watchers_see_every_state_until_the_end(
 def test_watching_ends_when_the_document_is_deleted(
     pair: tuple[Notifier, Notifier], document: WatchedDocument
 ) -> None:
-    states = pair[0].watch(document.id)
+    states = pair[0].watch(document.id, document.read_state)
     assert next(states).status == "queued"
     document.state = None
     assert list(states) == []
@@ -118,16 +118,16 @@ def test_watching_ends_when_the_watcher_stops(
     pair: tuple[Notifier, Notifier], document: WatchedDocument
 ) -> None:
     stop = threading.Event()
-    states = pair[0].watch(document.id, stop.is_set)
+    states = pair[0].watch(document.id, document.read_state, stop.is_set)
     assert next(states).status == "queued"
     stop.set()
     assert list(states) == []
 
 
 def test_a_message_is_quicker_than_polling(document: WatchedDocument) -> None:
-    config = NotifierConfig(document.read_state, redis_url(), 60.0, f"test-{uuid4().hex}")
+    config = NotifierConfig(redis_url(), 60.0, f"test-{uuid4().hex}")
     notifier: Notifier = plugins.build(notifiers, "redis", config)
-    states = notifier.watch(document.id)
+    states = notifier.watch(document.id, document.read_state)
     assert next(states).status == "queued"
     document.state = READY
     notifier.notify_watchers(document.id)
@@ -139,7 +139,7 @@ def test_a_state_that_has_not_changed_is_not_repeated(
     pair: tuple[Notifier, Notifier], document: WatchedDocument
 ) -> None:
     server, worker = pair
-    states = server.watch(document.id)
+    states = server.watch(document.id, document.read_state)
     next(states)
     assert document.state is not None
     document.state = replace(document.state)
@@ -154,7 +154,7 @@ def test_a_state_that_has_not_changed_is_not_repeated(
 
 
 def make(document: WatchedDocument, url: str, backoff_s: float = 0.0) -> RedisNotifier:
-    config = NotifierConfig(document.read_state, url, poll_s=0.02, channel=f"test-{uuid4().hex}")
+    config = NotifierConfig(url, poll_s=0.02, channel=f"test-{uuid4().hex}")
     return RedisNotifier(config, backoff_s=backoff_s)
 
 
@@ -166,7 +166,7 @@ def test_without_redis_everything_goes_on_with_one_warning(document: WatchedDocu
             notifier.notify_watchers(document.id)
         assert notifier.wait_for_job(5.0), "notifications of this process still arrive"
         assert not notifier.wait_for_job(0.02)
-        states = notifier.watch(document.id)
+        states = notifier.watch(document.id, document.read_state)
         assert next(states).status == "queued"
         document.state = READY
         assert list(states) == [READY]

@@ -12,6 +12,7 @@ from engine.kernels.decode.triton.helpers import (
 from engine.kernels.decode.workspace import Workspace
 from engine.kernels.shared.overlap import launch_options
 from engine.kernels.shared.sizes import power_of_two
+from engine.kernels.shared.triton.columns import mask_columns, tile_columns
 from engine.kernels.shared.triton.online_softmax import apply_softcap, softmax_lse, softmax_output
 from engine.kernels.shared.triton.overlap import release_next_launch, wait_for_previous_launch
 
@@ -64,7 +65,7 @@ def attend_runs_kernel(
 ):
     """Attend to one share of the segments: program p writes its state of head h to slot p + h."""
     program = tl.program_id(0)
-    heads, row, cols = tl.arange(0, HEADS_PAD), tl.arange(0, ROWS), tl.arange(0, D)
+    heads, row, cols = tl.arange(0, HEADS_PAD), tl.arange(0, ROWS), tile_columns(D)
     STEP: tl.constexpr = BLOCK // SEGMENT  # segments of a tile
     wait_for_previous_launch(OVERLAP)
     release_next_launch(OVERLAP and EARLY_COMBINE)
@@ -82,7 +83,8 @@ def attend_runs_kernel(
         if start < stop:
             q = load_query_rows(query, head, NUM_HEADS, GROUP, GROUP_PAD, BATCH, ROWS, D)
             top = tl.full([ROWS], float("-inf"), tl.float32)
-            mass, total = tl.zeros([ROWS, BLOCK], tl.float32), tl.zeros([ROWS, D], tl.float32)
+            mass = tl.zeros([ROWS, BLOCK], tl.float32)
+            total = tl.zeros([ROWS, cols.shape[0]], tl.float32)
             base = tl.cast(head, tl.int64) * stride
             listed = segments + head * capacity
             segment = tl.load(
@@ -92,9 +94,10 @@ def attend_runs_kernel(
                 index = step + lane // SEGMENT  # [BLOCK]
                 token = (segment >> 5) + lane % SEGMENT  # [BLOCK]
                 seen = lane % SEGMENT < (segment & 31)  # [BLOCK]
-                offsets = token[:, None] * D + cols[None, :]  # [BLOCK, D]
-                k = tl.load(keys + base + offsets, mask=seen[:, None], other=0.0)
-                v = tl.load(values + base + offsets, mask=seen[:, None], other=0.0)
+                offsets = token[:, None] * D + cols[None, :]  # [BLOCK, WIDTH]
+                inside = mask_columns(seen[:, None], D)
+                k = tl.load(keys + base + offsets, mask=inside, other=0.0)
+                v = tl.load(values + base + offsets, mask=inside, other=0.0)
                 products = tl.dot(q, tl.trans(k), input_precision="ieee")  # [ROWS, BLOCK]
                 scores = apply_softcap(products * scale, SOFTCAP)
                 visible = seen[None, :]
@@ -121,7 +124,7 @@ def attend_runs_kernel(
             tl.store(
                 out + (slot * OUT_ROWS + row)[:, None] * D + cols[None, :],
                 softmax_output(total, mass),
-                mask=is_row[:, None],
+                mask=mask_columns(is_row[:, None], D),
             )
 
 

@@ -1,5 +1,7 @@
 """`combine_splits` in Triton: each program combines some columns of one query head."""
 
+import math
+
 import triton
 import triton.language as tl
 
@@ -10,7 +12,7 @@ from engine.kernels.shared.sizes import power_of_two
 from engine.kernels.shared.triton.online_softmax import softmax_lse
 from engine.kernels.shared.triton.overlap import release_next_launch, wait_for_previous_launch
 
-COLS = 32  # columns of a program: many short programs, as one does nothing but wait for memory
+COLS = 32  # columns of a program at most: many short ones, as one does nothing but wait for memory
 
 
 @triton.jit
@@ -123,7 +125,7 @@ def combine_splits_triton(work: Workspace) -> None:
     Args: as `combine_splits`.
     """
     s, t = work.sizes, work.tuning
-    cols = min(COLS, s.head_dim)
+    cols = math.gcd(COLS, s.head_dim)
     after_runs = s.retrieval > 0 and s.num_clusters > 0
     combine_splits_kernel[(s.batch * s.num_heads, s.head_dim // cols)](
         work.dense_out,

@@ -11,6 +11,7 @@ from torch import Tensor
 from engine.kernels.decode.tuning import FEW_ROWS
 from engine.kernels.decode.workspace import Workspace
 from engine.kernels.shared.sizes import power_of_two
+from engine.kernels.shared.triton.columns import mask_columns, tile_columns
 from engine.kernels.shared.triton.online_softmax import LOG2_E
 
 
@@ -25,12 +26,13 @@ def load_query_rows(
     ROWS: tl.constexpr,
     D: tl.constexpr,
 ):
-    """Load the queries of one KV head [ROWS, D]; padding is zeros."""
-    row, cols = tl.arange(0, ROWS), tl.arange(0, D)
+    """Load the queries of one KV head [ROWS, WIDTH]; padding is zeros."""
+    row, cols = tl.arange(0, ROWS), tile_columns(D)
     question, member = row // GROUP_PAD, row % GROUP_PAD
     offsets = (question * NUM_HEADS + kv_head * GROUP + member) * D  # [ROWS]
     is_row = (question < BATCH) & (member < GROUP)
-    return tl.load(query + offsets[:, None] + cols[None, :], mask=is_row[:, None], other=0.0)
+    mask = mask_columns(is_row[:, None], D)
+    return tl.load(query + offsets[:, None] + cols[None, :], mask=mask, other=0.0)
 
 
 # -- the denominator of a lookup, and thresholds ---------------------------------------------------

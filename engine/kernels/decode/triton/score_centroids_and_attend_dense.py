@@ -9,6 +9,7 @@ from engine.kernels.decode.tuning import MAX_CHUNKS, MIN_QUERY_ROWS
 from engine.kernels.decode.workspace import Workspace
 from engine.kernels.shared.overlap import launch_options
 from engine.kernels.shared.sizes import power_of_two
+from engine.kernels.shared.triton.columns import mask_columns, tile_columns
 from engine.kernels.shared.triton.online_softmax import (
     apply_softcap,
     softmax_lse,
@@ -39,19 +40,20 @@ def _attend_dense(
     STAGES: tl.constexpr,
     SOFTCAP: tl.constexpr,
 ):
-    """Attend with q [ROWS, D] to the keys `start` to `stop`, and store the state of GROUP rows.
+    """Attend with q [ROWS, WIDTH] to the keys `start` to `stop`, and store the state of GROUP rows.
 
     weighted: whether log_weights are added to the scores. out, lse: pointers to the state.
     """
-    row, cols = tl.arange(0, ROWS), tl.arange(0, D)
+    row, cols = tl.arange(0, ROWS), tile_columns(D)
     top = tl.full([ROWS], float("-inf"), tl.float32)
-    mass, total = tl.zeros([ROWS], tl.float32), tl.zeros([ROWS, D], tl.float32)
+    mass, total = tl.zeros([ROWS], tl.float32), tl.zeros([ROWS, cols.shape[0]], tl.float32)
     # A loop even for a single tile: the compiler then issues its loads together.
     for first in tl.range(start, stop, BLOCK, num_stages=STAGES):
         key = first + tl.arange(0, BLOCK)  # [BLOCK]
         seen = key < stop
-        k = tl.load(keys + key[:, None] * D + cols[None, :], mask=seen[:, None], other=0.0)
-        v = tl.load(values + key[:, None] * D + cols[None, :], mask=seen[:, None], other=0.0)
+        inside = mask_columns(seen[:, None], D)  # [BLOCK, WIDTH]
+        k = tl.load(keys + key[:, None] * D + cols[None, :], mask=inside, other=0.0)
+        v = tl.load(values + key[:, None] * D + cols[None, :], mask=inside, other=0.0)
         weights = tl.load(log_weights + key, mask=seen & weighted, other=0.0)  # [BLOCK]
         products = tl.dot(q, tl.trans(k), input_precision="ieee")  # [ROWS, BLOCK]
         scores = apply_softcap(products * scale, SOFTCAP)
@@ -60,7 +62,9 @@ def _attend_dense(
     is_row = row < GROUP
     tl.store(lse + row, softmax_lse(top, mass), mask=is_row)
     tl.store(
-        out + row[:, None] * D + cols[None, :], softmax_output(total, mass), mask=is_row[:, None]
+        out + row[:, None] * D + cols[None, :],
+        softmax_output(total, mass),
+        mask=mask_columns(is_row[:, None], D),
     )
 
 
@@ -74,10 +78,10 @@ def _load_log_sizes(offsets, cluster, stop):
 
 @triton.jit
 def _load_centroids(centroids, cluster, stop, D: tl.constexpr):
-    """Load the centroids [BLOCK, D] of the clusters [BLOCK]; zeros from `stop` on."""
+    """Load the centroids [BLOCK, WIDTH] of the clusters [BLOCK]; zeros from `stop` on."""
     return tl.load(
-        centroids + cluster[:, None] * D + tl.arange(0, D)[None, :],
-        mask=(cluster < stop)[:, None],
+        centroids + cluster[:, None] * D + tile_columns(D)[None, :],
+        mask=mask_columns((cluster < stop)[:, None], D),
         other=0.0,
         eviction_policy="evict_first",
     )
@@ -199,6 +203,7 @@ def score_centroids_and_attend_dense_kernel(
     DENSE_BLOCK: tl.constexpr,
     DENSE_STAGES: tl.constexpr,
     STAGES: tl.constexpr,
+    WINDOW: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
     """Take one split: of a head's dense keys for one question, or of a head's centroids.
@@ -230,6 +235,10 @@ def score_centroids_and_attend_dense_kernel(
             keys = streaming_keys + streaming_head.to(tl.int64) * streaming_stride
             values = streaming_values + streaming_head.to(tl.int64) * streaming_stride
             stop = start * 0 + num_streaming_keys
+        first = start
+        if WINDOW is not None:  # the token is the question's last, and the anchors lie before it
+            past = tl.where(split < DOCUMENT_SPLITS, num_anchors, 0)
+            first = tl.maximum(first, past + tl.load(own_lengths + question) - WINDOW)
         q = query + question * NUM_HEADS * D
         _attend_dense(
             load_query_rows(q, head, NUM_HEADS, GROUP, GROUP_PAD, 1, DENSE_ROWS, D),
@@ -237,7 +246,7 @@ def score_centroids_and_attend_dense_kernel(
             values,
             log_weights + streaming_head * num_streaming_keys,
             weighted,
-            start,
+            first,
             tl.minimum(start + DENSE_KEYS, stop),
             dense_out + program * GROUP * D,
             dense_lse + program * GROUP,
@@ -344,6 +353,7 @@ def score_centroids_and_attend_dense_triton(inputs: DecodeInputs, work: Workspac
         DENSE_BLOCK=min(DENSE_BLOCK, t.dense_split_keys),
         DENSE_STAGES=DENSE_STAGES,
         STAGES=t.score_stages,
+        WINDOW=layer.window,
         num_warps=4,
         **launch_options(t.overlap),
     )

@@ -17,6 +17,7 @@ from engine.kernels.decode.tuning import MIN_QUERY_ROWS
 from engine.kernels.decode.workspace import Workspace
 from engine.kernels.shared.overlap import launch_options
 from engine.kernels.shared.sizes import ceil_div, power_of_two
+from engine.kernels.shared.triton.columns import mask_columns, tile_columns
 from engine.kernels.shared.triton.online_softmax import LOG2_E, apply_softcap, softmax_lse
 from engine.kernels.shared.triton.overlap import release_next_launch, wait_for_previous_launch
 
@@ -129,15 +130,15 @@ def score_children_kernel(
     own_scores = scores + cluster[:, None] * SCORE_ROWS + score_row[None, :]
     pruned = tl.full([SPAN, SCORE_ROWS], float("-inf"), tl.float32)
     tl.store(own_scores, pruned, mask=(exists & (masks == 0))[:, None])
-    row, cols = tl.arange(0, ROWS), tl.arange(0, D)
+    row, cols = tl.arange(0, ROWS), tile_columns(D)
     centroids += head.to(tl.int64) * num_clusters * D
     for start in tl.range(0, num_candidates, BLOCK, num_stages=STAGES):
         child, child_masks = first + (candidate >> 16), candidate & 0xFFFF  # [BLOCK]
         c = tl.load(
             centroids + child[:, None] * D + cols[None, :],
-            mask=(child_masks != 0)[:, None],
+            mask=mask_columns((child_masks != 0)[:, None], D),
             other=0.0,
-        )  # [BLOCK, D]
+        )  # [BLOCK, WIDTH]
         # One step ahead, so that loads of centroids never wait for their addresses.
         later = start + BLOCK + slot
         candidate = tl.load(candidates + later, mask=later < num_candidates, other=0)

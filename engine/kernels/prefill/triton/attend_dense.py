@@ -5,8 +5,9 @@ import triton
 import triton.language as tl
 
 from engine.kernels.prefill.attend_dense import AttendDenseInputs
-from engine.kernels.shared.sizes import ceil_div, power_of_two
+from engine.kernels.shared.sizes import ceil_div, power_of_two, tile_bytes
 from engine.kernels.shared.state import State
+from engine.kernels.shared.triton.columns import mask_columns, tile_columns
 from engine.kernels.shared.triton.online_softmax import (
     apply_softcap,
     softmax_lse,
@@ -24,7 +25,9 @@ def _attend_document(
     q,
     keys,
     values,
+    begin,
     count,
+    position,
     log_last_weight,
     top,
     mass,
@@ -33,23 +36,40 @@ def _attend_document(
     D: tl.constexpr,
     BLOCK: tl.constexpr,
     SOFTCAP: tl.constexpr,
+    WINDOW: tl.constexpr,
 ):
-    """Add to the online softmax `count` keys of the document, which every row of q [ROWS, D] sees.
+    """Add the document's keys `begin` to `count` to the online softmax of q [ROWS, WIDTH].
 
-    The last key's score is raised by log_last_weight.
+    position: [ROWS], where the rows' tokens stand behind the first key; without a window they see
+    all keys. The last key's score is raised by log_last_weight.
     """
-    cols = tl.arange(0, D)
-    for first in range(0, count, BLOCK):
+    cols = tile_columns(D)
+    for first in range(begin, count, BLOCK):
         key = first + tl.arange(0, BLOCK)  # [BLOCK]
         exists = key < count
-        k = tl.load(keys + key[:, None] * D + cols[None, :], mask=exists[:, None], other=0.0)
-        v = tl.load(values + key[:, None] * D + cols[None, :], mask=exists[:, None], other=0.0)
+        inside = mask_columns(exists[:, None], D)  # [BLOCK, WIDTH]
+        k = tl.load(keys + key[:, None] * D + cols[None, :], mask=inside, other=0.0)
+        v = tl.load(values + key[:, None] * D + cols[None, :], mask=inside, other=0.0)
         products = tl.dot(q, tl.trans(k), input_precision="ieee")  # [ROWS, BLOCK]
         scores = apply_softcap(products * scale, SOFTCAP)
         scores += tl.where(key == count - 1, log_last_weight, 0.0)[None, :]
-        scores = tl.where(exists[None, :], scores, float("-inf"))
+        seen = exists[None, :]
+        if WINDOW is not None:
+            seen = seen & (position[:, None] - key[None, :] < WINDOW)
+        scores = tl.where(seen, scores, float("-inf"))
         top, mass, total = update_softmax(scores, v, top, mass, total)
     return top, mass, total
+
+
+@triton.jit
+def _earliest_key(begin, past, tokens, rows, ROWS: tl.constexpr, WINDOW: tl.constexpr):
+    """Return the first key of the question that a tile's window shows; negative in the document.
+
+    begin: the tile's first row. past: tokens of the question before the query's.
+    """
+    end = tl.minimum(begin + ROWS, rows) - 1
+    is_one_member = begin // tokens == end // tokens  # all rows are of one head of the group
+    return past + tl.where(is_one_member, begin % tokens, 0) - WINDOW + 1
 
 
 @triton.jit(do_not_specialize=["num_own", "tokens", "rows"])
@@ -81,53 +101,65 @@ def attend_dense_kernel(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
     SOFTCAP: tl.constexpr,
+    WINDOW: tl.constexpr,
 ):
     """Attend with a tile of rows of one KV head; row r is the question's token r % tokens.
 
     Strides are in elements, between heads (`key_head`, ...) and between tokens (`key_row`, ...).
+    With a window, keys that no row of the tile sees are not read.
     """
     begin, head = tl.program_id(0) * ROWS, tl.program_id(1).to(tl.int64)
-    row, cols = begin + tl.arange(0, ROWS), tl.arange(0, D)
+    row, cols = begin + tl.arange(0, ROWS), tile_columns(D)
     is_row = row < rows
-    row_offsets = (head * rows + row)[:, None] * D + cols[None, :]  # [ROWS, D]
-    q = tl.load(query + row_offsets, mask=is_row[:, None], other=0.0)
+    row_offsets = (head * rows + row)[:, None] * D + cols[None, :]  # [ROWS, WIDTH]
+    q = tl.load(query + row_offsets, mask=mask_columns(is_row[:, None], D), other=0.0)
     top = tl.full([ROWS], float("-inf"), tl.float32)
-    mass, total = tl.zeros([ROWS], tl.float32), tl.zeros([ROWS, D], tl.float32)
+    mass, total = tl.zeros([ROWS], tl.float32), tl.zeros([ROWS, cols.shape[0]], tl.float32)
+    earliest, anchor, position = 0, 0, row  # without a window every row sees from the first key on
+    if WINDOW is not None:
+        earliest = _earliest_key(begin, num_own - tokens, tokens, rows, ROWS, WINDOW)
+        anchor = tl.maximum(earliest + num_anchors, 0)  # the anchors lie before the question
+        earliest = tl.maximum(earliest, 0)
+        position = num_own - tokens + row % tokens  # [ROWS]
     if head < retrieval:
         base = head * anchor_stride
         top, mass, total = _attend_document(
-            q, anchor_keys + base, anchor_values + base, num_anchors, 0.0,
-            top, mass, total, scale, D, BLOCK, SOFTCAP,
+            q, anchor_keys + base, anchor_values + base, anchor, num_anchors,
+            num_anchors + position, 0.0, top, mass, total, scale, D, BLOCK, SOFTCAP, WINDOW,
         )  # fmt: skip
     else:
         base = (head - retrieval) * streaming_stride
         top, mass, total = _attend_document(
-            q, streaming_keys + base, streaming_values + base, num_streaming, log_last_weight,
-            top, mass, total, scale, D, BLOCK, SOFTCAP,
+            q, streaming_keys + base, streaming_values + base, 0, num_streaming, position,
+            log_last_weight, top, mass, total, scale, D, BLOCK, SOFTCAP, None,
         )  # fmt: skip
     past = num_own - tokens
     end = tl.minimum(begin + ROWS, rows) - 1
     is_one_member = begin // tokens == end // tokens  # all rows are of one head of the group
     latest = past + tl.where(is_one_member, end % tokens, tokens - 1)  # key that some row sees
-    for first in range(0, latest + 1, BLOCK):
+    for first in range(earliest, latest + 1, BLOCK):
         key = first + tl.arange(0, BLOCK)  # [BLOCK]
         exists = key <= latest
+        inside = mask_columns(exists[:, None], D)  # [BLOCK, WIDTH]
         k = tl.load(
             own_keys + head * key_head + key[:, None] * key_row + cols[None, :],
-            mask=exists[:, None],
+            mask=inside,
             other=0.0,
         )
         v = tl.load(
             own_values + head * value_head + key[:, None] * value_row + cols[None, :],
-            mask=exists[:, None],
+            mask=inside,
             other=0.0,
         )
         products = tl.dot(q, tl.trans(k), input_precision="ieee")  # [ROWS, BLOCK]
         scores = apply_softcap(products * scale, SOFTCAP)
         seen = (key[None, :] <= (past + row % tokens)[:, None]) & exists[None, :]
+        if WINDOW is not None:
+            seen = seen & (position[:, None] - key[None, :] < WINDOW)
         scores = tl.where(seen, scores, float("-inf"))
         top, mass, total = update_softmax(scores, v, top, mass, total)
-    tl.store(out + row_offsets, softmax_output(total, mass), mask=is_row[:, None])
+    inside = mask_columns(is_row[:, None], D)
+    tl.store(out + row_offsets, softmax_output(total, mass), mask=inside)
     tl.store(lse + head * rows + row, softmax_lse(top, mass), mask=is_row)
 
 
@@ -146,7 +178,7 @@ def attend_dense_triton(inputs: AttendDenseInputs) -> State:
     out = torch.empty(heads, rows, head_dim, dtype=query.dtype, device=query.device)
     lse = torch.empty(heads, rows, dtype=torch.float32, device=query.device)
     tile = LONG_ROWS if rows > LONG else min(ROWS, max(16, power_of_two(rows)))
-    width = max(1, head_dim * query.element_size() // 256)  # wider keys get shorter tiles
+    width = max(1, tile_bytes(head_dim, query.element_size()) // 256)  # wider: shorter tiles
     attend_dense_kernel[(ceil_div(rows, tile), heads)](
         query,
         own_keys,
@@ -175,6 +207,7 @@ def attend_dense_triton(inputs: AttendDenseInputs) -> State:
         ROWS=tile,
         BLOCK=max(16, BLOCK // width),
         SOFTCAP=inputs.softcap,
+        WINDOW=inputs.window,
         num_warps=4,
         num_stages=2,
     )

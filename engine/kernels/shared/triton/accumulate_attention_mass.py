@@ -6,6 +6,7 @@ from torch import Tensor
 
 from engine.kernels.shared.accumulate_attention_mass import AttentionMassInputs
 from engine.kernels.shared.sizes import power_of_two
+from engine.kernels.shared.triton.columns import mask_columns, tile_columns
 from engine.kernels.shared.triton.online_softmax import apply_softcap
 
 BLOCK = 64  # tokens of a tile
@@ -15,8 +16,8 @@ PROGRAMS = 1056  # over all heads: as many as an H200 holds at a time
 @triton.jit
 def _score_keys(q, keys, token, seen, scale, D: tl.constexpr, SOFTCAP: tl.constexpr):
     """Score the keys of the tokens [BLOCK] that are `seen`; returns [ROWS, BLOCK]."""
-    offsets = token.to(tl.int64)[:, None] * D + tl.arange(0, D)[None, :]  # [BLOCK, D]
-    k = tl.load(keys + offsets, mask=seen[:, None], other=0.0)
+    offsets = token.to(tl.int64)[:, None] * D + tile_columns(D)[None, :]  # [BLOCK, WIDTH]
+    k = tl.load(keys + offsets, mask=mask_columns(seen[:, None], D), other=0.0)
     return apply_softcap(tl.dot(q, tl.trans(k), input_precision="ieee") * scale, SOFTCAP)
 
 
@@ -49,10 +50,10 @@ def accumulate_attention_mass_kernel(
     BLOCK // SEGMENT. Program p of a head takes the tiles p, p + programs, p + 2 programs, ...
     """
     head = tl.program_id(1)
-    row, cols, lane = tl.arange(0, ROWS), tl.arange(0, D), tl.arange(0, BLOCK)
+    row, cols, lane = tl.arange(0, ROWS), tile_columns(D), tl.arange(0, BLOCK)
     is_row = row < GROUP  # [ROWS]
-    row_offsets = (head * GROUP + row)[:, None] * D + cols[None, :]  # [ROWS, D]
-    q = tl.load(query + row_offsets, mask=is_row[:, None], other=0.0)
+    row_offsets = (head * GROUP + row)[:, None] * D + cols[None, :]  # [ROWS, WIDTH]
+    q = tl.load(query + row_offsets, mask=mask_columns(is_row[:, None], D), other=0.0)
     row_lse = tl.load(lse + head * GROUP + row, mask=is_row, other=float("inf"))  # [ROWS]
     keys += head.to(tl.int64) * key_stride
     positions += head.to(tl.int64) * num_keys

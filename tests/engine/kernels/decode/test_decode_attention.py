@@ -26,7 +26,7 @@ from engine.kernels.decode.score_children import score_children_reference
 from engine.kernels.decode.select_runs import select_runs_reference
 from engine.kernels.decode.workspace import Workspace, allocate
 from tests.engine import naive
-from tests.engine.kernels.decode_case import SMALL, Case, workspace_for
+from tests.engine.kernels.decode_case import SMALL, Case, windowed, workspace_for
 from tests.engine.kernels.harness import COMPILED, DEVICE, DTYPES, TOLERANCE, guarded_buffers
 
 pytest.importorskip("triton")
@@ -49,14 +49,24 @@ CASES = [
     Case(tokens=1, clusters=3, anchors=1, lengths=(1,), level2=-1e9),
     Case(tokens=0, clusters=0),  # a document of anchors alone
     Case(anchors=0, streaming=0, head_dim=16, clusters=64, tokens=400),
+    # Widths that are no power of two: Phi-2's, Phi-3's, and two more.
+    Case(head_dim=80, group=1, upper=6, lengths=(7, 2), tokens=90, clusters=12),
+    Case(head_dim=96, retrieval=1, streaming_keys=9, tokens=70, clusters=9, softcap=3.0),
+    Case(head_dim=112, group=2, retrieval=1, streaming=0, tokens=70, clusters=9),
+    Case(head_dim=192, group=8, retrieval=1, streaming=0, tokens=70, clusters=9),
+    # Windows: shorter than the document's tail, as long, longer; shorter than a question.
+    windowed(12, anchors=33, group=2),
+    windowed(24, anchors=24, group=4, lengths=(1,), head_dim=80, softcap=3.0),
+    windowed(90, anchors=9, group=1, lengths=(20, 3)),
+    windowed(20, anchors=40, group=8, retrieval=1, lengths=(37, 1, 20), head_dim=16),
+    windowed(1, anchors=5, retrieval=1, lengths=(3,), head_dim=96),
 ]
-# Interpreted, every case in one dtype, and in the other those that differ in more than sizes.
-RUNS = [
-    (case, dtype)
-    for case in CASES
-    for dtype in DTYPES
-    if COMPILED or dtype == DTYPES[0] or case in (CASES[1], CASES[7], CASES[10])
-]
+WINDOWED = CASES[-5:]
+RUNS = [(case, dtype) for case in CASES for dtype in DTYPES]
+if not COMPILED:  # a case of each kind in one dtype, and one with and without a window in the other
+    of_a_kind = [case for case in CASES if case not in (CASES[2], CASES[3], CASES[12], CASES[17])]
+    RUNS = [(case, DTYPES[0]) for case in of_a_kind]
+    RUNS += [(case, DTYPES[1]) for case in (CASES[7], CASES[16], WINDOWED[0])]
 
 
 def run_kernels(inputs: DecodeInputs, work: Workspace) -> None:
@@ -79,7 +89,7 @@ def run_kernels(inputs: DecodeInputs, work: Workspace) -> None:
 
 def run_references(inputs: DecodeInputs, work: Workspace) -> None:
     score_centroids_and_attend_dense_reference(inputs, work)
-    if work.sizes.retrieval:
+    if work.sizes.retrieval and work.sizes.num_clusters:
         if inputs.layer.upper is not None:
             score_children_reference(inputs, work)
         select_runs_reference(inputs, work)
@@ -109,7 +119,7 @@ def test_the_kernels_attend_as_the_definition_does(
     assert torch.equal(work.read_counts, expected.read_counts)
 
 
-@pytest.mark.parametrize("case", [CASES[1], CASES[7], CASES[10], CASES[12]])
+@pytest.mark.parametrize("case", [CASES[1], CASES[7], CASES[10], CASES[12], CASES[15], *WINDOWED])
 def test_the_references_of_the_kernels_attend_as_the_definition_does(case: Case) -> None:
     inputs = case.inputs(torch.float32)
     work = workspace_for(inputs)
@@ -121,7 +131,7 @@ def test_the_references_of_the_kernels_attend_as_the_definition_does(case: Case)
 
 
 @pytest.mark.parametrize("run", [run_kernels, run_references])
-@pytest.mark.parametrize("case", [CASES[4], CASES[6], CASES[7], CASES[9]])
+@pytest.mark.parametrize("case", [CASES[4], CASES[6], CASES[7], CASES[9], CASES[16]])
 def test_scores_of_attended_tokens_are_kept_on_demand(
     case: Case, run: Callable[[DecodeInputs, Workspace], None]
 ) -> None:
@@ -220,6 +230,25 @@ def test_the_definition_is_full_attention_where_everything_is_selected() -> None
         assert_close(found.lse[question].double(), lse.flatten(), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("case", WINDOWED)
+def test_the_definition_shows_what_lies_within_the_window(case: Case) -> None:
+    inputs = case.inputs(torch.float32)
+    layer, own = inputs.layer, inputs.question
+    found = decode_attention_reference(inputs)
+    for question, length in enumerate(case.lengths):
+        keys = torch.cat((layer.keys, own.keys[question, :, :length]), 1)
+        values = torch.cat((layer.values, own.values[question, :, :length]), 1)
+        behind = torch.arange(keys.shape[1], 0, -1, device=DEVICE) - 1  # places behind the token
+        is_seen = behind < layer.window
+        rows = inputs.query[question].view(case.retrieval, case.group, -1)
+        scoring = inputs.scoring
+        out, lse = naive.attention(
+            rows, keys[:, is_seen], values[:, is_seen], scoring.scale, scoring.softcap
+        )
+        assert_close(found.out[question].double(), out.flatten(0, 1), rtol=1e-5, atol=1e-5)
+        assert_close(found.lse[question].double(), lse.flatten(), rtol=1e-5, atol=1e-5)
+
+
 def test_the_operation_fills_the_workspace() -> None:
     inputs = Case(upper=6).inputs(DTYPES[0])
     work, expected = workspace_for(inputs), decode_attention_reference(inputs)
@@ -233,11 +262,9 @@ def test_the_operation_fills_the_workspace() -> None:
     ("upper", "change"),
     [
         (0, {"min_split_clusters": 16, "max_score_programs": 1000}),  # one tile a split
-        (30, {"min_split_clusters": 16, "max_score_programs": 5}),
         (0, {"dense_split_keys": 128, "combine_block": 2, "combine_warps": 8}),  # several steps
-        (30, {"dense_split_keys": 64, "child_block": 32, "child_stages": 3, "child_warps": 4}),
-        (30, {"score_block": 64, "child_block": 64}),
-        (30, {"child_span": 256, "child_warps": 1}),
+        (30, {"min_split_clusters": 16, "max_score_programs": 5, "child_block": 32}),
+        (30, {"score_block": 64, "child_block": 64, "child_span": 256, "child_warps": 1}),
     ],
 )
 def test_tiles_do_not_matter(upper: int, change: dict[str, int]) -> None:
@@ -293,12 +320,21 @@ def test_programs_of_the_default_tuning_all_fit_a_gpu_at_once(
         assert child_programs * work.tuning.child_warps <= 132 * MOST_WARPS
 
 
-def test_widths_that_are_no_power_of_two_have_no_kernel() -> None:
+def test_widths_and_sizes_that_have_no_kernel() -> None:
     sizes = workspace_for(Case().inputs(torch.float32)).sizes
     assert supports(sizes)
-    assert not supports(replace(sizes, head_dim=80))
+    assert all(supports(replace(sizes, head_dim=dim)) for dim in (16, 80, 96, 112, 192, 256))
+    assert not any(supports(replace(sizes, head_dim=dim)) for dim in (8, 24, 272, 512))
     assert not supports(replace(sizes, batch=17))
     assert not supports(replace(sizes, num_keys=1 << 26))
+
+
+def test_a_layer_with_a_window_has_anchors_alone() -> None:
+    for case in (Case(), Case(streaming=0), windowed(0, anchors=3)):
+        inputs = case.inputs(torch.float32)
+        inputs = replace(inputs, layer=replace(inputs.layer, window=case.window or 0))
+        with pytest.raises(ShapeError, match="more than anchors"):
+            decode_attention(inputs, workspace_for(inputs))
 
 
 def test_heads_and_workspaces_that_do_not_fit_are_refused() -> None:
@@ -306,7 +342,7 @@ def test_heads_and_workspaces_that_do_not_fit_are_refused() -> None:
     work, layer = workspace_for(inputs), inputs.layer
     with pytest.raises(ShapeError, match="streaming heads"):
         decode_attention(replace(inputs, layer=replace(layer, streaming=None)), work)
-    with pytest.raises(ShapeError, match="anchors"):
+    with pytest.raises(ShapeError, match="cannot begin with 500 anchors"):
         decode_attention(replace(inputs, layer=replace(layer, num_anchors=500)), work)
     for other in (Case(group=2), Case(tokens=210), Case(lengths=(8,)), Case(upper=6)):
         with pytest.raises(ShapeError, match="do not fit a workspace"):

@@ -7,7 +7,14 @@ from torch.testing import assert_close
 
 from common.errors import ShapeError
 from engine.kernels.decode.matvec import matvec, matvec_reference
-from tests.engine.kernels.harness import DEVICE, DTYPES, TOLERANCE, guarded_buffers, surrounded
+from tests.engine.kernels.harness import (
+    COMPILED,
+    DEVICE,
+    DTYPES,
+    TOLERANCE,
+    guarded_buffers,
+    surrounded,
+)
 from tests.engine.naive import normal
 
 pytest.importorskip("triton")
@@ -38,28 +45,28 @@ def plain(x: Tensor, weights: list[Tensor], biases: list[Tensor]) -> Tensor:
 
 
 # Widths below, at and past a tile, odd ones, and parts that end within a program's rows.
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("tiles", ALL_TILES)
-@pytest.mark.parametrize(
-    ("vectors", "k", "counts", "biased"),
-    [
-        (1, 64, (16,), False),
-        (1, 77, (5,), True),
-        (2, 128, (9, 1), True),
-        (3, 33, (4, 3, 2), False),
-        (4, 200, (7, 8, 1), True),
-        (1, 1, (1, 1, 1), False),
-    ],
-)
+SHAPES = [
+    (1, 64, (16,), False),
+    (1, 77, (5,), True),
+    (2, 128, (9, 1), True),
+    (3, 33, (4, 3, 2), False),
+    (4, 200, (7, 8, 1), True),
+    (1, 1, (1, 1, 1), False),
+]
+RUNS = [(shape, tiles, dtype) for shape in SHAPES for tiles in ALL_TILES for dtype in DTYPES]
+if not COMPILED:  # tiles of several rows, and the other dtype, on the shape of several parts
+    RUNS = [(shape, SMALL, DTYPES[0]) for shape in SHAPES]
+    RUNS += [(SHAPES[4], tiles, DTYPES[1]) for tiles in ALL_TILES]
+
+
+@pytest.mark.parametrize(("shape", "tiles", "dtype"), RUNS)
 def test_products_are_the_definitions(
-    dtype: torch.dtype,
+    shape: tuple[int, int, tuple[int, ...], bool],
     tiles: MatvecTiles,
-    vectors: int,
-    k: int,
-    counts: tuple[int, ...],
-    biased: bool,
+    dtype: torch.dtype,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    vectors, k, counts, biased = shape
     args = inputs(vectors, k, counts, dtype, biased=biased)
     expected = plain(*args)
     with guarded_buffers(monkeypatch):

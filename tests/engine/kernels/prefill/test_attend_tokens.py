@@ -79,6 +79,10 @@ CASES = [
     Case(rows=7, counts=(0, 0), alone=True),
     Case(rows=33, counts=(150, 1), head_dim=128),
     Case(rows=4, counts=(3, 0, 0, 150, 2, 0, 1), alone=True),
+    Case(rows=5, counts=(40, 0, 9), head_dim=80),
+    Case(rows=18, counts=(33, 7), head_dim=96, softcap=3.0),
+    Case(rows=3, counts=(20,), head_dim=112, alone=True),
+    Case(rows=8, counts=(1, 30), head_dim=192),
 ]
 WAYS = [
     SMALL,
@@ -90,7 +94,7 @@ RUNS = [(case, tiles, dtype) for case in CASES for tiles in WAYS for dtype in DT
 if not COMPILED:  # every case in two ways, and two cases in all; fp16 has no fixed maximum
     RUNS = [(case, tiles, DTYPES[0]) for case in CASES for tiles in (WAYS[0], WAYS[3])]
     RUNS += [(case, tiles, DTYPES[0]) for case in (CASES[0], CASES[5]) for tiles in WAYS[1:3]]
-    RUNS += [(CASES[0], tiles, DTYPES[1]) for tiles in WAYS[:2]]
+    RUNS += [(case, tiles, DTYPES[1]) for case in (CASES[0], CASES[6]) for tiles in WAYS[:2]]
 
 
 @pytest.mark.parametrize(("case", "tiles", "dtype"), RUNS)

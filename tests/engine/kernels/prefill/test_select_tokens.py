@@ -9,8 +9,10 @@ from torch.testing import assert_close
 
 from common.errors import InvalidInput, ShapeError
 from engine.kernels.prefill.select_tokens import (
+    LOWEST_THRESHOLD,
     SelectedTokens,
     SelectTokensInputs,
+    find_threshold,
     select_tokens,
     select_tokens_reference,
 )
@@ -91,10 +93,20 @@ CASES = [
     Case(group=3, tokens=11, head_dim=128, clusters=16),
     Case(group=1, tokens=33, aggregation="mean", anchors=0),
 ]
-RUNS = [(case, tiles, dtype) for case in CASES for tiles in WAYS for dtype in DTYPES]
-if not COMPILED:  # every case in every way in one dtype, and every other case in the other
-    RUNS = [(case, tiles, DTYPES[0]) for case in CASES for tiles in WAYS]
-    RUNS += [(case, FIXED_APART, DTYPES[1]) for case in CASES[::2]]
+WIDE = [  # widths that are no power of two, in one tile of rows and in several
+    Case(heads=1, group=1, head_dim=80, tokens=40, clusters=20, anchors=3),
+    Case(group=2, head_dim=96, clusters=20, softcap=3.0),
+    Case(heads=1, group=8, head_dim=112, tokens=2, clusters=20, aggregation="mean"),
+    Case(heads=1, head_dim=192, tokens=9, clusters=20, anchors=20, aggregation="max"),
+]
+RUNS = [(case, tiles, dtype) for case in CASES + WIDE for tiles in WAYS for dtype in DTYPES]
+if not COMPILED:  # every case in two of the ways, the first in all; and two in the other dtype
+    RUNS = [
+        (case, WAYS[(turn + step) % len(WAYS)], DTYPES[0])
+        for turn, case in enumerate(CASES + WIDE)
+        for step in range(2 if turn else len(WAYS))
+    ]
+    RUNS += [(case, FIXED_APART, DTYPES[1]) for case in (CASES[2], WIDE[0])]
 
 
 def threshold_at(scores: Tensor, share: float) -> Tensor:
@@ -116,6 +128,38 @@ def test_the_kernel_selects_what_the_definition_does(
         found = select_tokens_triton(inputs, **tiles)
     assert_close(found.cluster_scores, expected.cluster_scores, rtol=1e-4, atol=1e-4)
     assert_same_tokens(found, expected)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.3, 0.8, 1.0])
+@pytest.mark.parametrize("case", [CASES[0], CASES[2], CASES[3], CASES[5]])
+def test_a_number_of_tokens_is_kept_to(
+    case: Case, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = case.inputs(DTYPES[0])
+    wanted = round(share * case.heads * inputs.num_tokens)
+    number = torch.tensor([wanted], dtype=torch.int32, device=DEVICE)
+    inputs = replace(inputs, threshold=None, num_wanted=surrounded(number))
+    expected = select_tokens_reference(inputs)
+    largest = int(inputs.offsets.diff(dim=1).max())
+    listed = int(expected.counts.sum()) - case.heads * case.anchors
+    assert abs(listed - wanted) <= largest
+    with guarded_buffers(monkeypatch):
+        found = select_tokens_triton(inputs, **SMALL)
+    assert_close(found.cluster_scores, expected.cluster_scores, rtol=1e-4, atol=1e-4)
+    assert_same_tokens(found, expected)
+
+
+def test_equal_scores_are_selected_together() -> None:
+    """Whatever is wanted: there is no threshold between them."""
+    sizes = torch.tensor([[3, 4], [5, 6]])
+    threshold = find_threshold(torch.full((2, 2), -3.0), sizes, 1)
+    assert -3.01 < float(threshold) <= -3.0
+
+
+def test_scores_below_all_bins_are_reached_by_the_lowest_threshold() -> None:
+    scores, sizes = torch.tensor([[-1.0, -80.0, -torch.inf]]), torch.tensor([[3, 4, 0]])
+    assert float(find_threshold(scores, sizes, 7)) == pytest.approx(LOWEST_THRESHOLD)
+    assert -1.01 < float(find_threshold(scores, sizes, 3)) <= -1.0
 
 
 @pytest.mark.parametrize("threshold", [-1e30, 1e30])
@@ -196,6 +240,8 @@ def test_what_makes_no_lookup_is_refused() -> None:
         select_tokens(replace(inputs, group=3))
     with pytest.raises(ShapeError, match="groups of 0"):
         select_tokens(replace(inputs, group=0))
+    with pytest.raises(ShapeError, match="either a threshold or a number"):
+        select_tokens(replace(inputs, threshold=None))
     with pytest.raises(ShapeError, match="at least one centroid"):
         select_tokens(replace(inputs, centroids=inputs.centroids[:, :0].contiguous()))
     with pytest.raises(InvalidInput, match="none of"):

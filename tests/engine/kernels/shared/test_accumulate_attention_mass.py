@@ -91,8 +91,8 @@ def plain_sum(
 @pytest.mark.parametrize("name", IMPLEMENTATIONS)
 @pytest.mark.parametrize("scored", [False, True])
 @pytest.mark.parametrize(
-    ("group", "anchors", "segment_size", "softcap"),
-    [(4, 9, 8, None), (1, 0, 1, 2.0), (3, 70, 1, None)],
+    ("group", "anchors", "segment_size", "softcap", "width"),
+    [(4, 9, 8, None, 32), (1, 0, 1, 2.0, 80), (3, 70, 1, None, 96)],
 )
 def test_squares_of_weights_are_added_at_the_tokens_places(
     dtype: torch.dtype,
@@ -102,12 +102,13 @@ def test_squares_of_weights_are_added_at_the_tokens_places(
     anchors: int,
     segment_size: int,
     softcap: float | None,
+    width: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(kernel, "PROGRAMS", PROGRAMS)
     heads = len(RUNS)
-    query = surrounded(normal(heads, group, 32, dtype=dtype, seed=1).to(DEVICE))
-    stored = normal(heads, anchors + 150 + 5, 32, dtype=dtype, seed=2).to(DEVICE)
+    query = surrounded(normal(heads, group, width, dtype=dtype, seed=1).to(DEVICE))
+    stored = normal(heads, anchors + 150 + 5, width, dtype=dtype, seed=2).to(DEVICE)
     stored[:, anchors + 150 :] = torch.nan
     keys = stored[:, : anchors + 150]
     places = torch.stack([torch.randperm(NUM_TOKENS)[: anchors + 150] for _ in range(heads)])
@@ -137,13 +138,13 @@ def test_squares_of_weights_are_added_at_the_tokens_places(
 @pytest.mark.parametrize("segment_size", [0, 6, 32])
 def test_segments_of_other_sizes_are_refused(segment_size: int) -> None:
     inputs = AttentionMassInputs(
-        query=normal(3, 4, 32),
-        lse=torch.zeros(3, 4),
-        keys=normal(3, 153, 32),
-        positions=torch.zeros(3, 153, dtype=torch.int32),
+        query=normal(3, 4, 32).to(DEVICE),
+        lse=torch.zeros(3, 4, device=DEVICE),
+        keys=normal(3, 153, 32).to(DEVICE),
+        positions=torch.zeros(3, 153, dtype=torch.int32, device=DEVICE),
         attended=replace(attended(8), segment_size=segment_size),
         num_anchors=3,
         scale=SCALE,
     )
     with pytest.raises(ShapeError, match=f"Segments of {segment_size}"):
-        accumulate_attention_mass(torch.zeros(NUM_TOKENS), inputs)
+        accumulate_attention_mass(torch.zeros(NUM_TOKENS, device=DEVICE), inputs)

@@ -87,9 +87,11 @@ def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_close(parts, whole)
 
 
-def test_large_scores_do_not_overflow() -> None:
-    query, keys = 40 * normal(1, 3, 16, seed=1), 40 * normal(1, 9, 16, seed=2)
-    values = normal(1, 9, 16, seed=3)
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_large_scores_do_not_overflow(dtype: torch.dtype) -> None:
+    """Also those beyond fp16's largest number, 65504."""
+    query, keys = (200 * normal(1, n, 16, dtype=dtype, seed=seed) for n, seed in ((3, 1), (9, 2)))
+    values = normal(1, 9, 16, dtype=dtype, seed=3)
     state = attend_keys(query, keys, values, scale=1.0)
     best = naive.scores(query, keys, 1.0).argmax(dim=-1)
     assert_close(state.out, values[0, best[0]][None])

@@ -1,5 +1,6 @@
 """Joining partial attention: what a set does, in any order and any parts."""
 
+import math
 from functools import reduce
 from itertools import pairwise
 
@@ -70,12 +71,19 @@ def test_rows_that_saw_no_key_anywhere_stay_empty() -> None:
     assert torch.isneginf(joint.lse).all()
 
 
-def test_far_apart_masses_neither_overflow_nor_vanish() -> None:
-    out = normal(HEADS, ROWS, WIDTH)
-    strong = State(out, torch.full((HEADS, ROWS), 3e4))
-    weak = State(-out, torch.full((HEADS, ROWS), -3e4))
-    assert_close(merge_states(strong, weak), strong)
-    assert_close(merge_states(weak, weak).lse, weak.lse + torch.tensor(2.0).log())
+@pytest.mark.parametrize("fused", [False, True])
+def test_far_apart_masses_neither_overflow_nor_vanish(fused: bool) -> None:
+    merge = merge_states
+    if fused:
+        pytest.importorskip("triton")
+        from engine.kernels.shared.triton.merge_states import merge_states_triton as merge
+    out = normal(HEADS, ROWS, WIDTH).to(DEVICE)
+    strong = State(out, torch.full((HEADS, ROWS), 3e4, device=DEVICE))
+    weak = State(-out, torch.full((HEADS, ROWS), -3e4, device=DEVICE))
+    for joint in (merge(strong, weak), merge(weak, strong)):
+        assert_close(joint, strong)
+    for part in (strong, weak):
+        assert_close(merge(part, part).lse, part.lse + math.log(2.0))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -92,6 +100,8 @@ def test_the_kernel_merges_as_the_definition_does(
         )
         for seed in (1, 2)
     )
+    out, lse = b  # its part is a slice of something wider
+    b = State(torch.cat((out, out), dim=2)[..., :24], torch.stack((lse, lse), dim=2)[..., 0])
     a.lse[0, :3] = b.lse[0, 2:5] = -torch.inf  # rows that have seen no key here, there, nowhere
     a.out[0, :3] = b.out[0, 2:5] = 0.0
     expected = merge_states(a, b)

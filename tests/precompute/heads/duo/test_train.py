@@ -57,6 +57,12 @@ def test_any_models_gates_are_trained_and_stay_in_their_range(family: str) -> No
     assert 0 <= gates.min() < gates.max() <= 1
 
 
+def test_gates_that_are_pushed_beyond_their_range_stay_at_its_ends() -> None:
+    """From the middle, the one gate that matters is pushed up and the others are drawn down."""
+    gates = train_gates(model_of_one_head(0, 1), CONFIG, unheard, torch.full((2, 2), 0.5))
+    assert gates.tolist() == [[0.0, 1.0], [0.0, 0.0]]
+
+
 def test_the_model_is_left_as_it_was() -> None:
     model = loaded(FAMILIES["llama"])
     model.model.requires_grad_(True)

@@ -1,5 +1,7 @@
 """The partial states of each head are combined, and merged with the dense state."""
 
+import math
+
 import torch
 import triton
 import triton.language as tl
@@ -7,6 +9,7 @@ import triton.language as tl
 from engine.kernels.prefill.attend_tokens import AttendTokensInputs
 from engine.kernels.prefill.triton.attend_tokens.tiles import AttendTiles
 from engine.kernels.shared.overlap import can_overlap, launch_options
+from engine.kernels.shared.sizes import power_of_two
 from engine.kernels.shared.state import State
 from engine.kernels.shared.triton.online_softmax import LOG2_E
 from engine.kernels.shared.triton.overlap import release_next_launch, wait_for_previous_launch
@@ -90,7 +93,7 @@ def combine_splits(inputs: AttendTokensInputs, splits: State, tiles: AttendTiles
     dense = inputs.dense_state
     heads, rows, head_dim = dense.out.shape
     out, lse = torch.empty_like(dense.out), torch.empty_like(dense.lse)
-    columns = min(head_dim, tiles.combine_columns)
+    columns = math.gcd(head_dim, tiles.combine_columns)
     elements = tiles.combine_rows * tiles.combine_splits * columns
     attend_tokens_combine_kernel[triton.cdiv(rows, tiles.combine_rows), heads, head_dim // columns](
         splits.out,
@@ -109,7 +112,7 @@ def combine_splits(inputs: AttendTokensInputs, splits: State, tiles: AttendTiles
         SPLITS=tiles.combine_splits,
         TOKENS=tiles.tokens,
         HEADS=triton.next_power_of_2(heads),
-        num_warps=max(1, min(4, elements // (8 * head_dim))),
+        num_warps=max(1, min(4, elements // (8 * power_of_two(head_dim)))),
         **launch_options(tiles.overlap and can_overlap(out.device)),
     )
     return State(out, lse)

@@ -5,6 +5,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from engine.kernels.shared.triton.columns import mask_columns, tile_columns
+
 PROGRAMS = 1056  # as many as an H200 holds at a time
 MEMORY_SHARE = 32  # gathered keys and values may take one in so many bytes of the device's memory
 
@@ -28,7 +30,7 @@ def attend_tokens_gather_kernel(
     gathered_keys, gathered_values: (tiles x TOKENS, D). head_stride: elements between heads of
     `keys`.
     """
-    dims, lane = tl.arange(0, D), tl.arange(0, TOKENS)
+    dims, lane = tile_columns(D), tl.arange(0, TOKENS)
     program = tl.program_id(0)
     tiles_before = tl.zeros([], tl.int64)
     for head in range(0, heads):
@@ -38,12 +40,17 @@ def attend_tokens_gather_kernel(
             index = tile * TOKENS + lane  # [TOKENS]
             exists = index < count
             token = tl.load(tokens + base * capacity + index, mask=exists, other=0)
-            source = base * head_stride + token[:, None] * D + dims  # [TOKENS, D]
-            k = tl.load(keys + source, mask=exists[:, None], other=0.0)
-            v = tl.load(values + source, mask=exists[:, None], other=0.0)
+            source = base * head_stride + token[:, None] * D + dims  # [TOKENS, WIDTH]
+            inside = mask_columns(exists[:, None], D)
+            k = tl.load(keys + source, mask=inside, other=0.0)
+            v = tl.load(values + source, mask=inside, other=0.0)
             target = ((tiles_before + tile) * TOKENS + lane)[:, None] * D + dims
-            tl.store(gathered_keys + target, k)
-            tl.store(gathered_values + target, v)
+            if dims.shape[0] > D:
+                tl.store(gathered_keys + target, k, mask=(dims < D)[None, :])
+                tl.store(gathered_values + target, v, mask=(dims < D)[None, :])
+            else:
+                tl.store(gathered_keys + target, k)
+                tl.store(gathered_values + target, v)
         tiles_before += tl.cdiv(count, TOKENS)
 
 

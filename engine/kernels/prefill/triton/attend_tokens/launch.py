@@ -14,6 +14,7 @@ from engine.kernels.prefill.triton.attend_tokens.combine import combine_splits
 from engine.kernels.prefill.triton.attend_tokens.gather import may_gather
 from engine.kernels.prefill.triton.attend_tokens.splits import attend_splits
 from engine.kernels.prefill.triton.attend_tokens.tiles import AttendTiles, default_tiles
+from engine.kernels.shared.sizes import tile_bytes
 from engine.kernels.shared.state import State
 
 
@@ -28,9 +29,10 @@ def attend_tokens_triton(inputs: AttendTokensInputs, *, tiles: AttendTiles | Non
     Returns: as `attend_tokens`.
     """
     rows = inputs.query.shape[1]
-    vector_bytes = inputs.keys.shape[2] * inputs.keys.element_size()
+    head_dim, element_size = inputs.keys.shape[2], inputs.keys.element_size()
+    vector_bytes = tile_bytes(head_dim, element_size)
     if tiles is None:
-        num_bytes = 2 * inputs.tokens.numel() * vector_bytes
+        num_bytes = 2 * inputs.tokens.numel() * head_dim * element_size
         gather = may_gather(num_bytes, inputs.keys.device)
         tiles = default_tiles(rows, vector_bytes, may_gather=gather)
     try:

@@ -3,12 +3,13 @@
 import triton
 import triton.language as tl
 
+from engine.kernels.shared.triton.columns import tile_columns
 from engine.kernels.shared.triton.online_softmax import LOG2_E
 
 
 @triton.jit
 def tile_scores(q, k, SCALE: tl.constexpr, SOFTCAP: tl.constexpr):
-    """Multiply q [ROWS, D] and k [TOKENS, D]: [ROWS, TOKENS].
+    """Multiply q [ROWS, WIDTH] and k [TOKENS, WIDTH]: [ROWS, TOKENS].
 
     The products are unscaled; where they are capped they are scaled, and times log2(e).
     """
@@ -21,10 +22,10 @@ def tile_scores(q, k, SCALE: tl.constexpr, SOFTCAP: tl.constexpr):
 
 @triton.jit
 def update_softmax(scores, v, acc, top, total, SCALE: tl.constexpr, SOFTCAP: tl.constexpr):
-    """Add one tile of `tile_scores` and of values v [TOKENS, D] to the online softmax.
+    """Add one tile of `tile_scores` and of values v [TOKENS, WIDTH] to the online softmax.
 
-    acc: [ROWS, D], not yet divided by total; top, total: [ROWS]. The scale is a factor within the
-    subtraction of the maximum: one instruction does both.
+    acc: [ROWS, WIDTH], not yet divided by total; top, total: [ROWS]. The scale is a factor within
+    the subtraction of the maximum: one instruction does both.
     """
     factor: tl.constexpr = 1.0 if SOFTCAP > 0 else SCALE * LOG2_E
     new_top = tl.maximum(top, tl.max(scores, 1) * factor)  # [ROWS]
@@ -52,11 +53,15 @@ def update_fixed_softmax(scores, v, acc, top, partial, SCALE: tl.constexpr, SOFT
 
 @triton.jit
 def load_tile(source, at, D: tl.constexpr, GATHERED: tl.constexpr):
-    """Load keys or values [TOKENS, D].
+    """Load keys or values [TOKENS, WIDTH], zeros in the columns from D on.
 
     With GATHERED, source is a descriptor and `at` the first row; otherwise `at` are the tokens.
     """
     if GATHERED:
         return source.load([at, 0])
     else:
-        return tl.load(source + at[:, None] * D + tl.arange(0, D))
+        cols = tile_columns(D)
+        if cols.shape[0] > D:
+            return tl.load(source + at[:, None] * D + cols, mask=(cols < D)[None, :], other=0.0)
+        else:
+            return tl.load(source + at[:, None] * D + cols)

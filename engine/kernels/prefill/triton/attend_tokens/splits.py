@@ -16,7 +16,9 @@ from engine.kernels.prefill.triton.attend_tokens.online_softmax import (
 )
 from engine.kernels.prefill.triton.attend_tokens.tiles import AttendTiles
 from engine.kernels.shared.overlap import can_overlap, launch_options
+from engine.kernels.shared.sizes import power_of_two
 from engine.kernels.shared.state import State
+from engine.kernels.shared.triton.columns import mask_columns, tile_columns
 from engine.kernels.shared.triton.overlap import release_next_launch, wait_for_previous_launch
 
 FITS = tl.constexpr(1e30)  # sums of weights below it are far from the end of fp32, outputs as well
@@ -55,7 +57,8 @@ def attend_tokens_splits_kernel(
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)  # [ROWS]
     slot = tl.program_id(1)
-    dims, lane = tl.arange(0, D), tl.arange(0, TOKENS)
+    dims, lane = tile_columns(D), tl.arange(0, TOKENS)
+    WIDTH: tl.constexpr = dims.shape[0]
     every_head = tl.arange(0, HEADS)
     wait_for_previous_launch(OVERLAP)
     release_next_launch(OVERLAP)
@@ -73,10 +76,9 @@ def attend_tokens_splits_kernel(
     first, last = tl.sum(tl.where(owned, first, 0), 0), tl.sum(tl.where(owned, last, 0), 0)
     if first < last:
         base = tl.cast(head, tl.int64)
-        q = tl.load(
-            query + (base * rows + row[:, None]) * D + dims, mask=row[:, None] < rows, other=0.0
-        )  # [ROWS, D]
-        acc = tl.zeros([ROWS, D], tl.float32)
+        inside = mask_columns(row[:, None] < rows, D)  # [ROWS, WIDTH]
+        q = tl.load(query + (base * rows + row[:, None]) * D + dims, mask=inside, other=0.0)
+        acc = tl.zeros([ROWS, WIDTH], tl.float32)
         top = tl.full([ROWS], -1e30, tl.float32)
         total = tl.zeros([ROWS], tl.float32)
         if not GATHERED:
@@ -134,7 +136,7 @@ def attend_tokens_splits_kernel(
                     token = tl.load(list_lane + (tile + 1) * TOKENS, mask=exists, other=0)
             total += tl.sum(partial, 1)
             if tl.max(tl.where(total < FITS, 0, 1), 0) > 0:  # then all tiles are done again below
-                acc = tl.zeros([ROWS, D], tl.float32)
+                acc = tl.zeros([ROWS, WIDTH], tl.float32)
                 top = tl.full([ROWS], -1e30, tl.float32)
                 total = tl.zeros([ROWS], tl.float32)
             else:
@@ -160,7 +162,7 @@ def attend_tokens_splits_kernel(
             acc, top, total = update_softmax(scores, v, acc, top, total, SCALE, SOFTCAP)
         target = tl.cast(slot, tl.int64) * rows + row
         tl.store(lse + target, top + tl.log2(total), mask=row < rows)
-        tl.store(out + target[:, None] * D + dims, acc / total[:, None], mask=row[:, None] < rows)
+        tl.store(out + target[:, None] * D + dims, acc / total[:, None], mask=inside)
 
 
 def attend_splits(inputs: AttendTokensInputs, tiles: AttendTiles) -> State:
@@ -181,7 +183,7 @@ def attend_splits(inputs: AttendTokensInputs, tiles: AttendTiles) -> State:
     sources: tuple[Tensor | TensorDescriptor, ...] = (inputs.keys, inputs.values)
     if tiles.gathered:
         sources = tuple(
-            TensorDescriptor.from_tensor(part, [tiles.tokens, head_dim])
+            TensorDescriptor.from_tensor(part, [tiles.tokens, power_of_two(head_dim)])
             for part in gather_tokens(
                 inputs.keys, inputs.values, inputs.tokens, inputs.counts, tiles.tokens
             )

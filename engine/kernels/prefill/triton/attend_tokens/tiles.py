@@ -21,7 +21,7 @@ class AttendTiles:
         stages: tiles loaded ahead.
         combine_rows: rows of a program that combines partial states.
         combine_splits: states of each row that it loads at once.
-        combine_columns: columns of each row that it combines.
+        combine_columns: columns of each row that it combines at most, a power of two.
         fixed_maximum: whether weights are relative to the highest score of one tile, instead of the
             highest so far: nothing has to be rescaled. Where the weights do not fit into fp32,
             which is rare, the split is computed again. Not in fp16, whose weights end at 65504.
@@ -53,8 +53,8 @@ def default_tiles(rows: int, vector_bytes: int = 256, *, may_gather: bool = Fals
 
     Args:
         rows: rows per KV head.
-        vector_bytes: bytes of a key; tiles of wider ones have fewer tokens and no fixed maximum, as
-            a multiprocessor holds no more.
+        vector_bytes: bytes of a key in a tile (`tile_bytes`); tiles of wider ones have fewer tokens
+            and no fixed maximum, as a multiprocessor holds no more.
         may_gather: whether there is memory to gather the keys of a long question.
     """
     tile = min(128, max(16, triton.next_power_of_2(rows)))

@@ -13,9 +13,12 @@ from engine.kernels.prefill.triton.select_tokens.scores import (
     load_sizes,
     new_tensor,
     score_arguments,
+    score_bin,
 )
 from engine.kernels.prefill.triton.select_tokens.tiles import SelectTiles
 from engine.kernels.shared.overlap import can_overlap, launch_options, should_overlap
+from engine.kernels.shared.sizes import power_of_two
+from engine.kernels.shared.triton.columns import mask_columns, tile_columns
 from engine.kernels.shared.triton.overlap import release_next_launch, wait_for_previous_launch
 
 AGGREGATIONS = {"max_group_mean": 0, "mean": 1, "max": 2}  # names, and what the kernels call them
@@ -45,6 +48,7 @@ def _store_scores(
     cluster_scores,
     tile_tokens,
     threshold,
+    histogram,
     head,
     tile,
     clusters,
@@ -52,10 +56,12 @@ def _store_scores(
     group,
     AGGREGATION: tl.constexpr,
     CLUSTERS: tl.constexpr,
+    HISTOGRAM: tl.constexpr,
 ):
     """Store the logarithms of a tile's aggregated shares, and how many tokens the tile selects.
 
     shares: [CLUSTERS], sums or maxima that are not yet divided. size: tokens of each cluster.
+    With HISTOGRAM the threshold is yet to be found: tokens are added up by bins of scores instead.
     """
     if AGGREGATION == 0:
         shares = shares / group
@@ -65,8 +71,11 @@ def _store_scores(
     score = tl.where(size > 0, tl.log(tl.maximum(shares, TINY)), float("-inf"))
     cluster = tile * CLUSTERS + tl.arange(0, CLUSTERS)
     tl.store(cluster_scores + head * clusters + cluster, score, mask=cluster < clusters)
-    selected = tl.sum(tl.where(score >= threshold, size, 0), 0)
-    tl.store(tile_tokens + head * tl.cdiv(clusters, CLUSTERS) + tile, selected)
+    if HISTOGRAM:
+        tl.atomic_add(histogram + score_bin(score), size, mask=size > 0, sem="relaxed")
+    else:
+        selected = tl.sum(tl.where(score >= tl.load(threshold), size, 0), 0)
+        tl.store(tile_tokens + head * tl.cdiv(clusters, CLUSTERS) + tile, selected)
 
 
 @triton.jit
@@ -78,6 +87,7 @@ def select_tokens_aggregate_kernel(
     threshold,
     cluster_scores,
     tile_tokens,
+    histogram,
     group,
     tokens,
     clusters,
@@ -91,6 +101,7 @@ def select_tokens_aggregate_kernel(
     TOKENS: tl.constexpr,
     CLUSTERS: tl.constexpr,
     SPLITS: tl.constexpr,
+    HISTOGRAM: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
     """Aggregate the scores of some tiles of centroids, and count the tokens that each selects.
@@ -100,27 +111,27 @@ def select_tokens_aggregate_kernel(
     """
     head = tl.program_id(1).to(tl.int64)
     rows = group * tokens
-    dims = tl.arange(0, D)
+    dims = tile_columns(D)
     member, token = tl.arange(0, GROUP * TOKENS) // TOKENS, tl.arange(0, GROUP * TOKENS) % TOKENS
     first = tl.program_id(0) * tiles_per_program
     row = member * tokens + token  # [GROUP x TOKENS]
     is_row = (member < group) & (token < tokens)
-    q = tl.load(query + (head * rows + row[:, None]) * D + dims, mask=is_row[:, None], other=0.0)
+    inside = mask_columns(is_row[:, None], D)  # [GROUP x TOKENS, WIDTH]
+    q = tl.load(query + (head * rows + row[:, None]) * D + dims, mask=inside, other=0.0)
     # The launch before writes the denominators; the question was there before that launch.
     wait_for_previous_launch(OVERLAP)
     release_next_launch(OVERLAP)
     log_total = _load_denominators(denominators, row, is_row, head, rows, num_splits, SPLITS)
     lane = tl.arange(0, CLUSTERS)
     next_size = load_sizes(offsets, head, first * CLUSTERS + lane, clusters)
-    least = tl.load(threshold)
     last = tl.minimum(first + tiles_per_program, tl.cdiv(clusters, CLUSTERS))
     for tile in range(first, last):
         cluster = tile * CLUSTERS + lane  # [CLUSTERS]
         c = tl.load(
             centroids + (head * clusters + cluster[:, None]) * D + dims,
-            mask=(cluster < clusters)[:, None],
+            mask=mask_columns((cluster < clusters)[:, None], D),
             other=0.0,
-        )  # [CLUSTERS, D]
+        )  # [CLUSTERS, WIDTH]
         size = next_size
         next_size = load_sizes(offsets, head, cluster + CLUSTERS, clusters)  # one tile ahead
         shares = tl.exp2(capped_scores(c, q, SCALE, SOFTCAP) - log_total[None, :])
@@ -131,8 +142,8 @@ def select_tokens_aggregate_kernel(
         else:
             aggregated = tl.max(shares, 1)
         _store_scores(
-            aggregated, size, cluster_scores, tile_tokens, least, head, tile, clusters, rows, group,
-            AGGREGATION, CLUSTERS,
+            aggregated, size, cluster_scores, tile_tokens, threshold, histogram, head, tile,
+            clusters, rows, group, AGGREGATION, CLUSTERS, HISTOGRAM,
         )  # fmt: skip
 
 
@@ -145,6 +156,7 @@ def select_tokens_aggregate_long_kernel(
     threshold,
     cluster_scores,
     tile_tokens,
+    histogram,
     group,
     tokens,
     clusters,
@@ -157,6 +169,7 @@ def select_tokens_aggregate_long_kernel(
     TOKENS: tl.constexpr,
     CLUSTERS: tl.constexpr,
     SPLITS: tl.constexpr,
+    HISTOGRAM: tl.constexpr,
     LANES: tl.constexpr,
 ):
     """As `select_tokens_aggregate_kernel`, for one tile of centroids and a question of many tiles.
@@ -170,13 +183,13 @@ def select_tokens_aggregate_long_kernel(
     member, token = tl.arange(0, GROUP * TOKENS) // TOKENS, tl.arange(0, GROUP * TOKENS) % TOKENS
     cluster = tile * CLUSTERS + tl.arange(0, CLUSTERS)
     c = tl.load(
-        centroids + (head * clusters + cluster[:, None]) * D + tl.arange(0, D),
-        mask=(cluster < clusters)[:, None],
+        centroids + (head * clusters + cluster[:, None]) * D + tile_columns(D),
+        mask=mask_columns((cluster < clusters)[:, None], D),
         other=0.0,
-    )  # [CLUSTERS, D]
+    )  # [CLUSTERS, WIDTH]
     best = tl.zeros([CLUSTERS, LANES], tl.float32)
     for first in range(0, tokens, TOKENS):
-        q = query.load([tl.program_id(1) * group, first, 0]).reshape(GROUP * TOKENS, D)
+        q = query.load([tl.program_id(1) * group, first, 0]).reshape(GROUP * TOKENS, c.shape[1])
         is_row = (member < group) & (first + token < tokens)
         row = member * tokens + first + token  # [GROUP x TOKENS]
         log_total = _load_denominators(denominators, row, is_row, head, rows, num_splits, SPLITS)
@@ -192,24 +205,27 @@ def select_tokens_aggregate_long_kernel(
             else:
                 best = tl.maximum(best, tl.max(shares, 1))
     aggregated = tl.sum(best, 1) if AGGREGATION == 1 else tl.max(best, 1)
-    size, least = load_sizes(offsets, head, cluster, clusters), tl.load(threshold)
+    size = load_sizes(offsets, head, cluster, clusters)
     _store_scores(
-        aggregated, size, cluster_scores, tile_tokens, least, head, tile, clusters, rows, group,
-        AGGREGATION, CLUSTERS,
+        aggregated, size, cluster_scores, tile_tokens, threshold, histogram, head, tile, clusters,
+        rows, group, AGGREGATION, CLUSTERS, HISTOGRAM,
     )  # fmt: skip
 
 
 def aggregate_scores(
-    inputs: SelectTokensInputs, denominators: Tensor, tiles: SelectTiles
+    inputs: SelectTokensInputs, denominators: Tensor, histogram: Tensor, tiles: SelectTiles
 ) -> tuple[Tensor, Tensor]:
     """Aggregate the scores of each cluster, and count the tokens that each tile selects.
+
+    Where no threshold is given, tokens are counted by bins of scores instead, and the tiles' counts
+    are left for `find_threshold_and_count`.
 
     The question is not written between `partial_denominators` and this launch
     (`engine.kernels.shared.overlap`).
 
     Args:
         inputs: as of `select_tokens`.
-        denominators: as `partial_denominators` returns them.
+        denominators, histogram: as `partial_denominators` returns them.
         tiles: of this launch.
     Returns: log scores in nats (kv_heads, clusters) fp32, and tokens (kv_heads, tiles of clusters)
         int32.
@@ -228,6 +244,7 @@ def aggregate_scores(
         inputs.threshold,
         scores,
         tile_tokens,
+        histogram,
     )
     sizes = (inputs.group, tokens, clusters, denominators.shape[1])
     compiled_in = {
@@ -236,6 +253,7 @@ def aggregate_scores(
         "GROUP": group,
         "TOKENS": token_tile,
         "CLUSTERS": tiles.clusters,
+        "HISTOGRAM": inputs.threshold is None,
         "SPLITS": triton.next_power_of_2(denominators.shape[1]),
         "num_warps": tiles.warps,
         "num_stages": tiles.stages,
@@ -249,7 +267,7 @@ def aggregate_scores(
         )
     else:
         by_head = inputs.query.view(heads * inputs.group, tokens, head_dim)
-        query = TensorDescriptor.from_tensor(by_head, [group, token_tile, head_dim])
+        query = TensorDescriptor.from_tensor(by_head, [group, token_tile, power_of_two(head_dim)])
         select_tokens_aggregate_long_kernel[num_tiles, heads](
             query, *tensors, *sizes, **compiled_in, LANES=min(8, token_tile)
         )

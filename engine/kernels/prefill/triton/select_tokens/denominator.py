@@ -1,11 +1,12 @@
 """The first launch of a lookup: the denominator of each row's scores."""
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from engine.kernels.prefill.select_tokens import SelectTokensInputs
+from engine.kernels.prefill.select_tokens import NUM_SCORE_BINS, SelectTokensInputs
 from engine.kernels.prefill.triton.select_tokens.scores import (
     TINY,
     capped_scores,
@@ -15,7 +16,8 @@ from engine.kernels.prefill.triton.select_tokens.scores import (
 )
 from engine.kernels.prefill.triton.select_tokens.tiles import SelectTiles
 from engine.kernels.shared.overlap import can_overlap, launch_options, should_overlap
-from engine.kernels.shared.sizes import ceil_div
+from engine.kernels.shared.sizes import ceil_div, power_of_two
+from engine.kernels.shared.triton.columns import mask_columns, tile_columns
 from engine.kernels.shared.triton.online_softmax import LOG2_E
 from engine.kernels.shared.triton.overlap import release_next_launch, wait_for_previous_launch
 
@@ -46,6 +48,7 @@ def select_tokens_denominator_kernel(
     anchor_keys,
     dense_lse,
     denominators,
+    histogram,
     rows,
     clusters,
     num_anchors,
@@ -57,6 +60,7 @@ def select_tokens_denominator_kernel(
     ROWS: tl.constexpr,
     CLUSTERS: tl.constexpr,
     FIXED_MAXIMUM: tl.constexpr,
+    BINS: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
     """Compute the partial denominator of a tile of rows over one split of the centroids.
@@ -67,12 +71,15 @@ def select_tokens_denominator_kernel(
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)  # [ROWS]
     split, head = tl.program_id(1), tl.program_id(2).to(tl.int64)
-    dims = tl.arange(0, D)
+    dims = tile_columns(D)
     wait_for_previous_launch(OVERLAP)
     release_next_launch(OVERLAP)
-    q = tl.load(
-        query + (head * rows + row[:, None]) * D + dims, mask=row[:, None] < rows, other=0.0
-    )  # [ROWS, D]
+    if BINS > 0:
+        is_first = (tl.program_id(0) == 0) & (split == 0) & (head == 0)
+        bins = tl.arange(0, BINS)
+        tl.store(histogram + bins, tl.zeros([BINS], tl.int32), mask=(bins >= 0) & is_first)
+    inside = mask_columns(row[:, None] < rows, D)  # [ROWS, WIDTH]
+    q = tl.load(query + (head * rows + row[:, None]) * D + dims, mask=inside, other=0.0)
     top = tl.full([ROWS], -1e30, tl.float32)  # finite, so that a row of empty clusters is no nan
     total = tl.zeros([ROWS], tl.float32)
     if split == tl.num_programs(1) - 1:
@@ -84,9 +91,9 @@ def select_tokens_denominator_kernel(
             exists = anchor < num_anchors
             k = tl.load(
                 anchor_keys + head * anchor_stride + anchor[:, None] * D + dims,
-                mask=exists[:, None],
+                mask=mask_columns(exists[:, None], D),
                 other=0.0,
-            )  # [CLUSTERS, D]
+            )  # [CLUSTERS, WIDTH]
             scores = capped_scores(q, k, SCALE, SOFTCAP)
             scores = tl.where(exists[None, :], scores, -float("inf"))
             top, total = _update_sum(scores, top, total)
@@ -120,7 +127,7 @@ def select_tokens_denominator_kernel(
         else:
             c = tl.load(
                 centroids + (head * clusters + cluster[:, None]) * D + dims,
-                mask=(cluster < clusters)[:, None],
+                mask=mask_columns((cluster < clusters)[:, None], D),
                 other=0.0,
             )
         weight = tl.where(size > 0, tl.log2(tl.maximum(size, 1).to(tl.float32)), -float("inf"))
@@ -159,13 +166,14 @@ def even_splits(units: int, tiles: int, programs: int) -> int:
     return min(range(programs // units + 3, 0, -1), key=duration)
 
 
-def partial_denominators(inputs: SelectTokensInputs, tiles: SelectTiles) -> Tensor:
+def partial_denominators(inputs: SelectTokensInputs, tiles: SelectTiles) -> tuple[Tensor, Tensor]:
     """Compute the logarithm of each row's denominator, by splits of the centroids.
 
     Args:
         inputs: as of `select_tokens`.
         tiles: of this launch.
-    Returns: (kv_heads, splits, rows) fp32, to base 2; the last split includes the dense keys.
+    Returns: (kv_heads, splits, rows) fp32, to base 2, of which the last split includes the dense
+        keys; and int32 zeros, one for each bin of scores, or none where a threshold is given.
     """
     heads, rows, _ = inputs.query.shape
     clusters = inputs.centroids.shape[1]
@@ -175,10 +183,12 @@ def partial_denominators(inputs: SelectTokensInputs, tiles: SelectTiles) -> Tens
     per_split = ceil_div(cluster_tiles, splits - for_dense)
     splits = ceil_div(cluster_tiles, per_split) + for_dense
     denominators = new_tensor(inputs, heads, splits, rows)
+    num_bins = NUM_SCORE_BINS if inputs.threshold is None else 0
+    histogram = new_tensor(inputs, num_bins, dtype=torch.int32)
     centroids: Tensor | TensorDescriptor = inputs.centroids
     if tiles.fixed_maximum:
         centroids = TensorDescriptor.from_tensor(
-            inputs.centroids.flatten(0, 1), [tiles.clusters, inputs.query.shape[2]]
+            inputs.centroids.flatten(0, 1), [tiles.clusters, power_of_two(inputs.query.shape[2])]
         )
     select_tokens_denominator_kernel[row_tiles, splits, heads](
         inputs.query,
@@ -187,6 +197,7 @@ def partial_denominators(inputs: SelectTokensInputs, tiles: SelectTiles) -> Tens
         inputs.anchor_keys,
         inputs.dense_lse,
         denominators,
+        histogram,
         rows,
         clusters,
         inputs.anchor_keys.shape[1],
@@ -196,11 +207,12 @@ def partial_denominators(inputs: SelectTokensInputs, tiles: SelectTiles) -> Tens
         ROWS=tiles.rows,
         CLUSTERS=tiles.clusters,
         FIXED_MAXIMUM=tiles.fixed_maximum,
+        BINS=num_bins,
         num_warps=tiles.warps,
         num_stages=tiles.stages,
         **launch_options(tiles.overlap and can_overlap(denominators.device)),
     )
-    return denominators
+    return denominators, histogram
 
 
 def default_denominator_tiles(rows: int) -> SelectTiles:

@@ -1,4 +1,4 @@
-"""The third launch of a lookup: the tokens of the selected clusters are listed."""
+"""The last launch of a lookup: the tokens of the selected clusters are listed."""
 
 import torch
 import triton
@@ -64,13 +64,19 @@ def select_tokens_list_kernel(
 
 
 def list_tokens(
-    inputs: SelectTokensInputs, cluster_scores: Tensor, tile_tokens: Tensor, tiles: SelectTiles
+    inputs: SelectTokensInputs,
+    cluster_scores: Tensor,
+    tile_tokens: Tensor,
+    threshold: Tensor,
+    tiles: SelectTiles,
 ) -> tuple[Tensor, Tensor]:
     """List the anchors and the tokens of the selected clusters.
 
     Args:
         inputs: as of `select_tokens`.
-        cluster_scores, tile_tokens: as `aggregate_scores` returns them.
+        cluster_scores: as `aggregate_scores` returns them.
+        tile_tokens: how many tokens each tile selects.
+        threshold: a score that selected clusters reach, fp32, of one element.
         tiles: those of `aggregate_scores`.
     Returns: the lists (kv_heads, anchors + clustered tokens) int32, and how many entries of each
         are valid (kv_heads,) int32.
@@ -83,7 +89,7 @@ def list_tokens(
     select_tokens_list_kernel[num_tiles, heads](
         inputs.offsets,
         cluster_scores,
-        inputs.threshold,
+        threshold,
         tile_tokens,
         selected,
         counts,

@@ -5,17 +5,30 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.kernels.prefill.select_tokens import SelectTokensInputs
+from engine.kernels.prefill.select_tokens import (
+    LOWEST_SCORE,
+    NUM_SCORE_BINS,
+    SelectTokensInputs,
+)
 from engine.kernels.shared.triton.online_softmax import LOG2_E
 
 # A normal number of fp32. Triton takes a smaller one for fp64, and what it is compared with too: a
 # score would then be counted in fp64 and listed in fp32, which differ at the threshold.
 TINY = tl.constexpr(1.2e-38)
+LOWEST, NUM_BINS = tl.constexpr(LOWEST_SCORE), tl.constexpr(NUM_SCORE_BINS)
+BINS_PER_NAT = tl.constexpr(NUM_SCORE_BINS / -LOWEST_SCORE)
+
+
+@triton.jit
+def score_bin(score):
+    """Return the bins of log scores in nats; what is lower than all bins is in the lowest."""
+    scaled = (tl.maximum(score, LOWEST) - LOWEST) * BINS_PER_NAT
+    return tl.minimum(scaled.to(tl.int32), NUM_BINS - 1)
 
 
 @triton.jit
 def capped_scores(a, b, scale: tl.constexpr, SOFTCAP: tl.constexpr):
-    """Return the scaled and capped products of a [M, D] and b [N, D], times log2(e): [M, N]."""
+    """Return the scaled and capped products of a [M, W] and b [N, W], times log2(e): [M, N]."""
     scores = tl.dot(a, tl.trans(b), input_precision="ieee") * (scale * LOG2_E)
     if SOFTCAP > 0:  # softcap * tanh(score / softcap)
         capped = 1 - 2 / (tl.exp2(scores * (2 / SOFTCAP)) + 1)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.sentences import sentence_spans
+from common.sentences import sentence_spans
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,230 @@
+"""README's first figures, written from the results: none of them is typed in by hand.
+
+    python -m bench.headlines
+
+Figures of the bundled reader come only from results of the weights that ship, under the settings
+that are the defaults; what has no such result says so. Every re-reading is under the head plan that
+is served, and beside it stand full attention over the same resident document and a warm
+transformers prefix cache.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+from bench.bars import is_stale, read_result, shipped_weights, weights_told
+from training.comparison import Answers, Place, answers_of, paired_difference
+from training.eval_tasks import ARTICLE, EXCERPTS, HELD_OUT_NAME, OWN_LENGTH
+
+README = Path(__file__).parents[1] / "README.md"
+START, END = "<!-- written by python -m bench.headlines -->", "<!-- end of the figures -->"
+SERVED, FULL, FIRST = "reader.json", "reader_full_attention.json", "first_token_cpu.json"
+DECODE, LAYER, QUESTION = "decode_llama3_8b.json", "kernels_decode.json", "kernels_prefill.json"
+READING = "precompute.json"
+PLANTED: tuple[Place, ...] = tuple(
+    (task, 16_384) for task in ("single", "same attribute", "same entity")
+)
+NATURAL: tuple[Place, ...] = ((f"{EXCERPTS}, {HELD_OUT_NAME}", 16_384),)
+ARTICLES: tuple[Place, ...] = ((ARTICLE, OWN_LENGTH),)
+LENGTHS = (16, 64, 1024, 4096)  # of a question, in tokens
+KEY_BYTES = 2 * 8 * 128 * 2  # a token's keys and values in a layer: 8 heads of 128, bf16
+UNMEASURED = "to be measured with these weights: `python -m training.evaluate`"
+UNTOLD = "not measured there yet"
+_WIDTH = 100
+Result = dict[str, Any]
+
+
+def main() -> None:
+    """Rewrite README's table."""
+    before, _, rest = README.read_text().partition(START)
+    _, _, after = rest.partition(END)
+    README.write_text(before + headlines() + after)
+
+
+def headlines() -> str:
+    """The table and what it says of itself, between the marks."""
+    rows = [f"| {what} | {figure} |" for what, figure in _rows()]
+    told = (
+        "Brackets hold 95 % intervals, which take questions as independent; of times the 20th to "
+        "80th percentile. The bundled reader's figures are of its weights "
+        f"`{shipped_weights()}` as served by default (its own head plan, `balanced`), those of "
+        "the 8B shape of random weights and drawn documents. Reading again means prefill under "
+        "the head plan that is served."
+    )
+    return "\n".join([START, fill(told, _WIDTH), "", "| | |", "|-|-|", *rows, END])
+
+
+def _rows() -> Iterator[tuple[str, str]]:
+    yield (
+        "**Planted facts** in documents of 16K tokens: worded as in training; books and names "
+        "never trained on",
+        accuracy(PLANTED, _right),
+    )
+    yield (
+        "**Natural prose** in documents of 16K tokens: excerpts never trained on, asked in other "
+        "words than theirs",
+        accuracy(NATURAL, _right),
+    )
+    yield ("SQuAD's articles, never trained on: F1 of words", accuracy(ARTICLES, _f1))
+    yield ("First token over a resident document of 16K tokens, one CPU core", first_token_on_cpu())
+    yield (
+        "The same over 128K tokens: an 8B model's shape on one H200, half of the heads streaming, "
+        "the others at 90 % sparsity",
+        first_token_on_gpu(),
+    )
+    yield ("Time per output token there, by default", token_times())
+    yield (
+        "Attention of one such layer over 512K tokens at 90 % sparsity, lookup included, against "
+        "the better of cuDNN and FlashAttention-2 in bf16",
+        layer_speedups(),
+    )
+    yield ("Reading a document of 128K tokens there, all heads", reading_time())
+
+
+def of_reader(name: str) -> Result | None:
+    """A result of the weights that ship, or nothing where there is none."""
+    result = read_result(name)
+    if result is None or is_stale(weights_told(result.get("about", result)["weights"])):
+        return None
+    return result
+
+
+# -- accuracy --------------------------------------------------------------------------------------
+
+
+def accuracy(places: Sequence[Place], told: Callable[[Answers], str]) -> str:
+    """A figure as served, with full attention's and the paired difference where they are there."""
+    served, full = (_answers(name, places) for name in (SERVED, FULL))
+    if served is None:
+        return UNMEASURED
+    loaded = sum(served.loaded) / len(served.loaded)
+    text = f"{told(served)} of {len(served.right)} questions, reading {loaded:.1%} of the cache"
+    if full is None:
+        return f"{text}; full attention: {UNTOLD}"
+    text += f"; full attention over everything {told(full)}"
+    if difference := paired_difference(served, full):
+        is_right = told is _right
+        value = difference.right if is_right else difference.f1
+        interval = difference.right_interval if is_right else difference.f1_interval
+        text += f"; difference {value:+.3f} [{interval[0]:+.3f}, {interval[1]:+.3f}], paired"
+    return text
+
+
+def _answers(name: str, places: Sequence[Place]) -> Answers | None:
+    result = of_reader(name)
+    return answers_of(result, places) if result else None
+
+
+def _right(answers: Answers) -> str:
+    return f"{answers.share:.3f} right {_interval(answers.interval)}"
+
+
+def _f1(answers: Answers) -> str:
+    return f"{sum(answers.f1) / len(answers.f1):.3f} {_interval(answers.f1_interval)}"
+
+
+def _interval(bounds: tuple[float, float]) -> str:
+    return f"[{bounds[0]:.3f}, {bounds[1]:.3f}]"
+
+
+# -- times -----------------------------------------------------------------------------------------
+
+
+def first_token_on_cpu() -> str:
+    """How many times sooner than re-reading under the served plan, and than the two others."""
+    result = of_reader(FIRST)
+    if result is None or "ratios" not in result:
+        return "to be measured: `python -m bench.serving.first_token`"
+    ratios = result["ratios"]
+    return against(
+        _times(ratios["reread"]),
+        _times(ratios["full_attention_resident"]),
+        _times(ratios["transformers_warm_prefix"]),
+    )
+
+
+def first_token_on_gpu() -> str:
+    """Milliseconds, and the same ratios as far as they were measured."""
+    half = _result(DECODE)["plans"]["half"]
+    ratios = half["ratios"]
+    reread, resident, prefix = (
+        f"{ratios[name]:.{digits}f} times" if name in ratios else ""
+        for name, digits in (
+            ("reread_to_first_token", 0),
+            ("full_attention_resident_to_first_token", 1),
+            ("warm_prefix_to_first_token", 1),
+        )
+    )
+    return f"{_span(half['128K']['first_token_ms'], 'ms')}: {against(reread, resident, prefix)}"
+
+
+def against(reread: str, resident: str, prefix: str) -> str:
+    """The one sentence in which a first token is compared; what was not measured is named.
+
+    Args:
+        reread, resident, prefix: how many times sooner; empty where that was not measured.
+    """
+    ways = (
+        (reread, "reading it again"),
+        (resident, "full attention over the same resident document"),
+        (prefix, "a warm transformers prefix cache"),
+    )
+    told = ", ".join(f"{times} sooner than {what}" for times, what in ways if times)
+    missing = " and ".join(what for times, what in ways if not times)
+    return f"{told} ({missing}: {UNTOLD})" if missing else told
+
+
+def token_times() -> str:
+    """A token's time with the default settings, and full attention's beside it."""
+    plans, contexts = _result(DECODE)["plans"], ("4K", "128K", "512K")
+    ours = [f"{plans['half'][one]['uncompiled_ms']['p50']:.1f}" for one in contexts]
+    full = [f"{plans['all'][one]['full_attention_ms']['p50']:.1f}" for one in contexts]
+    return (
+        f"{ours[0]} ms over 4K tokens, {ours[1]} over 128K, {ours[2]} over 512K; full attention "
+        f"{full[0]}, {full[1]} and {full[2]}, with compiled layers, which are no default here"
+    )
+
+
+def layer_speedups() -> str:
+    """How many times faster a step is, for a token and for longer questions."""
+    step, cases = _result(LAYER), _result(QUESTION)
+    found = [cases["microseconds"][f"512K x {length}"] for length in LENGTHS]
+    times = [f"{case['90']['speedup']['best']:.1f}" for case in found]
+    floor_us = KEY_BYTES * 524_288 / cases["machine"]["copy_bytes_per_s"] * 1e6
+    library_us = min(time["p50"] for time in found[1]["full"].values())
+    return (
+        f"{step['summary']['speedup_512k_90']:.1f} times faster a token; {', '.join(times[:-1])} "
+        f"and {times[-1]} times for questions of 16, 64, 1,024 and 4,096 tokens (at 64 the "
+        f"library takes {library_us / floor_us:.1f} times what reading the keys and values does)"
+    )
+
+
+def reading_time() -> str:
+    """Seconds from tokens to the packed cache."""
+    total = _result(READING)["plans"]["all"]["seconds"]["total"]
+    once = ", measured once" if total["n"] == 1 else ""
+    return f"{total['p50']:.0f} s from tokens to the packed cache{once}"
+
+
+def _result(name: str) -> Result:
+    """A committed result of drawn weights."""
+    result = read_result(name)
+    if result is None:
+        raise FileNotFoundError(name)
+    return result
+
+
+def _times(ratio: dict[str, float]) -> str:
+    """A ratio with its spread."""
+    digits = 0 if ratio["p50"] >= 20 else 1
+    low, middle, high = (f"{ratio[key]:.{digits}f}" for key in ("p20", "p50", "p80"))
+    return f"{middle} times [{low} to {high}]"
+
+
+def _span(time: dict[str, float], unit: str) -> str:
+    return f"{time['p50']:.0f} {unit} [{time['p20']:.0f} to {time['p80']:.0f}]"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Plant many bugs, several at a time, and keep the outcomes as they come."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, replace
+from hashlib import sha256
+from pathlib import Path
+from queue import SimpleQueue
+from tempfile import TemporaryDirectory
+
+from bench.mutations.catalogue import Mutation
+from bench.mutations.trial import KILLED, UNSOUND, Outcome, Trials
+from training.record import commit
+
+LIMIT_S = 300.0  # of one bug's tests
+SOUND_LIMIT_S = 3600.0  # of all tests that caught a bug, without one
+
+
+def run(
+    tree: Path, mutations: Sequence[Mutation], jobs: int, resume: Path | None = None
+) -> dict[str, Outcome]:
+    """Plant bugs in copies of a tree, and print each outcome.
+
+    In the end the tests that failed are run once more without a bug, as they say nothing if they
+    fail then, too.
+
+    Args:
+        tree: a git checkout.
+        mutations: the bugs.
+        jobs: copies of the tree, and so bugs at a time.
+        resume: a file of outcomes. Those of the same commit are taken over from it, unless the bug
+            was changed since; further ones are added.
+    Returns: the outcomes by the bugs' names.
+    """
+    kept = _KeptOutcomes(resume)
+    outcomes = {one.name: outcome for one in mutations if (outcome := kept.find(one)) is not None}
+    missing = [one for one in mutations if one.name not in outcomes]
+    with _Copies.of(tree, jobs) as copies, ThreadPoolExecutor(jobs) as pool:
+        futures = {pool.submit(copies.try_out, one): one for one in missing}
+        try:
+            for number, future in enumerate(as_completed(futures), 1):
+                one, outcome = futures[future], future.result()
+                outcomes[one.name] = outcome
+                kept.add(one, outcome)
+                print(
+                    f"[{number}/{len(missing)}] {outcome.outcome}: {one.name} "
+                    f"({outcome.seconds:.0f} s) {outcome.reason}",
+                    flush=True,
+                )
+            catching = sorted({one.reason for one in outcomes.values() if one.outcome == KILLED})
+            shares = [catching[number::jobs] for number in range(jobs)]
+            unsound = frozenset[str]().union(*pool.map(copies.failing, shares))
+        except BaseException:  # also an interruption: what has not begun is not begun any more
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return {
+        name: replace(one, outcome=UNSOUND) if one.reason in unsound else one
+        for name, one in outcomes.items()
+    }
+
+
+class _Copies:
+    """Copies of the tree, each used by one thread at a time."""
+
+    def __init__(self, copies: Iterable[Trials]) -> None:
+        self._free: SimpleQueue[Trials] = SimpleQueue()
+        for copy in copies:
+            self._free.put(copy)
+
+    @classmethod
+    @contextmanager
+    def of(cls, tree: Path, number: int) -> Iterator["_Copies"]:
+        """Make copies that are removed at the end of the block."""
+        with TemporaryDirectory(prefix="mutations-") as folder, ExitStack() as stack:
+            copies = (Trials(tree, Path(folder) / f"copy{index}") for index in range(number))
+            yield cls([stack.enter_context(copy) for copy in copies])
+
+    def try_out(self, mutation: Mutation) -> Outcome:
+        """See `Trials.try_out`."""
+        with self._one() as copy:
+            return copy.try_out(mutation, LIMIT_S)
+
+    def failing(self, tests: Sequence[str]) -> frozenset[str]:
+        """See `Trials.failing`."""
+        with self._one() as copy:
+            return copy.failing(tests, SOUND_LIMIT_S)
+
+    @contextmanager
+    def _one(self) -> Iterator[Trials]:
+        copy = self._free.get()
+        try:
+            yield copy
+        finally:
+            self._free.put(copy)
+
+
+class _KeptOutcomes:
+    """Outcomes in a JSON file, by a hash of the commit and all that describes the bug."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._commit = commit()
+        self._outcomes: dict[str, dict[str, str | float]] = {}
+        if path is not None and path.is_file():
+            self._outcomes = json.loads(path.read_text(encoding="utf-8"))
+
+    def find(self, mutation: Mutation) -> Outcome | None:
+        """Return a bug's outcome; None if it is not known, or where the tree has changes."""
+        outcome = self._outcomes.get(self._key(mutation))
+        has_changes = self._commit.endswith("+")
+        return None if outcome is None or has_changes else Outcome(**outcome)  # type: ignore[arg-type]
+
+    def add(self, mutation: Mutation, outcome: Outcome) -> None:
+        """Keep an outcome."""
+        self._outcomes[self._key(mutation)] = asdict(outcome)
+        if self._path is not None:
+            self._path.write_text(json.dumps(self._outcomes, indent=1) + "\n", encoding="utf-8")
+
+    def _key(self, mutation: Mutation) -> str:
+        described = json.dumps([self._commit, asdict(mutation)], sort_keys=True)
+        return f"{mutation.name} {sha256(described.encode()).hexdigest()[:16]}"

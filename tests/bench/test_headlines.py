@@ -1,0 +1,133 @@
+"""README's first figures are what the results say, and only of the weights that ship."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import training
+from bench import RESULTS, bars, headlines
+from bench.bars import shipped_weights
+from training.comparison import Place
+from training.data.facts import Question
+from training.scoring import row_of, score
+
+PLACES = (*headlines.PLANTED, *headlines.NATURAL, *headlines.ARTICLES)
+
+
+def test_readme_says_what_the_results_say() -> None:
+    text = headlines.README.read_text()
+    assert text.count(headlines.START) == text.count(headlines.END) == 1
+    begin, end = text.index(headlines.START), text.index(headlines.END) + len(headlines.END)
+    assert text[begin:end] == headlines.headlines(), "run python -m bench.headlines"
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of all results in one folder."""
+    for file in (*RESULTS.glob("*.json"), *training.RESULTS.glob("*.json")):
+        shutil.copy(file, tmp_path)
+    monkeypatch.setattr(bars, "FOLDERS", (tmp_path,))
+    return tmp_path
+
+
+def change(file: Path, path: str, value: Any) -> None:
+    """Change one field of a result; its path has dots between keys."""
+    result = json.loads(file.read_text())
+    *way, last = path.split(".")
+    part = result
+    for key in way:
+        part = part[key]
+    part[last] = value
+    file.write_text(json.dumps(result))
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("first_token_cpu.json", "ratios.reread.p50"),
+        ("first_token_cpu.json", "ratios.full_attention_resident.p20"),
+        ("first_token_cpu.json", "ratios.transformers_warm_prefix.p80"),
+        ("decode_llama3_8b.json", "plans.half.128K.first_token_ms.p50"),
+        ("decode_llama3_8b.json", "plans.half.ratios.reread_to_first_token"),
+        ("decode_llama3_8b.json", "plans.half.512K.uncompiled_ms.p50"),
+        ("decode_llama3_8b.json", "plans.all.4K.full_attention_ms.p50"),
+        ("kernels_decode.json", "summary.speedup_512k_90"),
+        ("kernels_prefill.json", "microseconds.512K x 64.90.speedup.best"),
+        ("kernels_prefill.json", "machine.copy_bytes_per_s"),
+        ("precompute.json", "plans.all.seconds.total.p50"),
+    ],
+)
+def test_a_changed_figure_changes_the_table(results: Path, name: str, path: str) -> None:
+    before = headlines.headlines()
+    change(results / name, path, 7.7)
+    assert headlines.headlines() != before
+
+
+def test_a_figure_of_other_weights_is_left_out(results: Path) -> None:
+    assert "times [" in headlines.headlines()
+    change(results / "first_token_cpu.json", "weights", "0" * 64)
+    assert "to be measured: `python -m bench.serving.first_token`" in headlines.headlines()
+
+
+def evaluation(wrong: set[int], weights: str) -> dict[str, Any]:
+    """An evaluation's result in which so many questions of each row were answered wrong."""
+    cells: dict[str, Any] = {}
+    for place in PLACES:
+        cells.setdefault(place[0], {})["own" if place[1] == 0 else str(place[1])] = row(wrong)
+    return {"about": {"weights": weights, "commit": "0"}, "cells": cells}
+
+
+def row(wrong: set[int]) -> dict[str, Any]:
+    asked = [Question(f"Which is number {n}?", f"n{n}", "single") for n in range(100)]
+    answers = (("" if n in wrong else one.answer, one) for n, one in enumerate(asked))
+    return row_of([score(one, given, 0.15) for given, one in answers], 5)
+
+
+def write(results: Path, weights: str) -> None:
+    served, full = evaluation({1, 2, 3}, weights), evaluation({1, 2}, weights)
+    (results / headlines.SERVED).write_text(json.dumps(served))
+    (results / headlines.FULL).write_text(json.dumps(full))
+
+
+def test_accuracy_has_intervals_full_attention_and_a_paired_difference(results: Path) -> None:
+    write(results, shipped_weights() + "0" * 52)
+    found = headlines.accuracy(headlines.PLANTED, headlines._right)
+    assert re.fullmatch(
+        r"0.970 right \[0.944, 0.984\] of 300 questions, reading 15.0% of the cache; "
+        r"full attention over everything 0.980 right \[0.957, 0.991\]; "
+        r"difference -0.010 \[-0.0\d\d, [-+]0.0\d\d\], paired",
+        found,
+    ), found
+    assert "0.970 [0.93" in headlines.accuracy(headlines.ARTICLES, headlines._f1)
+    assert headlines.UNMEASURED not in headlines.headlines()
+
+
+@pytest.mark.parametrize("weights", ["0" * 64, None])
+def test_accuracy_of_other_or_unknown_weights_is_not_told(
+    results: Path, weights: str | None
+) -> None:
+    write(results, weights or "")
+    if weights is None:
+        change(results / headlines.SERVED, "about.weights", None)
+    assert headlines.headlines().count(headlines.UNMEASURED) == 3
+
+
+def test_a_row_that_was_not_measured_is_not_told(results: Path) -> None:
+    write(results, shipped_weights() + "0" * 52)
+    places: tuple[Place, ...] = (("single", 65_536),)
+    assert headlines.accuracy(places, headlines._right) == headlines.UNMEASURED
+
+
+def test_every_first_token_is_compared_in_the_same_three_ways() -> None:
+    said = headlines.against("158 times", "1.9 times", "4.4 times")
+    assert [part.split(" sooner")[0] for part in said.split(", ")] == [
+        "158 times", "1.9 times", "4.4 times",
+    ]  # fmt: skip
+    assert headlines.against("143 times", "", "").endswith(
+        "(full attention over the same resident document and a warm transformers prefix cache: "
+        f"{headlines.UNTOLD})"
+    )
