@@ -307,7 +307,8 @@ def test_a_request_that_fits_is_understood(
 ) -> None:
     address = api.address(data, operation)
     response = api.send(operation, address, good_request(data, api, operation))
-    assert response.status_code < 500
+    if operation != ("get", "/readyz"):  # no worker runs here, which it says
+        assert response.status_code < 500
     code = check(api, operation, response)
     assert code not in NOT_UNDERSTOOD
     if operation == UPLOAD:

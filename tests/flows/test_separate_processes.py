@@ -126,4 +126,4 @@ def test_a_model_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     )
     assert ended.returncode == 1
     assert "Traceback" not in ended.stderr
-    assert "neither a folder nor a model" in ended.stderr
+    assert "Name a folder" in " ".join(ended.stderr.split())

@@ -41,7 +41,7 @@ def test_every_route_wants_a_key_or_a_login(client: TestClient) -> None:
 def test_probes_need_no_key(client: TestClient) -> None:
     del client.headers["authorization"]
     for _, path in PROBES:
-        assert client.get(path).status_code == 200
+        assert client.get(path).status_code in (200, 503)  # no worker runs here
 
 
 @pytest.mark.parametrize(
