@@ -1,11 +1,20 @@
 """Settings of the server: its address, and limits on everything that a client can send."""
 
+import ipaddress
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Gt, Le, Predicate
 
 MIB = 1024 * 1024
+
+
+def are_networks(text: str) -> bool:
+    """Return whether a text is a list of IP addresses and networks, separated by commas."""
+    try:
+        return bool([ipaddress.ip_network(part.strip()) for part in text.split(",")])
+    except ValueError:
+        return not text.strip()
 
 
 @dataclass(frozen=True)
@@ -27,6 +36,19 @@ class ServerConfig:
         resident_cache_bytes: bytes of documents that are kept in memory; when there are more, the
             least recently used document is removed.
         embedded_worker: whether the server also reads documents, in its own process.
+        trusted_proxies: addresses and networks, separated by commas, whose `X-Forwarded-For` and
+            `X-Forwarded-Proto` headers are believed; empty for none.
+        max_connections: open connections; the system's limit on open files may lower it.
+        connections_per_address: of these, connections of one address on which no request with a
+            valid API key is under way; another one closes the oldest of them.
+        requests_per_key: requests that one key may have under way; further ones get status 429.
+        event_streams: event streams of documents, of all keys.
+        event_streams_per_key: of these, those of one key; a further one gets status 429.
+        uploads: uploads under way, of all keys.
+        uploads_per_key: of these, those of one key; a further one gets status 429.
+        inspections: processes that look into uploaded files at the same time. A single key gets all
+            but one of them.
+        inspection_memory_bytes: memory of all these processes together.
     """
 
     host: str = "127.0.0.1"
@@ -41,3 +63,17 @@ class ServerConfig:
     question_timeout_s: Annotated[float, Gt(0)] = 300.0
     resident_cache_bytes: Annotated[int, Gt(0)] = 2048 * MIB
     embedded_worker: bool = True
+    trusted_proxies: Annotated[str, Predicate(are_networks)] = ""
+    max_connections: Annotated[int, Gt(0)] = 4096
+    connections_per_address: Annotated[int, Gt(0)] = 2048
+    requests_per_key: Annotated[int, Gt(0)] = 100
+    event_streams: Annotated[int, Gt(0)] = 200
+    event_streams_per_key: Annotated[int, Gt(0)] = 50
+    uploads: Annotated[int, Gt(0)] = 32
+    uploads_per_key: Annotated[int, Gt(0)] = 8
+    inspections: Annotated[int, Gt(0)] = 2
+    inspection_memory_bytes: Annotated[int, Gt(0)] = 512 * MIB
+
+    def proxies(self) -> tuple[str, ...]:
+        """Return the addresses and networks of proxies that are trusted."""
+        return tuple(filter(None, map(str.strip, self.trusted_proxies.split(","))))

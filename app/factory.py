@@ -1,5 +1,6 @@
 """Make the FastAPI app of its routers, error handlers and middleware."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -13,12 +14,16 @@ from app.documents import routes as documents
 from app.documents.upload import remove_leftovers
 from app.http import errors, health
 from app.http.auth import authenticate
+from app.http.exchange import ExchangeLimits
 from app.http.middleware import RequestLimitsMiddleware
+from app.http.request_log import RequestLog
 from app.http.schemas import ErrorBody
 from app.questions import routes as questions
 from app.services.services import Services
+from common.logging import log_loop_error
 
 GRACE_S = 25.0
+WRITES_S = 5.0
 ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": ErrorBody, "description": "The request cannot be met."},
     "5XX": {"model": ErrorBody, "description": "The server cannot meet it now."},
@@ -34,7 +39,7 @@ async def openapi(request: Request) -> dict[str, Any]:
 
 
 def create_app(services: Services) -> FastAPI:
-    """Make the app around `services`; its lifespan starts and stops the question threads."""
+    """Make the app around `services`; its lifespan starts and stops the threads."""
     app = FastAPI(
         title="Lectern",
         version=version("lectern"),
@@ -48,18 +53,27 @@ def create_app(services: Services) -> FastAPI:
     for router in (documents.router, questions.router, openapi_router):
         app.include_router(router, dependencies=[Depends(authenticate)], responses=ERROR_RESPONSES)
     app.include_router(health.router)
-    admin.install(app)
+    admin.install(app, services.data_dir)
     errors.install(app)
-    app.add_middleware(RequestLimitsMiddleware, max_upload_bytes=services.config.max_upload_bytes)
+    limits = ExchangeLimits(
+        max_upload_bytes=services.config.max_upload_bytes,
+        open_requests=services.open_requests,
+        stopping_s=services.question_queue.draining_s,
+    )
+    app.state.request_log = RequestLog()
+    app.add_middleware(RequestLimitsMiddleware, limits=limits, log=app.state.request_log)
     return app
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     services: Services = app.state.services
+    asyncio.get_running_loop().set_exception_handler(log_loop_error)
     await run_in_threadpool(remove_leftovers, services.data_dir / "incoming")
     services.question_queue.start()
+    services.background_writes.start()
     try:
         yield
     finally:
         await run_in_threadpool(services.question_queue.close, GRACE_S)
+        await run_in_threadpool(services.background_writes.close, WRITES_S)

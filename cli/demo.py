@@ -25,6 +25,7 @@ from common.errors import InvalidInput, Permanent
 from common.format import format_bytes, format_count, format_duration
 from common.logging import configure
 from reader import HANDBOOK, WEIGHTS
+from storage.files import make_private_folder
 
 MIN_RIGHT_ANSWERS = 6
 MAX_PASSAGE_CHARS = 200
@@ -72,7 +73,7 @@ def run(
     # A shell starts background jobs with SIGINT ignored, but stopping must work there too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    make_private_folder(settings.data_dir)
     with tempfile.TemporaryDirectory(prefix="demo-", dir=settings.data_dir) as data_dir:
         temporary = settings.model_copy(update={"data_dir": Path(data_dir)})
         try:

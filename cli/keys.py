@@ -129,8 +129,10 @@ def is_valid(key: "ApiKeyRecord") -> bool:
 @contextmanager
 def _keys(data_dir: DataDir) -> Iterator[tuple["ApiKeys", UUID]]:
     """Open storage while the block runs; the block gets the keys and the default tenant."""
+    from storage.files import make_files_private
     from storage.storage import open_storage
 
+    make_files_private()
     with closing(open_storage(read_settings(**not_none(data_dir=data_dir)).storage())) as storage:
         yield storage.keys, storage.tenants.default()
 

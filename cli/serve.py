@@ -29,10 +29,16 @@ from cli.worker_thread import WorkerThread
 from common.logging import configure
 from engine.engine import Engine
 from engine.model.loader import LoadedModel, load_model
+from precompute.build import most_document_chars
 from precompute.fingerprint import artifact_fingerprint
+from storage.files import make_files_private
 from storage.processes import SERVER
 from storage.storage import Storage, open_storage
-from workers.model_artifact_builder import ModelArtifactBuilder, extraction_limits
+from workers.model_artifact_builder import (
+    ModelArtifactBuilder,
+    extraction_limits,
+    with_most_chars,
+)
 from workers.worker import Worker
 
 START_TIMEOUT_S = 60.0
@@ -66,11 +72,15 @@ def open_engine(settings: Settings) -> Engine:
 
 def open_stack(settings: Settings) -> Stack:
     """Open storage, load the model and make the app, and a worker if the settings embed one."""
+    make_files_private()
     storage = open_storage(settings.storage())
     engine = open_engine(settings)
-    storage = storage.of(artifact_fingerprint(engine.model, settings.precompute))
+    model = engine.model
+    storage = storage.of(artifact_fingerprint(model, settings.precompute))
     tell_unread(storage)
-    services = make_services(settings.server, settings.data_dir, storage, engine)
+    most_chars = most_document_chars(model, settings.precompute)
+    extraction = with_most_chars(extraction_limits(settings.worker), most_chars)
+    services = make_services(settings.server, settings.data_dir, storage, engine, extraction)
     has_worker = settings.server.embedded_worker
     worker = make_worker(settings, storage, engine.model) if has_worker else None
     return Stack(settings, storage, services, create_app(services), worker)
@@ -78,6 +88,7 @@ def open_stack(settings: Settings) -> Stack:
 
 def open_worker(settings: Settings) -> tuple[Worker, Storage]:
     """Open storage and load the model for a worker in a process of its own."""
+    make_files_private()
     storage = open_storage(settings.storage())
     model = open_engine(settings).model
     storage = storage.of(artifact_fingerprint(model, settings.precompute))

@@ -228,6 +228,12 @@ class TooManyQuestions(Transient):
     code = "too_many_questions"
 
 
+class TooManyRequests(Transient):
+    """One key has as many requests, uploads or event streams under way as one key may have."""
+
+    code = "too_many_requests"
+
+
 class QuestionTimeout(Transient):
     """The answer took longer than the server allows."""
 
@@ -253,7 +259,7 @@ class DatabaseUnavailable(Transient):
 
 
 class Busy(Transient):
-    """The database is locked by another writer, or all places for following documents are taken."""
+    """The database is locked by another writer, or the server has no room for more requests."""
 
     code = "busy"
 

@@ -1,20 +1,23 @@
 """The process that reads untrusted files; it limits itself before it opens one."""
 
 import json
+import os
 import resource
 import sys
 from pathlib import Path
 from typing import Any
 
-from common.errors import DocumentRejected, LecternError
+from common.errors import LecternError
 from ingest.limits import Limits
+
+NICENESS = 15
 
 
 def main() -> None:
     """Do the task that standard input describes, and write the result to standard output.
 
     The result is a line of JSON, followed by the extracted text in UTF-8. An expected error is a
-    result too. If the process dies without a result, it has exceeded a limit.
+    result too. If the process ends without a result, it has exceeded a limit.
     """
     task = json.load(sys.stdin)
     limits = Limits(**task["limits"])
@@ -23,15 +26,16 @@ def main() -> None:
         meta, text = _run(task["action"], Path(task["path"]), task["kind"], limits)
     except LecternError as error:
         meta, text = {"error": {"class": type(error).__name__, "message": error.message}}, ""
-    except MemoryError:
-        message = "Reading the file takes more memory than one file may take."
-        meta, text = {"error": {"class": DocumentRejected.__name__, "message": message}}, ""
     sys.stdout.buffer.write(json.dumps(meta).encode() + b"\n" + text.encode())
     sys.stdout.buffer.flush()
 
 
 def _confine(limits: Limits) -> None:
-    """Limit memory and processor time; forbid to write files, start programs or use the network."""
+    """Limit memory and processor time; forbid to write files, start programs or use the network.
+
+    Whatever else this machine has to do comes first.
+    """
+    os.nice(NICENESS)
     resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
     cpu_s = int(limits.timeout_s) + 1
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))
@@ -47,22 +51,12 @@ def _forbid(event: str, _details: tuple[Any, ...]) -> None:
 
 
 def _run(action: str, path: Path, kind: str, limits: Limits) -> tuple[dict[str, Any], str]:
-    if action == "is_locked":
-        return {"is_locked": _is_locked_pdf(path)}, ""
+    if action == "inspect":
+        from ingest.inspect import inspect
+
+        return {"kind": vars(inspect(path, kind, limits))}, ""
     from ingest.extract import extract
 
     document = extract(path, kind, limits)
     pages = [(page.number, page.start, page.end) for page in document.pages]
     return {"pages": pages}, document.text
-
-
-def _is_locked_pdf(path: Path) -> bool:
-    import pypdf
-
-    from ingest.extract.pdf import is_locked
-
-    try:
-        with pypdf.PdfReader(path) as reader:
-            return is_locked(reader)
-    except Exception as error:  # the extraction will report what is wrong
-        raise DocumentRejected("The PDF is damaged and cannot be opened.") from error

@@ -21,6 +21,7 @@ BOMS = (  # UTF-32 comes first, because its little-endian mark begins with that 
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 CONTROLS = bytes(set(range(32)) - set(b"\x00\t\n\x0b\x0c\r\x08\x1b")) + b"\x7f"
+QUICK_CODECS = frozenset({"utf-8", "cp1252"})
 CHARSET = re.compile(rb"""<meta[^<>]{0,400}?charset\s*=\s*["']?([\w.:-]{2,40})""", re.IGNORECASE)
 
 
@@ -45,15 +46,30 @@ def detect(path: Path, *, html: bool = False) -> Encoding:
         encoding that cannot be determined.
     """
     head = _read(path, 0)
-    for bom, name in BOMS:
-        if head.startswith(bom):
-            return _checked_encoding(path, Encoding(name))
-    _refuse_binary(head)
+    if (marked := _marked_encoding(path, head)) is not None:
+        return marked
     declared = _declared_encoding(head) if html else None
     if declared is not None:
         return declared
     offset = _find_invalid_utf8(path)
     return Encoding("utf-8") if offset is None else _guess_encoding(path, offset)
+
+
+def detect_quickly(path: Path, *, html: bool = False) -> Encoding | None:
+    """Detect the encoding if it need not be guessed, and decoding it is quick.
+
+    A guess takes seconds of processor time, and so do some codecs that an HTML file may declare.
+
+    Returns: what `detect` returns; None if that would take longer.
+    Raises: UnsupportedType, UnknownEncoding, as `detect` does.
+    """
+    head = _read(path, 0)
+    if (marked := _marked_encoding(path, head)) is not None:
+        return marked
+    declared = _declared_encoding(head) if html else None
+    if declared is not None:
+        return declared if declared.name in QUICK_CODECS else None
+    return Encoding("utf-8") if _find_invalid_utf8(path) is None else None
 
 
 def read_text(path: Path, *, html: bool = False) -> str:
@@ -87,6 +103,15 @@ def _unknown_error() -> UnknownEncoding:
 
 def _binary_error() -> UnsupportedType:
     return UnsupportedType("The file holds binary data, not text.")
+
+
+def _marked_encoding(path: Path, head: bytes) -> Encoding | None:
+    """Return the encoding that a byte-order mark names; refuse bytes that are not text."""
+    for bom, name in BOMS:
+        if head.startswith(bom):
+            return _checked_encoding(path, Encoding(name))
+    _refuse_binary(head)
+    return None
 
 
 def _read(path: Path, start: int) -> bytes:

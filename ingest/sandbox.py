@@ -1,4 +1,4 @@
-"""Extraction in a child process, so that a malicious file can only harm that process."""
+"""Strangers' files are parsed in a child process, so that they can only harm that process."""
 
 import json
 import subprocess
@@ -11,6 +11,7 @@ from typing import Any
 
 from common import errors
 from common.errors import DocumentRejected, LecternError
+from ingest.inspect import Kind, presumed_kind
 from ingest.limits import Limits as Limits
 from ingest.text import DocumentText, PageSpan
 
@@ -19,8 +20,12 @@ CHECK_S = 0.2
 BOOTSTRAP = "import sys; sys.path.insert(0, sys.argv[1]); from ingest.child import main; main()"
 
 
+class LimitExceeded(DocumentRejected):
+    """The child process took more time or memory than it may, or died."""
+
+
 def no_check() -> None:
-    """Do nothing; the check of an extraction that nobody stops."""
+    """Do nothing; the check of a process that nobody stops."""
 
 
 def extract_limited(
@@ -42,24 +47,29 @@ def extract_limited(
     return DocumentText(text, pages)
 
 
-def is_locked(path: Path, limits: Limits) -> bool:
-    """Return whether a PDF can only be opened with a password.
+def inspect_limited(
+    path: Path, filename: str, limits: Limits, check: Callable[[], object] = no_check
+) -> Kind:
+    """Inspect a file in a new process that is limited in time and memory.
 
     Args:
-        path: the file; a PDF that cannot be opened at all counts as not locked.
+        path: the file.
+        filename: the caller's name for it.
+        limits: limits of the process, and those of `ingest.inspect.inspect`.
+        check: called several times a second; if it raises, the process is ended.
+    Returns: the file's kind; if telling it for sure exceeds a limit, what it presumably is: whether
+        the file can be read shows when it is read, within limits that are wider.
+    Raises: the errors of `ingest.inspect.inspect`.
     """
     try:
-        return bool(_call("is_locked", path, "pdf", limits)[0]["is_locked"])
-    except DocumentRejected:
-        return False
+        meta, _ = _call("inspect", path, filename, limits, check)
+    except LimitExceeded:
+        return presumed_kind(path, filename)
+    return Kind(**meta["kind"])
 
 
 def _call(
-    action: str,
-    path: Path,
-    kind: str,
-    limits: Limits,
-    check: Callable[[], object] = no_check,
+    action: str, path: Path, kind: str, limits: Limits, check: Callable[[], object]
 ) -> tuple[dict[str, Any], str]:
     """Run `ingest.child`, and return its result: a JSON object and a text."""
     task = {"action": action, "path": str(path.resolve()), "kind": kind, "limits": vars(limits)}
@@ -77,7 +87,7 @@ def _call(
             raise
     line, _, text = output.partition(b"\n")
     if process.returncode != 0 or not line:
-        raise DocumentRejected("The file needs more memory or time than reading it may take.")
+        raise LimitExceeded("The file needs more memory or time than reading it may take.")
     meta = json.loads(line)
     if "error" in meta:
         raise _typed_error(meta["error"])
@@ -94,9 +104,7 @@ def _communicate(
         check()
         remaining_s = deadline_s - time.monotonic()
         if remaining_s <= 0:
-            raise DocumentRejected(
-                f"The file could not be read within {limits.timeout_s:g} seconds."
-            )
+            raise LimitExceeded(f"The file could not be read within {limits.timeout_s:g} seconds.")
         with suppress(subprocess.TimeoutExpired):
             return process.communicate(unsent, timeout=min(CHECK_S, remaining_s))[0]
         unsent = None

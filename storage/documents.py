@@ -4,8 +4,9 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import structlog
 from sqlalchemy import ColumnElement, Row, Select, and_, delete, or_, select, update
@@ -16,6 +17,7 @@ from common.status import DocumentStatus, JobStatus
 from storage.artifacts.store import Artifacts
 from storage.blobs.base import Blobs
 from storage.db.database import Database
+from storage.db.ids import created_at_of, new_document_id
 from storage.db.records import DocumentRecord, record
 from storage.db.tables import Artifact, Document, Job
 from storage.jobs import transitions
@@ -103,14 +105,32 @@ class Documents:
         """Return a document of any tenant, for workers. Raises: DocumentNotFound."""
         return self._select(Document.id == document_id)
 
+    def is_deleted(self, document: DocumentRecord) -> bool:
+        """Return whether a document has been deleted since its record was read.
+
+        A deletion removes the row, then the original. SQL is asked only if the original is not
+        there, so that this is cheap enough to be called every second.
+
+        Raises: DatabaseUnavailable, Busy.
+        """
+        if self._has_original(document):
+            return False
+        try:
+            self.find(document.id)
+        except DocumentNotFound:
+            return True
+        return False
+
     def list(
         self, tenant_id: UUID, limit: int, after: UUID | None = None
     ) -> Sequence[DocumentRecord]:
         """Return at most `limit` documents of a tenant, newest first.
 
         Args:
-            after: the last document of the previous page; None for the first page.
-        Raises: DocumentNotFound if `after` does not exist.
+            after: the last document of the previous page, which may have been deleted since;
+                None for the first page.
+        Raises: DocumentNotFound if `after` is no document's id, or that of a deleted document that
+            was made before ids told when.
         """
         newest_first = (
             self._view()
@@ -119,7 +139,8 @@ class Documents:
             .limit(limit)
         )
         if after is not None:
-            newest_first = newest_first.where(_is_older_than(self.get(tenant_id, after)))
+            created_at = created_at_of(after) or self.get(tenant_id, after).created_at
+            newest_first = newest_first.where(_is_older_than(created_at, after))
         with self._db.reading() as session:
             return tuple(self._record(row) for row in session.execute(newest_first))
 
@@ -206,7 +227,7 @@ class Documents:
             if found is None:
                 return None
             document = self._record(found)
-        has_original = self._has_original(document.blob_key)
+        has_original = self._has_original(document)
         if has_original and document.status is not DocumentStatus.FAILED:
             return document, False
         return self._repair(document, None if has_original else self._blobs.put(path))
@@ -217,7 +238,8 @@ class Documents:
         """Give a document its original again, and queue it if it has failed.
 
         Args:
-            new_key: key of the original that takes the place of a lost one, if it was lost.
+            new_key: key of the original that takes the place of one that was lost or cut short;
+                None if it was not.
         Returns: the document, and whether it was queued; None if it has been deleted.
         """
         with self._db.session() as session:
@@ -230,24 +252,21 @@ class Documents:
                 if must_read:
                     now = self._db.now(session)
                     transitions.enqueue(session, row, now, self._fingerprint)
-        if row is None:
-            if new_key is not None:
-                self._blobs.delete(new_key)
-            return None
-        return self.find(document.id), must_read
+        if new_key is not None:
+            self._blobs.delete(new_key if row is None else document.blob_key)
+        return None if row is None else (self.find(document.id), must_read)
 
-    def _has_original(self, blob_key: str) -> bool:
+    def _has_original(self, document: DocumentRecord) -> bool:
         try:
-            self._blobs.path(blob_key)
-        except OriginalMissing:
+            return self._blobs.path(document.blob_key).stat().st_size == document.num_bytes
+        except (OriginalMissing, FileNotFoundError):
             return False
-        return True
 
     def _insert(self, file: _NewFile, blob_key: str) -> DocumentRecord:
         with self._db.session() as session:
             now = self._db.now(session)
             row = Document(
-                id=uuid4(),
+                id=new_document_id(now),
                 blob_key=blob_key,
                 status=DocumentStatus.QUEUED,
                 created_at=now,
@@ -268,8 +287,8 @@ class Documents:
             log.warning("files left for garbage collection", reason=type(error).__name__)
 
 
-def _is_older_than(document: DocumentRecord) -> ColumnElement[bool]:
+def _is_older_than(created_at: datetime, document_id: UUID) -> ColumnElement[bool]:
     return or_(
-        Document.created_at < document.created_at,
-        and_(Document.created_at == document.created_at, Document.id < document.id),
+        Document.created_at < created_at,
+        and_(Document.created_at == created_at, Document.id < document_id),
     )

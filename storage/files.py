@@ -1,15 +1,19 @@
-"""Files that survive a power cut, locked folders, and a full disk as a typed error."""
+"""Files that are private and survive a power cut, locked folders, a full disk as a typed error."""
 
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import structlog
+
 from common.errors import StorageFull
 
 NO_SPACE_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+PRIVATE_FOLDER, PRIVATE_UMASK = 0o700, 0o077
 STORAGE_FULL = "No space is left on the storage device; work continues when some has been freed."
 
 
@@ -27,6 +31,28 @@ def disk_errors(message: str = STORAGE_FULL) -> Iterator[None]:
         if error.errno in NO_SPACE_ERRNOS:
             raise StorageFull(message) from error
         raise
+
+
+def make_private_folder(path: Path) -> None:
+    """Make a folder that only its owner can enter.
+
+    An existing folder that all users can enter is taken away from group and others; one that
+    somebody has opened to a group alone stays as it is. If the folder belongs to another user and
+    is open to all, that is logged and left to the operator.
+    """
+    path.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+    if not stat.S_IMODE(path.stat().st_mode) & stat.S_IRWXO:
+        return
+    try:
+        path.chmod(PRIVATE_FOLDER)
+    except PermissionError:
+        log = structlog.get_logger("lectern.storage")
+        log.warning("the data folder is open to all users of this machine, and not ours to close")
+
+
+def make_files_private() -> None:
+    """Let this process make files from now on that only their owner can read or write."""
+    os.umask(os.umask(PRIVATE_UMASK) | PRIVATE_UMASK)
 
 
 def sync_folder(path: Path) -> None:

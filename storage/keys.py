@@ -60,8 +60,8 @@ class ApiKeys:
         """Make a key for the default tenant and return its text."""
         return self.create(Tenants(self._db).default(), name)[0]
 
-    def verify(self, key: str) -> UUID:
-        """Return the tenant of a key. Raises: Unauthorized, which never says for which reason."""
+    def verify(self, key: str) -> ApiKeyRecord:
+        """Return the record of a valid key. Raises: Unauthorized, which never says why."""
         prefix = public_part(key)
         with self._db.reading() as session:
             row = session.scalar(select(ApiKey).where(ApiKey.prefix == prefix))
@@ -73,7 +73,7 @@ class ApiKeys:
             raise Unauthorized(REFUSED)
         if row.expires_at is not None and row.expires_at <= now:
             raise Unauthorized(REFUSED)
-        return row.tenant_id
+        return record(ApiKeyRecord, row)
 
     def any(self) -> bool:
         """Return whether any key was ever made."""

@@ -18,11 +18,13 @@ from storage.config import StorageConfig
 from storage.dashboard import Dashboard
 from storage.db.database import Database
 from storage.documents import Documents
+from storage.files import make_private_folder
 from storage.jobs.jobs import Jobs
 from storage.jobs.liveness import WorkerLiveness
 from storage.keys import ApiKeys
 from storage.notify.base import DocumentState, Notifier, NotifierConfig
 from storage.processes import Processes
+from storage.reading_times import ReadingTimes
 from storage.tenants import Tenants
 
 
@@ -45,6 +47,7 @@ class Storage:
     artifacts: Artifacts
     space: ArtifactSpace
     answers: Answers
+    reading_times: ReadingTimes
     dashboard: Dashboard
     processes: Processes
     notifier: Notifier
@@ -103,7 +106,7 @@ def open_storage(config: StorageConfig) -> Storage:
     Raises: DatabaseUnavailable, StorageFull; Permanent if the schema is newer than the program.
     """
     folder = config.data_dir.resolve()
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
     db = Database(config.sql_url())
     db.migrate()
     return assemble(db, config)
@@ -132,6 +135,7 @@ def assemble(db: Database, config: StorageConfig) -> Storage:
         artifacts=artifacts,
         space=_space(db, config, ""),
         answers=Answers(db),
+        reading_times=ReadingTimes(db),
         dashboard=Dashboard(db),
         processes=Processes(db),
         notifier=cast(Notifier, notifier),

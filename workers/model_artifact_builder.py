@@ -69,15 +69,24 @@ class ModelArtifactBuilder:
     def _extract(self, path: Path, kind: str, progress: Progress) -> DocumentText:
         """Extract a file's text, unless it has more characters than the model has tokens for."""
         most_chars = most_document_chars(self._model(), self._config)
-        limits = self._limits
-        if most_chars is not None and most_chars < limits.text_chars:
-            limits = replace(limits, text_chars=most_chars)
+        limits = with_most_chars(self._limits, most_chars)
         return extract_limited(path, kind, limits, lambda: progress(Phase.EXTRACT, 0, 0))
 
 
 def extraction_limits(config: WorkerConfig) -> Limits:
     """Return the limits of text extraction that a worker's settings name."""
     return Limits(timeout_s=config.extract_timeout_s, memory_bytes=config.extract_memory_bytes)
+
+
+def with_most_chars(limits: Limits, most_chars: int | None) -> Limits:
+    """Return limits that allow no longer a text than a model can read.
+
+    Args:
+        most_chars: from `precompute.build.most_document_chars`.
+    """
+    if most_chars is None or most_chars >= limits.text_chars:
+        return limits
+    return replace(limits, text_chars=most_chars)
 
 
 def _stored_kv_bytes(cache: DocumentCache, dtype: str) -> int:

@@ -1,14 +1,17 @@
 """Access to the dashboard: session cookies, and forms that come from our own pages."""
 
 import hmac
-import threading
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.responses import RedirectResponse, Response
+from fastapi.routing import APIRoute
 
-from app.admin.sessions import LoginLimiter, Session, Sessions
+from app.admin.logins import Logins
+from app.admin.sessions import Session, Sessions
 
 LOGIN = "/admin/login"
 
@@ -22,17 +25,15 @@ class AdminState:
     """The dashboard's own state.
 
     Attributes:
-        sessions: the logins.
-        limiter: counts login attempts.
-        hashing: lets only one password be checked at a time, because that takes much memory.
+        logins: checks passwords.
+        sessions: those who have logged in.
     """
 
+    logins: Logins
     sessions: Sessions = field(default_factory=Sessions)
-    limiter: LoginLimiter = field(default_factory=LoginLimiter)
-    hashing: threading.Lock = field(default_factory=threading.Lock)
 
 
-def admin_state_of(request: Request) -> AdminState:
+async def admin_state_of(request: Request) -> AdminState:
     """Return the dashboard's state of the app that answers this request."""
     state: AdminState = request.app.state.admin
     return state
@@ -53,6 +54,20 @@ async def require_session(request: Request, state: AdminStateDep) -> Session:
 SessionDep = Annotated[Session, Depends(require_session)]
 
 
+class SessionRoute(APIRoute):
+    """A route that checks the session before the request's body is read and parsed."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return FastAPI's handler with the check before it."""
+        handle = super().get_route_handler()
+
+        async def check_and_handle(request: Request) -> Response:
+            await require_session(request, await admin_state_of(request))
+            return await handle(request)
+
+        return check_and_handle
+
+
 def cookie_name(request: Request) -> str:
     """Return the session cookie's name; over TLS browsers enforce the rules of its prefix."""
     return "__Host-lectern" if request.url.scheme == "https" else "lectern"
@@ -71,7 +86,13 @@ def set_cookie(request: Request, response: Response, token: str) -> None:
 
 
 def same_origin(request: Request) -> bool:
-    """Return whether a form came from our own pages; SameSite alone ignores the port."""
+    """Return whether a form came from our own pages; SameSite alone ignores the port.
+
+    Browsers tell so themselves where they reach us over TLS or on their own machine, whatever name
+    a proxy gives us. Elsewhere the page's origin must be the host that the request names.
+    """
+    if (site := request.headers.get("sec-fetch-site")) is not None:
+        return site == "same-origin"
     host = request.headers.get("host", "")
     return request.headers.get("origin") in (f"http://{host}", f"https://{host}")
 
@@ -81,9 +102,13 @@ def same_token(session: Session, token: str) -> bool:
     return hmac.compare_digest(session.csrf.encode(), token.encode(errors="surrogatepass"))
 
 
-def install(app: FastAPI) -> None:
-    """Add the dashboard's state to `app`, and redirect to the login page where it is needed."""
-    app.state.admin = AdminState()
+def install(app: FastAPI, data_dir: Path) -> None:
+    """Add the dashboard's state to `app`, and redirect to the login page where it is needed.
+
+    Args:
+        data_dir: the data folder, in which the password's hash is stored.
+    """
+    app.state.admin = AdminState(Logins(data_dir))
     app.add_exception_handler(LoginRequired, _redirect_to_login)
 
 

@@ -9,19 +9,22 @@ from fastapi.responses import RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
 from app.admin import guard
-from app.admin.guard import AdminState, AdminStateDep, SessionDep
+from app.admin.guard import AdminStateDep, SessionDep
 from app.admin.overview import Overview, collect_overview
 from app.admin.pages import HEADERS, render, static_file
-from app.admin.password import check_password
+from app.http.errors import explain
 from app.services.services import Services, ServicesDep
+from common.errors import Transient
 
 public = APIRouter(prefix="/admin", include_in_schema=False)
 private = APIRouter(
-    prefix="/admin", include_in_schema=False, dependencies=[Depends(guard.require_session)]
+    prefix="/admin",
+    include_in_schema=False,
+    dependencies=[Depends(guard.require_session)],
+    route_class=guard.SessionRoute,
 )
 MAX_PASSWORD_CHARS = 200
 WRONG_PASSWORD = "That is not the password."
-TOO_MANY_ATTEMPTS = "Too many attempts; wait a minute."
 
 
 @public.get("/login")
@@ -34,18 +37,20 @@ async def login_page() -> Response:
 async def login(
     request: Request,
     state: AdminStateDep,
-    services: ServicesDep,
     password: Annotated[str, Form(max_length=MAX_PASSWORD_CHARS)] = "",
 ) -> Response:
     """Open a session if the password is right."""
     if not guard.same_origin(request):
         raise HTTPException(403)
-    address = request.client.host if request.client else "unknown"
-    if not state.limiter.allow(address):
-        page = render("login.html", 429, problem=TOO_MANY_ATTEMPTS)
-        page.headers["retry-after"] = "60"
+    host = request.client.host if request.client else "unknown"
+    try:
+        is_right = await state.logins.check(host, password)
+    except Transient as error:
+        failure = explain(error)
+        page = render("login.html", failure.status, problem=failure.message)
+        page.headers.update(failure.headers())
         return page
-    if not await run_in_threadpool(_check_password, state, services.data_dir, password):
+    if not is_right:
         return render("login.html", 401, problem=WRONG_PASSWORD)
     response = RedirectResponse("/admin", status_code=303, headers=HEADERS)
     guard.set_cookie(request, response, state.sessions.open())
@@ -95,13 +100,12 @@ def _overview(services: Services) -> Overview:
     return collect_overview(dashboard, services.loaded_documents, services.question_queue)
 
 
-def _check_password(state: AdminState, data_dir: Path, password: str) -> bool:
-    with state.hashing:
-        return check_password(data_dir, password)
+def install(app: FastAPI, data_dir: Path) -> None:
+    """Add the dashboard's routes and state to `app`.
 
-
-def install(app: FastAPI) -> None:
-    """Add the dashboard's routes and state to `app`."""
-    guard.install(app)
+    Args:
+        data_dir: the data folder, in which the password's hash is stored.
+    """
+    guard.install(app, data_dir)
     app.include_router(public)
     app.include_router(private)

@@ -4,15 +4,11 @@ import hashlib
 import secrets
 import threading
 import time
-from collections import deque
 from dataclasses import dataclass, field
 
 IDLE_S = 30 * 60.0
 MAX_AGE_S = 12 * 3600.0
 MAX_SESSIONS = 100
-WINDOW_S = 60.0
-LOGINS_PER_ADDRESS = 5
-TOTAL_LOGINS = 30
 
 
 @dataclass
@@ -78,26 +74,6 @@ class Sessions:
         now_s = time.monotonic()
         for key in [key for key, session in self._open.items() if session.has_expired(now_s)]:
             del self._open[key]
-
-
-class LoginLimiter:
-    """Limits the login attempts per minute, from one address and in all."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._attempts: deque[tuple[float, str]] = deque()
-
-    def allow(self, address: str) -> bool:
-        """Return whether one more attempt from this address is allowed, and count it if so."""
-        with self._lock:
-            now_s = time.monotonic()
-            while self._attempts and now_s - self._attempts[0][0] > WINDOW_S:
-                self._attempts.popleft()
-            same_address = sum(1 for _, other in self._attempts if other == address)
-            if same_address >= LOGINS_PER_ADDRESS or len(self._attempts) >= TOTAL_LOGINS:
-                return False
-            self._attempts.append((now_s, address))
-            return True
 
 
 def _hash(token: str) -> bytes:

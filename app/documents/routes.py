@@ -10,16 +10,16 @@ from fastapi.concurrency import run_in_threadpool
 from app.documents.events import EventSource, follow_document
 from app.documents.schemas import DocumentBody, DocumentPage, document_body, parse_document_id
 from app.documents.upload import Upload, receive_file
-from app.http.auth import TenantDep
+from app.http.auth import CallerDep, TenantDep
+from app.http.exchange import exchange_of
 from app.http.sse import STREAM_RESPONSE, EventStream
 from app.services.document_loader import DELETED
 from app.services.services import Services, ServicesDep
+from app.services.upload_room import STOPPING
 from common.errors import DocumentDeleted, ShuttingDown
 from common.status import DocumentStatus
-from ingest.inspect import inspect
-from ingest.limits import Limits
-from storage.db.records import DocumentRecord
-from storage.keys import public_part
+from ingest.inspect import Kind
+from storage.db.records import ApiKeyRecord, DocumentRecord
 
 router = APIRouter(prefix="/documents", tags=["documents"])
 UPLOAD_BODY = {
@@ -40,15 +40,17 @@ UPLOAD_BODY = {
 
 @router.post("", status_code=202, openapi_extra=UPLOAD_BODY)
 async def upload(
-    request: Request, response: Response, tenant_id: TenantDep, services: ServicesDep
+    request: Request, response: Response, caller: CallerDep, services: ServicesDep
 ) -> DocumentBody:
     """Store a file and queue it to be read; the same file again returns the same document."""
     if services.question_queue.is_draining:
-        raise ShuttingDown("The server is stopping; upload again in a moment.")
+        raise ShuttingDown(STOPPING)
+    room = services.upload_room
+    exchange_of(request).hold(room.places, caller.id)
     folder = services.data_dir / "incoming"
-    async with receive_file(request, folder, services.config.max_upload_bytes) as file:
-        uploader = public_part(request.headers["authorization"].rpartition(" ")[2])
-        body = await run_in_threadpool(_add_document, services, tenant_id, file, uploader)
+    async with receive_file(request, folder, services.config.max_upload_bytes, room.run) as file:
+        kind = await room.inspect(file.path, file.filename, caller.id)
+        body = await room.run(_add_document, services, caller, file, kind)
     response.headers["location"] = f"/documents/{body.id}"
     return body
 
@@ -86,30 +88,28 @@ async def delete_document(
 
 @router.get("/{document_id}/events", response_class=Response, responses=dict(STREAM_RESPONSE))
 async def document_events(
-    document_id: str, tenant_id: TenantDep, services: ServicesDep
+    document_id: str, request: Request, caller: CallerDep, services: ServicesDep
 ) -> EventStream:
     """Send the progress as server-sent events until the document is ready or has failed."""
     key = parse_document_id(document_id)
-    await run_in_threadpool(services.storage.documents.get, tenant_id, key)
-    services.watchers.check_free()
+    await run_in_threadpool(services.storage.documents.get, caller.tenant_id, key)
+    exchange_of(request).hold(services.event_streams, caller.id)
     source = EventSource(services.storage, services.watchers, services.question_queue)
-    return EventStream(follow_document(source, tenant_id, key))
+    return EventStream(follow_document(source, caller.tenant_id, key))
 
 
 def _add_document(
-    services: Services, tenant_id: UUID, file: Upload, uploader: str
+    services: Services, caller: ApiKeyRecord, file: Upload, kind: Kind
 ) -> DocumentBody:  # fmt: skip
-    """Store a file, unless its first bytes show already that it cannot be read."""
-    kind = inspect(file.path, file.filename, Limits())
     document, was_queued = services.storage.documents.add(
-        tenant_id,
+        caller.tenant_id,
         file.path,
         sha256=file.sha256,
         filename=file.filename,
         kind=kind.name,
         media_type=kind.media_type,
         num_bytes=file.num_bytes,
-        uploader=uploader,
+        uploader=caller.prefix,
     )
     if was_queued:
         services.storage.notifier.notify_workers()

@@ -5,11 +5,11 @@ import hashlib
 import os
 import tempfile
 import unicodedata
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
@@ -23,7 +23,12 @@ FIELD = b"file"
 HELP = "Send the document as the field `file` of a multipart/form-data body."
 NO_SPACE = "No space is left for uploads; try again later."
 MAX_NAME_CHARS = 200
-WRITE_BYTES = 1024 * 1024
+MAX_PARTS = 20
+WRITE_BYTES = 256 * 1024  # are taken from the connection before a thread is asked to write them
+PARSE_BYTES = 64 * 1024  # are parsed without a break
+
+# Runs a blocking function with arguments on a thread.
+Run = Callable[..., Awaitable[Any]]
 
 
 @dataclass(frozen=True)
@@ -44,27 +49,36 @@ class Upload:
 
 
 @asynccontextmanager
-async def receive_file(request: Request, folder: Path, max_bytes: int) -> AsyncIterator[Upload]:
+async def receive_file(
+    request: Request, folder: Path, max_bytes: int, run: Run = run_in_threadpool
+) -> AsyncIterator[Upload]:
     """Receive the file of a multipart request into a temporary file while the block runs.
 
     Args:
         folder: where the temporary file is made.
         max_bytes: largest file in bytes.
+        run: runs on a thread what parses the body and writes to the disk.
     Raises: UploadTooLarge as soon as more bytes have arrived, StorageFull, and InvalidInput if the
         body is not a multipart form with one field `file`.
     """
-    spool = await run_in_threadpool(_Spool, folder, max_bytes)
+    spool = await run(_Spool, folder, max_bytes)
     try:
-        multipart = _MultipartFile(_boundary(request))
+        multipart, received = _MultipartFile(_boundary(request)), bytearray()
         async for chunk in request.stream():
-            spool.buffer += multipart.feed(chunk)
-            if len(spool.buffer) >= WRITE_BYTES:
-                await run_in_threadpool(spool.flush)
-            spool.check()
-        await run_in_threadpool(spool.flush)
+            received += chunk
+            if len(received) >= WRITE_BYTES:
+                await run(_take, multipart, spool, bytes(received))
+                received.clear()
+        await run(_take, multipart, spool, bytes(received))
         yield Upload(spool.path, multipart.filename(), spool.sha256.hexdigest(), spool.num_bytes)
     finally:
         spool.discard()
+
+
+def _take(multipart: "_MultipartFile", spool: "_Spool", received: bytes) -> None:
+    """Parse a part of the body, and write what belongs to the file."""
+    for start in range(0, len(received), PARSE_BYTES):
+        spool.write(multipart.feed(received[start : start + PARSE_BYTES]))
 
 
 def display_name(filename: str) -> str:
@@ -98,7 +112,6 @@ class _Spool:
     """The temporary file, locked while it is in use, with its hash and its size."""
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
-        self.buffer = bytearray()
         self.sha256 = hashlib.sha256()
         self.num_bytes = 0
         self._max_bytes = max_bytes
@@ -106,19 +119,16 @@ class _Spool:
         self._file = _open_locked(folder)
         self.path = Path(self._file.name)
 
-    def check(self) -> None:
-        if self.num_bytes + len(self.buffer) > self._max_bytes:
+    def write(self, data: bytes) -> None:
+        self.num_bytes += len(data)
+        if self.num_bytes > self._max_bytes:
             raise UploadTooLarge(
                 f"The file is larger than the {self._max_bytes} bytes that this server takes.",
                 param="file",
             )
-
-    def flush(self) -> None:
         with disk_errors(NO_SPACE):
-            _write(self._file, self.buffer)
-        self.sha256.update(self.buffer)
-        self.num_bytes += len(self.buffer)
-        self.buffer.clear()
+            _write(self._file, data)
+        self.sha256.update(data)
 
     def discard(self) -> None:
         try:
@@ -140,7 +150,7 @@ def _open_locked(folder: Path) -> IO[bytes]:
         file.close()
 
 
-def _write(file: IO[bytes], data: bytearray) -> None:
+def _write(file: IO[bytes], data: bytes) -> None:
     file.write(data)
     file.flush()
 
@@ -163,6 +173,7 @@ class _MultipartFile:
         )
         self._field = self._value = self._disposition = b""
         self._names: list[bytes] = []
+        self._num_parts = 0
         self._is_inside_file = self._is_complete = False
         self._content = bytearray()
 
@@ -183,6 +194,9 @@ class _MultipartFile:
         return display_name(self._names[0].decode("utf-8", errors="replace"))
 
     def _begin(self) -> None:
+        self._num_parts += 1
+        if self._num_parts > MAX_PARTS:
+            raise InvalidInput(f"The body has more than {MAX_PARTS} parts. {HELP}")
         self._disposition = b""
         self._is_inside_file = False
 

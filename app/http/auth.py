@@ -9,17 +9,21 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from app.http.exchange import exchange_of
 from common.errors import Unauthorized
+from storage.db.records import ApiKeyRecord
 from storage.keys import ApiKeys
 
 HELP = "Send your API key as `Authorization: Bearer lk_...`."
-TENANT = "lectern.tenant"  # where the tenant is kept in a request's scope
 scheme = HTTPBearer(auto_error=False, scheme_name="API key", description=HELP)
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(scheme)]
 
 
-def keys_of(request: Request) -> ApiKeys:
-    """Return the API keys of the app that answers this request."""
+async def keys_of(request: Request) -> ApiKeys:
+    """Return the API keys of the app that answers this request.
+
+    It is a coroutine, as all dependencies are, because FastAPI runs others on threads.
+    """
     keys: ApiKeys = request.app.state.services.storage.keys
     return keys
 
@@ -27,17 +31,28 @@ def keys_of(request: Request) -> ApiKeys:
 KeysDep = Annotated[ApiKeys, Depends(keys_of)]
 
 
-async def authenticate(request: Request, credentials: Credentials, keys: KeysDep) -> UUID:
-    """Return the tenant whose API key came with the request; it is looked up once a request.
+async def authenticate(request: Request, credentials: Credentials, keys: KeysDep) -> ApiKeyRecord:
+    """Return the API key that came with the request; it is looked up once a request.
 
-    Raises: Unauthorized without a key, or if the key is unknown, expired or revoked.
+    Raises: Unauthorized without a key, or if the key is unknown, expired or revoked;
+        TooManyRequests or Busy if too many requests are under way.
     """
     if credentials is None:
         raise Unauthorized(HELP)
-    if TENANT not in request.scope:
-        request.scope[TENANT] = await run_in_threadpool(keys.verify, credentials.credentials)
-    tenant_id: UUID = request.scope[TENANT]
-    return tenant_id
+    exchange = exchange_of(request)
+    if exchange.caller is None:
+        caller = await run_in_threadpool(keys.verify, credentials.credentials)
+        exchange.authenticated(caller)
+        return caller
+    return exchange.caller
+
+
+CallerDep = Annotated[ApiKeyRecord, Depends(authenticate)]
+
+
+async def tenant_of(caller: CallerDep) -> UUID:
+    """Return the tenant whose API key came with the request."""
+    return caller.tenant_id
 
 
 class AuthenticatedRoute(APIRoute):
@@ -52,10 +67,10 @@ class AuthenticatedRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def authenticate_and_handle(request: Request) -> Response:
-            await authenticate(request, await scheme(request), keys_of(request))
+            await authenticate(request, await scheme(request), await keys_of(request))
             return await handle(request)
 
         return authenticate_and_handle
 
 
-TenantDep = Annotated[UUID, Depends(authenticate)]
+TenantDep = Annotated[UUID, Depends(tenant_of)]

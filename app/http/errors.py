@@ -1,6 +1,6 @@
 """The table from error codes to HTTP statuses, and the error body that all errors share."""
 
-import traceback
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -10,8 +10,10 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
 from app.http.schemas import ErrorBody, ErrorDetail
+from common.error_trace import error_trace
 from common.errors import InvalidInput, LecternError, NotReady, Transient
 
 STATUS: Mapping[str, int] = MappingProxyType(
@@ -46,6 +48,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "unknown_encoding": 422,
         "non_finite_numbers": 422,
         "too_many_questions": 429,
+        "too_many_requests": 429,
         "internal_error": 500,
         "transient": 503,
         "busy": 503,
@@ -62,6 +65,7 @@ FAMILIES: tuple[tuple[type[LecternError], int], ...] = (
     (Transient, 503),
 )
 RETRY_AFTER_S: Mapping[int, int] = MappingProxyType({409: 2, 429: 2, 503: 5, 507: 60})
+CODE = "lectern.code"  # where a request's scope has the code of the error that was sent
 UNEXPECTED = "Something went wrong on the server. Quote the x-request-id header to its operator."
 STATUS_ERRORS: Mapping[int, tuple[str, str]] = MappingProxyType(
     {
@@ -104,21 +108,44 @@ class Failure:
         headers = {"www-authenticate": "Bearer"} if self.status == 401 else {}
         wait_s = self.retry_after_s or RETRY_AFTER_S.get(self.status)
         if wait_s is not None:
-            headers["retry-after"] = str(max(1, round(wait_s)))
+            headers["retry-after"] = str(max(1, math.ceil(wait_s)))
         return headers
 
-    def response(self) -> JSONResponse:
+    def response(self) -> "FailureResponse":
         """Return the whole response."""
-        return JSONResponse(self.body().model_dump(), self.status, self.headers())
+        return FailureResponse(self)
+
+
+class FailureResponse(JSONResponse):
+    """An error body, whose code is noted in the request's scope for the log."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.body().model_dump(), failure.status, failure.headers())
+        self._code = failure.code
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response."""
+        scope[CODE] = self._code
+        await super().__call__(scope, receive, send)
+
+
+class BodyRefused(HTTPException):
+    """The rest of a request's body is not waited for.
+
+    It is an HTTPException because FastAPI takes any other error of reading a body for its own.
+    """
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.status)
+        self.failure = failure
 
 
 def explain(error: Exception) -> Failure:
     """Return what the caller may know about an exception; an internal error is logged."""
     status = _status(error) if isinstance(error, LecternError) else 500
     if status == 500 or not isinstance(error, LecternError):
-        # The message may quote a document or a question, so the log only gets type and places.
         log = structlog.get_logger("lectern.http")
-        log.error("unexpected error", error=type(error).__name__, at=_places(error))
+        log.error("unexpected error", exception=error_trace(error))
         return Failure(500, "internal_error", UNEXPECTED)
     return Failure(status, error.code, error.message, error.param, error.retry_after_s)
 
@@ -163,6 +190,8 @@ async def _answer_validation(_: Request, error: Exception) -> JSONResponse:
 async def _answer_status(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException):
         raise error
+    if isinstance(error, BodyRefused):
+        return error.failure.response()
     response = explain_status(error.status_code).response()
     response.headers.update(error.headers or {})
     return response
@@ -172,11 +201,6 @@ def _status(error: LecternError) -> int:
     if error.code in STATUS:
         return STATUS[error.code]
     return next((status for family, status in FAMILIES if isinstance(error, family)), 500)
-
-
-def _places(error: Exception) -> list[str]:
-    frames = traceback.extract_tb(error.__traceback__)[-6:]
-    return [f"{frame.name}:{frame.lineno}" for frame in frames]
 
 
 def _type(status: int) -> str:

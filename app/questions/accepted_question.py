@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from uuid import UUID
 
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
@@ -15,8 +14,9 @@ from app.http.sse import encode_event
 from app.questions.schemas import AnswerBody, AnswerItem, PieceEvent
 from app.services.document_loader import DELETED
 from app.services.question_queue import PendingAnswer, QuestionQueue
-from common.errors import CallerGone, DocumentDeleted, DocumentNotFound, LecternError
+from common.errors import CallerGone, DocumentDeleted, LecternError
 from engine.decode.answer import TextDelta
+from storage.db.records import DocumentRecord
 from storage.documents import Documents
 
 WATCH_S = 1.0
@@ -32,8 +32,7 @@ class AcceptedQuestion:
 
     question_queue: QuestionQueue
     documents: Documents
-    tenant_id: UUID
-    document_id: UUID
+    document: DocumentRecord
     pending: PendingAnswer[AnswerItem]
 
     async def whole_answer(self, request: Request) -> AnswerBody:
@@ -106,15 +105,12 @@ class AcceptedQuestion:
 
     async def _watch_document(self) -> None:
         """Stop the work when the document is deleted, which another process may do."""
-        while True:
+        is_deleted = False
+        while not is_deleted:
             await asyncio.sleep(WATCH_S)
-            try:
-                await run_in_threadpool(self.documents.get, self.tenant_id, self.document_id)
-            except DocumentNotFound:
-                self.cancel(DocumentDeleted(DELETED))
-                return
-            except LecternError:  # an answer that has begun does not need the database
-                continue
+            with suppress(LecternError):  # an answer that has begun does not need the database
+                is_deleted = await run_in_threadpool(self.documents.is_deleted, self.document)
+        self.cancel(DocumentDeleted(DELETED))
 
 
 async def _stop_tasks(*tasks: asyncio.Task[None]) -> None:

@@ -1,7 +1,9 @@
 """Answer one question about one document; this runs on a thread of the question queue."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import structlog
 
@@ -15,15 +17,16 @@ from app.questions.schemas import (
     ThinkingBody,
     UsageBody,
 )
+from app.services.background_writes import BackgroundWrites
 from app.services.document_cache import LoadedDocument
 from app.services.document_loader import DocumentLoader
 from app.services.question_queue import PendingAnswer
-from common.errors import GpuBusy, LecternError
+from common.errors import CallerGone, GpuBusy, LecternError
 from engine.decode.answer import Answer, TextDelta
 from engine.document.cache import DocumentCache
 from engine.engine import Engine
 from engine.model.memory import out_of_memory_as_busy
-from storage.answers import Answers
+from storage.answers import OK, Answers
 from storage.db.records import DocumentRecord
 
 
@@ -34,14 +37,41 @@ class AnswerJob:
     engine: Engine
     loader: DocumentLoader
     answers: Answers
+    background_writes: BackgroundWrites
     document: DocumentRecord
     question: CheckedQuestion
+    request_id: str = ""
 
     def run(self, pending: PendingAnswer[AnswerItem]) -> Iterator[AnswerItem]:
         """Load the document and answer; yield the text as it comes, then the whole answer.
 
+        However it ends, there is one line about it in the log.
+
         Raises: what `DocumentLoader.load` and `Engine.answer` raise, and GpuBusy.
         """
+        log = structlog.get_logger("lectern.questions").bind(
+            request_id=self.request_id, document_id=str(self.document.id)
+        )
+        code, started_s = CallerGone.code, time.monotonic()
+        try:
+            for item in self._run(pending):
+                if isinstance(item, AnswerBody):
+                    code = OK
+                    _log_answer(log, item)
+                yield item
+        except LecternError as error:
+            code = error.code
+            raise
+        except Exception:
+            code = LecternError.code
+            raise
+        finally:
+            if code != OK:
+                duration_ms = round(1000 * (time.monotonic() - started_s), 1)
+                queue_ms = round(pending.queue_ms, 1)
+                log.info("no answer", code=code, queue_ms=queue_ms, duration_ms=duration_ms)
+
+    def _run(self, pending: PendingAnswer[AnswerItem]) -> Iterator[AnswerItem]:
         loaded = self.loader.load(self.document)
         for item in self._answer(loaded.cache, pending):
             if isinstance(item, TextDelta):
@@ -71,22 +101,20 @@ class AnswerJob:
     def _record(
         self, answer: Answer, loaded: LoadedDocument[DocumentCache], timings_ms: dict[str, float]
     ) -> None:
-        """Record the answer's figures; an error here must not cost the caller the answer."""
-        try:
-            self.answers.record(
-                tenant_id=self.document.tenant_id,
-                document_id=self.document.id,
-                cache_hit=loaded.hit,
-                budget_requested=answer.budget.requested,
-                budget_loaded=answer.budget.loaded,
-                first_token_ms=timings_ms["first_token"],
-                total_ms=timings_ms["total"],
-                num_tokens=answer.usage.completion_tokens,
-                saved_ms=(self.document.reading_ms or 0.0) - loaded.load_ms,
-            )
-        except LecternError as error:
-            log = structlog.get_logger("lectern.questions")
-            log.warning("answer not recorded", code=error.code)
+        """Let the answer's figures be recorded, for which the caller does not wait."""
+        write = partial(
+            self.answers.record,
+            tenant_id=self.document.tenant_id,
+            document_id=self.document.id,
+            cache_hit=loaded.hit,
+            budget_requested=answer.budget.requested,
+            budget_loaded=answer.budget.loaded,
+            first_token_ms=timings_ms["first_token"],
+            total_ms=timings_ms["total"],
+            num_tokens=answer.usage.completion_tokens,
+            saved_ms=(self.document.reading_ms or 0.0) - loaded.load_ms,
+        )
+        self.background_writes.add(write)
 
     def _answer_body(
         self, answer: Answer, timings_ms: dict[str, float], *, cache_hit: bool
@@ -109,6 +137,23 @@ class AnswerJob:
                 "cache_hit": cache_hit,
             }
         )
+
+
+def _log_answer(log: structlog.typing.FilteringBoundLogger, answer: AnswerBody) -> None:
+    timings_ms = answer.timings_ms
+    log.info(
+        "answer",
+        code=OK,
+        queue_ms=timings_ms["queue"],
+        load_ms=timings_ms["load"],
+        first_token_ms=timings_ms["first_token"],
+        duration_ms=timings_ms["total"],
+        num_tokens=answer.usage.completion_tokens,
+        num_document_tokens=answer.usage.document_tokens,
+        num_kv_bytes_read=answer.usage.kv_bytes_read,
+        budget_loaded=answer.budget.loaded,
+        cache_hit=answer.cache_hit,
+    )
 
 
 def _timings_ms(answer: Answer, queue_ms: float, load_ms: float) -> dict[str, float]:

@@ -7,6 +7,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from app.documents.schemas import parse_document_id
 from app.http.auth import AuthenticatedRoute, TenantDep
+from app.http.exchange import exchange_of
 from app.http.sse import STREAM_RESPONSE, EventStream
 from app.questions.accepted_question import AcceptedQuestion
 from app.questions.answer_job import AnswerJob
@@ -14,6 +15,7 @@ from app.questions.checked_question import CheckedQuestion, check_question
 from app.questions.schemas import AnswerBody, QuestionBody
 from app.services.document_loader import check_ready
 from app.services.services import Services, ServicesDep
+from common.errors import NotReady
 
 router = APIRouter(tags=["questions"], route_class=AuthenticatedRoute)
 FIRST_PIECE_WAIT_S = 10.0
@@ -38,7 +40,8 @@ async def ask(
     """
     question = check_question(body, services.config, services.engine.model.generation)
     key = parse_document_id(document_id)
-    accepted = await _submit(services, tenant_id, key, question)
+    request_id = exchange_of(request).request_id
+    accepted = await _submit(services, tenant_id, key, question, request_id)
     if not body.stream:
         return await accepted.whole_answer(request)
     await accepted.wait_for_first_piece(request, FIRST_PIECE_WAIT_S)
@@ -46,7 +49,11 @@ async def ask(
 
 
 async def _submit(
-    services: Services, tenant_id: UUID, document_id: UUID, question: CheckedQuestion
+    services: Services,
+    tenant_id: UUID,
+    document_id: UUID,
+    question: CheckedQuestion,
+    request_id: str,
 ) -> AcceptedQuestion:
     """Queue a question about a tenant's document.
 
@@ -55,8 +62,22 @@ async def _submit(
     """
     documents, queue = services.storage.documents, services.question_queue
     document = await run_in_threadpool(documents.get, tenant_id, document_id)
-    check_ready(document)
-    loader, answers = services.document_loader, services.storage.answers
-    job = AnswerJob(services.engine, loader, answers, document, question)
+    try:
+        check_ready(document)
+    except NotReady as error:
+        reading_times = services.storage.reading_times
+        error.retry_after_s = await run_in_threadpool(
+            reading_times.seconds_until_ready, document_id
+        )
+        raise
+    job = AnswerJob(
+        services.engine,
+        services.document_loader,
+        services.storage.answers,
+        services.background_writes,
+        document,
+        question,
+        request_id,
+    )
     pending = queue.submit(document_id, job.run)
-    return AcceptedQuestion(queue, documents, tenant_id, document_id, pending)
+    return AcceptedQuestion(queue, documents, document, pending)

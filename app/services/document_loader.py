@@ -2,10 +2,12 @@
 
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 import structlog
 
+from app.services.background_writes import BackgroundWrites
 from app.services.document_cache import LoadedDocument, LoadedDocuments
 from common.errors import (
     CacheRebuilding,
@@ -17,7 +19,7 @@ from common.errors import (
     DocumentNotReady,
     DocumentTooLargeForGpu,
     GpuBusy,
-    LecternError,
+    NotReady,
 )
 from common.status import DocumentStatus
 from engine.document.artifact import unpack
@@ -63,11 +65,13 @@ class DocumentLoader:
             model and the settings see it, so that only their artifacts are used.
         model: for its device and its dtype.
         loaded_documents: the documents that are in memory.
+        background_writes: where it is noted that an artifact is used.
     """
 
     storage: Storage
     model: LoadedModel
     loaded_documents: LoadedDocuments[DocumentCache]
+    background_writes: BackgroundWrites
 
     def load(self, document: DocumentRecord) -> LoadedDocument[DocumentCache]:
         """Return a document's cache, and load it if it is not in memory.
@@ -77,9 +81,15 @@ class DocumentLoader:
             now, DocumentTooLargeForGpu if it can never have enough.
         """
         try:
-            artifact = self._current_artifact(document)
+            return self._load(document)
         except DocumentNotFound as error:
             raise DocumentDeleted(DELETED) from error
+        except NotReady as error:
+            error.retry_after_s = self.storage.reading_times.seconds_until_ready(document.id)
+            raise
+
+    def _load(self, document: DocumentRecord) -> LoadedDocument[DocumentCache]:
+        artifact = self._current_artifact(document)
         try:
             return self._load_artifact(artifact)
         except CorruptArtifact as error:
@@ -92,8 +102,7 @@ class DocumentLoader:
         if artifact is None:
             self._read_again(document.id)
             raise CacheStale(STALE) if document.is_stale else CacheRebuilding(DAMAGED)
-        with suppress(LecternError):  # an answer does not need this to be written
-            self.storage.artifacts.touch(artifact)
+        self.background_writes.add(partial(self.storage.artifacts.touch, artifact))
         return artifact
 
     def _load_artifact(self, artifact: ArtifactRecord) -> LoadedDocument[DocumentCache]:

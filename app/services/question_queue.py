@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from app.services.running_mean import RunningMean
 from common.errors import (
     CallerGone,
     LecternError,
@@ -20,6 +21,7 @@ from common.errors import (
 Item = TypeVar("Item")
 Work = Callable[["PendingAnswer[Any]"], Iterator[Item]]
 STUCK_S = 30.0
+UNMEASURED_S = 2.0
 STOPPED = "The server stopped before the answer was complete."
 
 
@@ -146,7 +148,8 @@ class QuestionQueue:
         self._waiting: deque[PendingAnswer[Any]] = deque()
         self._running: set[PendingAnswer[Any]] = set()
         self._threads: list[threading.Thread] = []
-        self._is_draining = False
+        self._running_time = RunningMean()
+        self._draining_since_s: float | None = None
         self._is_closed = False
 
     def start(self) -> None:
@@ -165,10 +168,13 @@ class QuestionQueue:
         Raises: TooManyQuestions if the queue is full, ShuttingDown while the server stops.
         """
         with self._changed:
-            if self._is_draining:
+            if self.is_draining:
                 raise ShuttingDown("The server is stopping; ask again in a moment.")
             if len(self._waiting) + len(self._running) >= self._num_threads + self._queued:
-                raise TooManyQuestions("Too many questions are waiting; ask again in a moment.")
+                raise TooManyQuestions(
+                    "Too many questions are waiting; ask again in a moment.",
+                    retry_after_s=self._next_place_s(),
+                )
             pending = PendingAnswer(document_id, work, self._timeout_s)
             self._waiting.append(pending)
             self._changed.notify()
@@ -210,12 +216,18 @@ class QuestionQueue:
 
     def drain(self) -> None:
         """Refuse new questions, and go on with accepted ones. A signal handler may call this."""
-        self._is_draining = True
+        if self._draining_since_s is None:
+            self._draining_since_s = time.monotonic()
 
     @property
     def is_draining(self) -> bool:
         """Whether the server is stopping."""
-        return self._is_draining
+        return self._draining_since_s is not None
+
+    def draining_s(self) -> float:
+        """Return for how many seconds the server has been stopping; 0 if it is not."""
+        since_s = self._draining_since_s
+        return 0.0 if since_s is None else time.monotonic() - since_s
 
     def close(self, grace_s: float) -> None:
         """Stop the threads: waiting questions end at once, running ones get some time.
@@ -259,4 +271,16 @@ class QuestionQueue:
     def _finish(self, pending: PendingAnswer[Any]) -> None:
         with self._changed:
             self._running.discard(pending)
+            self._running_time.add(pending.running_s())
             self._changed.notify_all()
+
+    def _next_place_s(self) -> float:
+        """Estimate the seconds until the queue has a place again, from what questions took so far.
+
+        The question that has run longest ends first, or else the one after it.
+        """
+        longest_s = max((pending.running_s() for pending in self._running), default=0.0)
+        mean_s = self._running_time.seconds
+        if mean_s is None:
+            return max(UNMEASURED_S, longest_s)
+        return max(mean_s - longest_s, mean_s / self._num_threads)

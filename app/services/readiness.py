@@ -7,10 +7,15 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from app.config import ServerConfig
+from app.services.checks import Check
+from app.services.question_queue import QuestionQueue
 from common.errors import LecternError
 from common.format import format_bytes
+from engine.engine import Engine
 from storage.processes import WORKER
 from storage.storage import Storage
 
@@ -63,6 +68,37 @@ class EngineCanary:
             self._problem = f"A pass through the engine fails with {type(error).__name__}."
         finally:
             self._ended.set()
+
+
+def readiness_checks(
+    config: ServerConfig,
+    data_dir: Path,
+    storage: Storage,
+    engine: Engine,
+    question_queue: QuestionQueue,
+) -> list[Check]:
+    """Return the checks of a server.
+
+    Args:
+        data_dir: the folder in which storage keeps its files.
+    """
+
+    def questions() -> str | None:
+        healthy = question_queue.is_healthy()
+        return None if healthy else "Threads that answer questions are missing."
+
+    def accepting() -> str | None:
+        return "The server is stopping." if question_queue.is_draining else None
+
+    return [
+        Check("database", partial(database_problem, storage)),
+        Check("questions", questions, is_quick=True),
+        Check("accepting", accepting, is_quick=True),
+        Check("engine", EngineCanary(engine.check).problem),
+        Check("workers", partial(workers_problem, storage)),
+        Check("queue", partial(queue_problem, storage)),
+        Check("disk", partial(disk_problem, data_dir, config.max_upload_bytes)),
+    ]
 
 
 def database_problem(storage: Storage) -> str | None:

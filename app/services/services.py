@@ -1,19 +1,24 @@
 """The services behind the routes, put together once for each process."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from fastapi import Depends, Request
 
 from app.config import ServerConfig
+from app.services.background_writes import BackgroundWrites
+from app.services.checks import Checks
 from app.services.document_cache import LoadedDocuments
 from app.services.document_loader import DocumentLoader
 from app.services.question_queue import QuestionQueue
-from app.services.readiness import EngineCanary
+from app.services.readiness import readiness_checks
+from app.services.shares import Shares
+from app.services.upload_room import UploadRoom
 from app.services.watchers import WatcherThreads
 from engine.document.cache import DocumentCache
 from engine.engine import Engine
+from ingest.limits import Limits
 from storage.storage import Storage
 
 
@@ -30,8 +35,11 @@ class Services:
         loaded_documents: the documents that are in memory.
         document_loader: loads the others.
         question_queue: the questions that are being answered or wait.
-        canary: tells whether the engine works.
+        checks: of whether questions can be answered and documents are read.
         watchers: the threads that wait for changes of documents.
+        open_requests, event_streams: how many of these each API key may have.
+        upload_room: places, threads and processes of uploads.
+        background_writes: what is written to SQL when no caller waits for it any more.
     """
 
     config: ServerConfig
@@ -41,37 +49,57 @@ class Services:
     loaded_documents: LoadedDocuments[DocumentCache]
     document_loader: DocumentLoader
     question_queue: QuestionQueue
-    canary: EngineCanary
-    watchers: WatcherThreads = field(default_factory=WatcherThreads)
+    checks: Checks
+    watchers: WatcherThreads
+    open_requests: Shares
+    event_streams: Shares
+    upload_room: UploadRoom
+    background_writes: BackgroundWrites
 
 
 def make_services(
-    config: ServerConfig, data_dir: Path, storage: Storage, engine: Engine
-) -> Services:  # fmt: skip
+    config: ServerConfig,
+    data_dir: Path,
+    storage: Storage,
+    engine: Engine,
+    extraction: Limits = Limits(),
+) -> Services:
     """Put the services together; `create_app` starts and stops their threads.
 
     Args:
         data_dir: the folder in which storage keeps its files.
         storage: as the engine's model and the settings see it (`Storage.of`).
+        extraction: limits of the extraction of text.
     """
     loaded = LoadedDocuments[DocumentCache](config.resident_cache_bytes)
+    background_writes = BackgroundWrites()
+    question_queue = QuestionQueue(
+        threads=config.concurrent_questions,
+        queued=config.queued_questions,
+        timeout_s=config.question_timeout_s,
+    )
     return Services(
         config=config,
         data_dir=data_dir,
         storage=storage,
         engine=engine,
         loaded_documents=loaded,
-        document_loader=DocumentLoader(storage, engine.model, loaded),
-        question_queue=QuestionQueue(
-            threads=config.concurrent_questions,
-            queued=config.queued_questions,
-            timeout_s=config.question_timeout_s,
+        document_loader=DocumentLoader(storage, engine.model, loaded, background_writes),
+        question_queue=question_queue,
+        checks=Checks(readiness_checks(config, data_dir, storage, engine, question_queue)),
+        watchers=WatcherThreads(config.event_streams),
+        open_requests=Shares(
+            "requests", total=config.max_connections, per_key=config.requests_per_key
         ),
-        canary=EngineCanary(engine.check),
+        event_streams=Shares(
+            "event streams", total=config.event_streams, per_key=config.event_streams_per_key
+        ),
+        upload_room=UploadRoom(config, extraction, question_queue.draining_s),
+        background_writes=background_writes,
     )
 
 
-def services_of(request: Request) -> Services:
+async def services_of(request: Request) -> Services:
     """Return the services of the app that answers this request."""
     services: Services = request.app.state.services
     return services

@@ -5,9 +5,6 @@ from typing import TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
-from common.errors import Busy
-
-MAX_WATCHERS = 200
 State = TypeVar("State")
 
 
@@ -18,13 +15,8 @@ class WatcherThreads:
         max_threads: how many callers can wait at the same time.
     """
 
-    def __init__(self, max_threads: int = MAX_WATCHERS) -> None:
+    def __init__(self, max_threads: int) -> None:
         self._threads = CapacityLimiter(max_threads)
-
-    def check_free(self) -> None:
-        """Return if a thread is free. Raises: Busy."""
-        if self._threads.available_tokens < 1:
-            raise Busy("Too many callers follow documents; look at the document itself instead.")
 
     async def next_state(self, states: Iterator[State]) -> State | None:
         """Wait on a thread for the next item of a blocking iterator.

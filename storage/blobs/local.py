@@ -13,7 +13,7 @@ from storage.files import disk_errors, sync_folder
 
 KEY = re.compile(r"[0-9a-f]{32}(\.part)?")
 COPY_BYTES = 1024 * 1024
-MISSING = "The stored original of this document is missing; delete it and upload it again."
+MISSING = "The stored original of this document is missing; upload the same file again."
 
 
 class LocalBlobs:

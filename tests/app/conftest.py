@@ -64,7 +64,8 @@ def storage(settings: Settings) -> Iterator[Storage]:
 
 @pytest.fixture
 def services(settings: Settings, storage: Storage, model: LoadedModel) -> Services:
-    """Services around the real engine."""
+    """Services around the real engine, and a worker that has just shown that it lives."""
+    storage.processes.beat("a worker", "worker", FINGERPRINT)
     return make_services(settings.server, settings.data_dir, storage, Engine(model))
 
 

@@ -1,5 +1,6 @@
 """A document over HTTP: uploaded, read, asked about, and still there after a restart."""
 
+import os
 import sqlite3
 import time
 from contextlib import closing
@@ -71,6 +72,21 @@ def test_a_document_is_read_once_and_asked_before_and_after_a_restart(
     assert "Dashboard password" in first_start
     assert "shown only now" not in "\n".join(tiny_server.lines)
     assert tiny_server.key not in tiny_server.log()
+
+
+def test_nobody_else_can_read_what_is_stored(
+    make_server: MakeServer, tiny_model: str, story: Path
+) -> None:
+    previous = os.umask(0o022)  # what most systems give to a service
+    try:
+        server = make_server(LECTERN_MODEL=tiny_model)
+    finally:
+        os.umask(previous)
+    with server.client() as client:
+        list(client.events(client.upload_path(story)["id"]))
+        paths = [server.data_dir, *server.data_dir.rglob("*")]
+    assert {"lectern.sqlite3", "manifest.json", "admin-password.hash"} <= {p.name for p in paths}
+    assert [path for path in paths if path.exists() and path.stat().st_mode & 0o077] == []
 
 
 def test_progress_is_told_phase_by_phase(shared_server: LecternServer, story: Path) -> None:

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from common.errors import LecternError
-from ingest.inspect import inspect
+from ingest.inspect import inspect, inspect_quickly
 from ingest.limits import Limits
 from tests.ingest import samples
 from tests.ingest.conftest import Put
@@ -85,3 +85,47 @@ def test_a_stray_nul_does_not_make_text_binary(put: Put) -> None:
 def test_a_refusal_names_what_the_file_is(put: Put) -> None:
     with pytest.raises(LecternError, match="is a PDF file"):
         inspect(put(samples.pdf()), "a.docx", Limits())
+
+
+@pytest.mark.parametrize(
+    ("filename", "data", "is_quick"),
+    [
+        ("a.txt", b"plain", True),
+        ("a.md", "\ufefflicht".encode(), True),
+        ("a.txt", "light".encode("utf-16"), True),
+        ("a.html", samples.html(), True),
+        ("a.pdf", samples.pdf(), True),
+        ("a.pdf", samples.encrypted_pdf(""), False),
+        ("a.docx", samples.docx_file(), False),
+        ("a.txt", "f\xfcr die L\xe4nge".encode("latin-1") * 20, False),
+        ("a.html", b"<html><meta charset=punycode>" + b"a-b" * 9, False),
+    ],
+)
+def test_what_takes_a_parser_or_a_guess_is_not_told_quickly(
+    filename: str, data: bytes, is_quick: bool, put: Put
+) -> None:
+    assert (inspect_quickly(put(data), filename, Limits()) is not None) == is_quick
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"<!---->" * 500 + b"<html>", "html"),
+        (b"<!---->" * 500 + b"x", "txt"),
+        (b"<!--" * 900, "txt"),
+        (b" \n" * 1000 + b"<!-- <html> --> <!DOCTYPE  html>", "html"),
+        (b"<!-- a --> b <html>", "txt"),
+    ],
+)
+def test_comments_before_a_page_take_no_time(data: bytes, kind: str, put: Put) -> None:
+    found = inspect_quickly(put(data + b" some text"), "page", Limits())
+    assert found is not None
+    assert found.name == kind
+
+
+def test_a_text_that_is_too_long_is_refused_before_it_is_read(put: Put) -> None:
+    path = put("ä".encode() * 1000)
+    assert inspect(path, "a.txt", Limits(text_chars=1000)).name == "txt"
+    with pytest.raises(LecternError) as refusal:
+        inspect(path, "a.txt", Limits(text_chars=999))
+    assert refusal.value.code == "document_too_long"

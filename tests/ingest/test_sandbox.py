@@ -5,10 +5,19 @@ from pathlib import Path
 import psutil
 import pytest
 
-from common.errors import DocumentRejected, EmptyDocument, EncryptedPdf, JobCancelled
+from common.errors import (
+    ArchiveBomb,
+    DocumentRejected,
+    EmptyDocument,
+    EncryptedPdf,
+    JobCancelled,
+    ShuttingDown,
+    UnknownEncoding,
+    UnsupportedType,
+)
 from ingest.extract import extract
 from ingest.limits import MIB, Limits
-from ingest.sandbox import extract_limited, is_locked
+from ingest.sandbox import extract_limited, inspect_limited
 from tests.ingest import samples
 from tests.ingest.conftest import Put
 
@@ -96,15 +105,58 @@ def test_the_child_sees_none_of_our_environment(
 
 
 def test_the_child_has_none_of_our_secrets(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The child answers whether it sees a variable, in place of what it was asked."""
-    spy = "import json, os; print(json.dumps({'is_locked': '%s' in os.environ}))"
+    """The child names as the media type whether it sees a variable."""
+    answer = "{'kind': {'name': 'pdf', 'media_type': str('%s' in os.environ)}}"
+    spy = f"import json, os; print(json.dumps({answer}))"
     monkeypatch.setenv("LECTERN_SECRET", "hunter2")
-    for variable, is_seen in (("LANG", True), ("LECTERN_SECRET", False)):
+    for variable, is_seen in (("LANG", "True"), ("LECTERN_SECRET", "False")):
         monkeypatch.setattr("ingest.sandbox.BOOTSTRAP", spy % variable)
-        assert is_locked(put(b"anything"), Limits()) == is_seen
+        assert inspect_limited(put(b"anything"), "a.pdf", Limits()).media_type == is_seen
 
 
 def test_only_a_pdf_with_a_password_is_locked(put: Put) -> None:
-    assert is_locked(put(samples.encrypted_pdf("secret")), Limits())
-    assert not is_locked(put(samples.encrypted_pdf("")), Limits())
-    assert not is_locked(put(b"%PDF-1.4 broken"), Limits())
+    with pytest.raises(EncryptedPdf):
+        inspect_limited(put(samples.encrypted_pdf("secret")), "a.pdf", Limits())
+    for data in (samples.encrypted_pdf(""), b"%PDF-1.4 broken"):
+        assert inspect_limited(put(data), "a.pdf", Limits()).name == "pdf"
+
+
+@pytest.mark.parametrize(
+    ("filename", "data", "error"),
+    [
+        ("a.docx", samples.zip_bomb(30_000_000), ArchiveBomb),
+        ("a.docx", samples.crowded_zip(5000), ArchiveBomb),
+        ("a.zip", samples.zip_file({"a": b"b"}), UnsupportedType),
+        ("a.txt", "light ".encode("utf-16-le") * 50, UnknownEncoding),
+        ("a.txt", bytes(range(256)) * 40, UnsupportedType),
+    ],
+)
+def test_an_inspection_says_what_is_wrong(
+    filename: str, data: bytes, error: type[DocumentRejected], put: Put
+) -> None:
+    with pytest.raises(DocumentRejected) as refusal:
+        inspect_limited(put(data), filename, Limits())
+    assert type(refusal.value) is error
+
+
+def test_an_inspection_that_exceeds_a_limit_trusts_the_name(put: Put) -> None:
+    hurried = Limits(timeout_s=0.01)
+    assert inspect_limited(put(samples.encrypted_pdf("x")), "a.pdf", hurried).name == "pdf"
+    assert inspect_limited(put(samples.zip_bomb(1000)), "a.docx", hurried).name == "docx"
+    with pytest.raises(UnsupportedType):
+        inspect_limited(put(samples.zip_bomb(1000)), "a.zip", hurried)
+    large = samples.encrypted_pdf("x") + b"%" * (60 * MIB)
+    assert inspect_limited(put(large), "a.pdf", Limits(memory_bytes=128 * MIB)).name == "pdf"
+
+
+def test_a_process_whose_check_fails_is_ended(put: Put) -> None:
+    running: list[int] = []
+
+    def check() -> None:
+        running[:] = [child.pid for child in psutil.Process().children()]
+        if running:
+            raise ShuttingDown("Stop.")
+
+    with pytest.raises(ShuttingDown):
+        extract_limited(put(samples.pdf()), "pdf", Limits(), check)
+    assert not psutil.pid_exists(running[0])

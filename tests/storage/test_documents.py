@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -132,6 +133,43 @@ def test_pages_are_newest_first_without_gap_or_overlap(
     assert [found.id for found in (*first, *second, *third)] == sent[::-1]
     with pytest.raises(DocumentNotFound):
         storage.documents.list(tenant, 2, uuid4())
+
+
+def test_a_page_goes_on_after_a_document_that_was_deleted(
+    storage: Storage, upload: Upload, tenant: UUID
+) -> None:
+    sent = [upload(f"Text {number}.").id for number in range(5)]
+    first = storage.documents.list(tenant, 2)
+    for document in (*first, storage.documents.get(tenant, sent[0])):
+        storage.documents.delete(tenant, document.id)
+    rest = storage.documents.list(tenant, 5, first[-1].id)
+    assert [found.id for found in rest] == [sent[2], sent[1]]
+    other = storage.tenants.create("other")
+    assert storage.documents.list(other, 5, sent[2]) == ()
+
+
+@pytest.mark.parametrize("has_failed", [True, False])
+@pytest.mark.parametrize("damage", [os.unlink, lambda path: os.truncate(path, 3)])
+def test_an_original_that_is_missing_comes_back_with_the_same_file(
+    storage: Storage,
+    upload: Upload,
+    tenant: UUID,
+    tmp_path: Path,
+    damage: Callable[[Path], None],
+    has_failed: bool,
+) -> None:
+    document = upload()
+    damage(storage.blobs.path(document.blob_key))
+    if has_failed:
+        job = storage.jobs.claim("one", 30)
+        assert job is not None
+        storage.jobs.fail(job, "original_missing", "It is missing.")
+    again, queued = send_text(storage, tmp_path, tenant, "A text.")
+    assert (again.id, again.status, queued) == (document.id, "queued", has_failed)
+    found = storage.documents.get(tenant, document.id)
+    assert storage.blobs.path(found.blob_key).read_text() == "A text."
+    assert list(storage.blobs.keys()) == [found.blob_key]
+    assert storage.jobs.claim("two", 30) is not None
 
 
 def test_a_deleted_document_leaves_nothing(

@@ -14,8 +14,8 @@ def test_a_key_opens_its_tenant(storage: Storage) -> None:
     ours, theirs = storage.tenants.create("ours"), storage.tenants.create("theirs")
     key, record = storage.keys.create(ours, "laptop")
     other, _ = storage.keys.create(theirs, "server")
-    assert storage.keys.verify(key) == ours
-    assert storage.keys.verify(other) == theirs
+    assert storage.keys.verify(key).tenant_id == ours
+    assert storage.keys.verify(other).tenant_id == theirs
     assert key.startswith(f"lk_{record.prefix}_")
 
 
@@ -59,7 +59,7 @@ def test_revoked_and_expired_keys_are_refused(storage: Storage) -> None:
     for key in (revoked, expired):
         with pytest.raises(Unauthorized):
             storage.keys.verify(key)
-    assert storage.keys.verify(current) == tenant
+    assert storage.keys.verify(current).tenant_id == tenant
     assert [key.name for key in storage.keys.list(tenant)] == ["one", "two", "three"]
 
 

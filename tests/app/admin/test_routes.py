@@ -4,15 +4,20 @@ import hashlib
 import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import httpx
 import pytest
 from starlette.testclient import TestClient
 
 from app.admin import pages, sessions
 from app.factory import create_app
+from app.http.server import make_server
 from app.services.services import Services
+from tests.app.live import listening, until
 from tests.app.seeding import StorageSeeder
 
 ORIGIN = {"origin": "http://testserver"}
@@ -96,10 +101,80 @@ def test_a_wrong_password_opens_nothing(browser: TestClient, password: str) -> N
     assert log_in(browser, "x" * 1000).status_code == 422
 
 
-def test_guessing_is_slowed_down(browser: TestClient, password: str) -> None:
-    statuses = [log_in(browser, f"guess {number}").status_code for number in range(6)]
-    assert statuses == [401] * 5 + [429]
-    assert log_in(browser, password).status_code == 429  # not even the right one
+def test_guessing_is_slowed_down_but_locks_nobody_out(
+    browser: TestClient, password: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.admin.logins.SLOW_S", 0.02)
+    statuses = [log_in(browser, f"guess {number}").status_code for number in range(30)]
+    assert set(statuses) == {401}
+    assert log_in(browser, password).status_code == 303
+
+
+def test_an_address_cannot_have_two_slowed_attempts_checked_at_once(
+    services: Services, password: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.admin.logins.SLOW_S", 0.5)
+    with TestClient(create_app(services), follow_redirects=False) as browser:
+        for number in range(5):
+            assert log_in(browser, f"guess {number}").status_code == 401
+        with ThreadPoolExecutor(3) as pool:
+            answers = list(pool.map(lambda guess: log_in(browser, guess), ("a", "b", "c")))
+        assert sorted(answer.status_code for answer in answers) == [401, 429, 429]
+        refused = next(answer for answer in answers if answer.status_code == 429)
+        assert int(refused.headers["retry-after"]) > 0
+        assert "Too many attempts" in refused.text
+
+
+@pytest.mark.parametrize(
+    ("trusted", "counted"),
+    [
+        ("", {"127.0.0.1"}),
+        ("10.0.0.0/8", {"127.0.0.1"}),
+        ("127.0.0.1", {"10.0.0.1", "203.0.113.9"}),
+        ("127.0.0.0/8, 203.0.113.0/24", {"10.0.0.1", "10.0.0.2"}),
+    ],
+)
+def test_forwarded_addresses_are_believed_from_trusted_proxies_alone(
+    services: Services, password: str, trusted: str, counted: set[str]
+) -> None:
+    made_up = ["10.0.0.1", "10.0.0.2, 203.0.113.9"]
+    services = replace(services, config=replace(services.config, trusted_proxies=trusted))
+    app = create_app(services)
+    with listening(make_server(app, services, host="127.0.0.1", port=0)) as address:
+        for host in made_up:
+            headers = {"origin": address, "x-forwarded-for": host}
+            answer = httpx.post(f"{address}/admin/login", data={"password": "x"}, headers=headers)
+            assert answer.status_code == 401
+    assert set(app.state.admin.logins._attempts) == counted
+
+
+@pytest.mark.parametrize("proto", [None, "https"])
+def test_behind_a_trusted_proxy_the_cookie_follows_the_browsers_scheme(
+    services: Services, password: str, proto: str | None
+) -> None:
+    services = replace(services, config=replace(services.config, trusted_proxies="127.0.0.1"))
+    server = make_server(create_app(services), services, host="127.0.0.1", port=0)
+    headers = {"origin": "https://lectern.example", "host": "lectern.example"}
+    if proto is not None:
+        headers["x-forwarded-proto"] = proto
+    with listening(server) as address:
+        form = {"password": password}
+        answer = httpx.post(f"{address}/admin/login", data=form, headers=headers)
+    assert answer.status_code == 303
+    cookie = answer.headers["set-cookie"]
+    assert cookie.startswith("__Host-lectern=" if proto else "lectern=")
+    assert ("Secure" in cookie) == (proto is not None)
+
+
+def test_a_proxy_need_not_pass_the_host_on_to_a_browser_of_today(
+    browser: TestClient, password: str
+) -> None:
+    origin = "https://lectern.example"
+    for site, status in (("same-origin", 303), ("same-site", 403), ("cross-site", 403)):
+        headers = {"origin": origin, "sec-fetch-site": site}
+        form = {"password": password}
+        answer = browser.post("/admin/login", data=form, headers=headers)
+        assert answer.status_code == status
 
 
 @pytest.mark.parametrize("origin", ["null", "http://evil.example", "http://testserver:81", ""])
@@ -115,6 +190,13 @@ def test_logging_out_ends_the_session(operator: TestClient) -> None:
     assert response.headers["location"] == "/admin/login"
     operator.cookies.update(cookies)  # a cookie that was copied is of no use either
     assert operator.get("/admin").status_code == 303
+
+
+def test_a_form_without_a_session_is_not_waited_for(browser: TestClient) -> None:
+    headers = ORIGIN | {"content-type": "application/x-www-form-urlencoded"}
+    answer = browser.post("/admin/logout", content=b"csrf=" + b"x" * 10_000, headers=headers)
+    assert answer.headers["location"] == "/admin/login"
+    assert log_in(browser, "x" * 20_000).status_code == 413
 
 
 @pytest.mark.parametrize("form", [{}, {"csrf": "wrong"}, {"csrf": ""}, {"csrf": "\u00fc"}])
@@ -185,7 +267,9 @@ def test_a_click_keeps_the_session(operator: TestClient, monkeypatch: pytest.Mon
     assert operator.get("/admin").status_code == 200
 
 
-def test_figures_follow_what_happens(operator: TestClient, seeder: StorageSeeder) -> None:
+def test_figures_follow_what_happens(
+    operator: TestClient, seeder: StorageSeeder, services: Services
+) -> None:
     key = seeder.headers()
     assert "No documents yet" in operator.get("/admin/live").text
     document_id = seeder.upload(_with(operator, key))
@@ -198,6 +282,7 @@ def test_figures_follow_what_happens(operator: TestClient, seeder: StorageSeeder
             headers=key,
         )
         assert asked.status_code == 200
+    until(lambda: services.storage.answers.summary().num_answers == 2)
     page = " ".join(operator.get("/admin/live").text.split())
     assert "Nothing waits to be read." in page
     assert "1 hits, 1 misses" in page

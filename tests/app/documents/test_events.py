@@ -2,19 +2,20 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import httpx
 import pytest
 from pydantic import SecretStr
 
+from app.factory import create_app
 from app.services.services import Services
-from app.services.watchers import WatcherThreads
+from app.services.shares import Shares
 from cli.settings import Settings
 from common.errors import DatabaseUnavailable
 from storage.notify.base import DocumentState
-from tests.app.live import send_raw, until
+from tests.app.live import send_raw, serving, until
 from tests.app.seeding import StorageSeeder
 from tests.services import redis_url
 
@@ -102,28 +103,33 @@ def test_an_outage_of_the_database_is_sat_out(
     assert list(outages) == []
 
 
-class TestOneWatcher:
-    """A server with room for one caller who follows documents."""
+@pytest.mark.parametrize(
+    ("total", "per_key", "status", "code"),
+    [(2, 1, 429, "too_many_requests"), (1, 1, 503, "busy")],
+)
+def test_the_next_stream_is_refused_until_the_first_leaves(
+    services: Services, seeder: StorageSeeder, total: int, per_key: int, status: int, code: str
+) -> None:
+    shares = Shares("event streams", total=total, per_key=per_key)
+    services = replace(services, event_streams=shares)
+    document = seeder.add("a.txt")
+    path = f"/documents/{document.id}/events"
+    key = seeder.headers()["authorization"]
+    if status == 503:  # another key holds the only place
+        key = f"Bearer {services.storage.keys.create(seeder.tenants['owner'], 'other')[0]}"
+    request = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: {key}\r\n\r\n"
+    with serving(create_app(services)) as address:
+        url = f"{address}{path}"
 
-    @pytest.fixture
-    def services(self, services: Services) -> Services:
-        return replace(services, watchers=WatcherThreads(1))
-
-    def test_the_next_is_refused_until_the_first_leaves(
-        self, address: str, seeder: StorageSeeder, services: Services
-    ) -> None:
-        document = seeder.add("a.txt")
-        path = f"/documents/{document.id}/events"
-        key = seeder.headers()["authorization"]
-        request = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: {key}\r\n\r\n"
-        first = send_raw(address, request.encode())
-        until(lambda: b"queued" in first.recv(10_000))
-
-        def status() -> int:
-            url = f"{address}{path}"
+        def open_stream() -> int:
             with httpx.stream("GET", url, headers=seeder.headers(), timeout=5) as response:
                 return response.status_code
 
-        until(lambda: status() == 503)
-        first.close()
-        until(lambda: status() == 200, timeout_s=3)
+        with closing(send_raw(address, request.encode())) as first:
+            until(lambda: b"queued" in first.recv(10_000))
+            refused = httpx.get(url, headers=seeder.headers(), timeout=5)
+            assert refused.status_code == status
+            assert refused.json()["error"]["code"] == code
+            assert int(refused.headers["retry-after"]) > 0
+        until(lambda: shares.num_taken() == 0, timeout_s=3)
+        assert open_stream() == 200

@@ -149,6 +149,31 @@ def test_pages_of_the_list(client: TestClient, seeder: StorageSeeder) -> None:
     assert has_more == [True, True, False]  # after a full last page there is none
 
 
+def test_the_list_goes_on_after_a_document_that_was_deleted(
+    client: TestClient, seeder: StorageSeeder
+) -> None:
+    made = [seeder.upload(client, f"text number {number}") for number in range(4)]
+    page = client.get("/documents", params={"limit": 2}).json()
+    client.delete(f"/documents/{page['last_id']}")
+    rest = client.get("/documents", params={"limit": 2, "after": page["last_id"]}).json()
+    assert [document["id"] for document in rest["data"]] == [made[1], made[0]]
+    assert client.get("/documents", params={"after": UNKNOWN_ID}).status_code == 404
+
+
+def test_a_missing_original_is_mended_by_the_same_upload(
+    client: TestClient, seeder: StorageSeeder, services: Services
+) -> None:
+    document_id = seeder.upload(client)
+    (original,) = (services.data_dir / "blobs").iterdir()
+    original.unlink()
+    seeder.fail("original_missing", "It is missing.")
+    assert client.get(f"/documents/{document_id}").json()["error"]["code"] == "original_missing"
+    assert seeder.upload(client) == document_id
+    assert client.get(f"/documents/{document_id}").json()["status"] == "queued"
+    (original,) = (services.data_dir / "blobs").iterdir()
+    assert original.read_text() == TEXT
+
+
 @contextmanager
 def counted_statements() -> Iterator[list[str]]:
     """Fill a list with the SQL statements that the block executes."""

@@ -100,6 +100,7 @@ async def test_a_file_over_the_limit_is_refused_and_removed(
         form([part(b'name="file"; filename="a.txt"', b"text")], end=b""),
         form([part(b'name="file"; filename="a.txt"', b"text")] * 2),
         form([b"no header\r\n\r\ntext"]),
+        form([part(b'name="other"', b"x")] * 100),
     ],
 )
 async def test_what_is_no_upload_is_refused(client, leftovers, request_) -> None:

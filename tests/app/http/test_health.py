@@ -15,12 +15,6 @@ from tests.app.seeding import FINGERPRINT, StorageSeeder
 CHECKS = ("database", "questions", "accepting", "engine", "workers", "queue", "disk")
 
 
-@pytest.fixture(autouse=True)
-def worker(services: Services) -> None:
-    """A worker of the same settings, which has just shown that it lives."""
-    services.storage.processes.beat("a worker", "worker", FINGERPRINT)
-
-
 def reasons(client: TestClient) -> dict[str, str]:
     """Why the server is not ready."""
     response = client.get("/readyz")

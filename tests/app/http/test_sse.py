@@ -9,8 +9,11 @@ import pytest
 from fastapi import FastAPI
 from pydantic import BaseModel
 
+from app.http.exchange import ExchangeLimits
 from app.http.middleware import RequestLimitsMiddleware
+from app.http.request_log import RequestLog
 from app.http.sse import EventStream, encode_event
+from app.services.shares import Shares
 from tests.app.live import send_raw, serving, until
 
 
@@ -48,7 +51,8 @@ def serve():
 
     def start(source: Source) -> str:
         app = FastAPI()
-        app.add_middleware(RequestLimitsMiddleware, max_upload_bytes=1000)
+        limits = ExchangeLimits(1000, Shares("requests", total=9, per_key=9))
+        app.add_middleware(RequestLimitsMiddleware, limits=limits, log=RequestLog())
 
         @app.get("/")
         async def stream() -> EventStream:
@@ -96,7 +100,7 @@ def test_a_caller_who_leaves_closes_the_source(serve, pause_s: float) -> None:
 
 
 def test_a_reader_that_does_not_read_is_given_up(serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.http.middleware.MAX_SEND_S", 0.3)
+    monkeypatch.setattr("app.http.exchange.MAX_SEND_S", 0.3)
     source = Source(None, 0.0, "x" * 100_000)
     connection = send_raw(serve(source), b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     until(lambda: source.sent > 3)

@@ -16,7 +16,8 @@ from app.http.server import make_server
 from app.services.services import Services
 from common.errors import CallerGone, DatabaseUnavailable
 from engine.decode.answer import TextDelta
-from tests.app.documents.test_routes import events
+from storage.db.records import DocumentRecord
+from tests.app.documents.test_routes import counted_statements, events
 from tests.app.engines import with_script
 from tests.app.live import listening, send_raw, until
 from tests.app.seeding import StorageSeeder
@@ -258,7 +259,10 @@ def test_an_answer_goes_on_while_the_database_is_away(
     with ThreadPoolExecutor(1) as pool:
         streamed = pool.submit(ask, address, seeder, document_id, stream=True)
         assert engine.running.acquire(timeout=10)
-        monkeypatch.setattr(services.storage.documents, "get", away)
+        for name in ("get", "find"):
+            monkeypatch.setattr(services.storage.documents, name, away)
+        for original in (services.data_dir / "blobs").iterdir():
+            original.unlink()  # as a deletion does, so that the database is asked about it
         for _ in range(3):
             assert looks.acquire(timeout=10), "its document is looked after"
         assert ask(address, seeder, document_id).status_code == 503
@@ -266,3 +270,31 @@ def test_an_answer_goes_on_while_the_database_is_away(
         response = streamed.result(10)
     assert response.status_code == 200
     assert events(response.text) == [("piece", {"text": "The gate"})]
+
+
+def test_a_question_asks_sql_nothing_while_it_is_being_answered(
+    address: str,
+    services: Services,
+    seeder: StorageSeeder,
+    engine: StoppableEngine,
+    document_id: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = threading.Semaphore(0)
+    look = services.storage.documents.is_deleted
+
+    def counted(document: DocumentRecord) -> bool:
+        looks.release()
+        return look(document)
+
+    monkeypatch.setattr("app.questions.accepted_question.WATCH_S", 0.01)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(ask, address, seeder, document_id, stream=True)
+        assert engine.running.acquire(timeout=10)
+        with counted_statements() as statements:
+            monkeypatch.setattr(services.storage.documents, "is_deleted", counted)
+            for _ in range(20):
+                assert looks.acquire(timeout=10), "its document is looked after"
+            assert statements == []
+        engine.release.set()
+        assert running.result(10).status_code == 200

@@ -1,11 +1,16 @@
 """Asking over HTTP: shapes, bounds, states; with the real engine."""
 
 import json
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 from starlette.testclient import TestClient
+from structlog.testing import capture_logs
 
 from app.config import ServerConfig
 from app.factory import create_app
@@ -16,8 +21,10 @@ from common.errors import CorruptArtifact
 from engine.decode.answer import Answer, TextDelta, Thinking
 from engine.engine import Engine
 from engine.model.generation import GenerationDefaults
+from storage.db.tables import Job
 from tests.app.documents.test_routes import events
 from tests.app.engines import with_script
+from tests.app.live import until
 from tests.app.seeding import TEXT, StorageSeeder
 
 QUESTION = {"question": "When does the gate close?", "max_tokens": 8}
@@ -223,6 +230,18 @@ def test_a_document_that_is_not_ready_yet(client: TestClient, seeder: StorageSee
         assert int(response.headers["retry-after"]) > 0
 
 
+def test_a_caller_is_told_when_a_document_will_be_ready(
+    client: TestClient, seeder: StorageSeeder
+) -> None:
+    seeder.ready(client)
+    with seeder.storage.db.session() as session:  # it took a second for each of its bytes
+        (job,) = session.scalars(select(Job))
+        job.finished_at = job.started_at + timedelta(seconds=len(TEXT))
+    waits = [seeder.upload(client, "x" * num_bytes) for num_bytes in (30, 70)]
+    told = [client.post(f"/documents/{one}/ask", json=QUESTION).headers for one in waits]
+    assert [int(headers["retry-after"]) for headers in told] == [30, 100]
+
+
 def test_a_failed_document(client: TestClient, seeder: StorageSeeder) -> None:
     document_id = seeder.upload(client)
     seeder.fail("document_too_long", "It has 9 tokens, the model holds 8.")
@@ -273,10 +292,44 @@ def flip_a_bit(services: Services) -> None:
 def test_an_answer_is_counted_without_its_words(ask, services: Services) -> None:
     ask(QUESTION)
     ask({**QUESTION, "stream": True})
+    until(lambda: services.storage.answers.summary().num_answers == 2)
     summary = services.storage.answers.summary()
     assert (summary.hits, summary.misses) == (1, 1)
     raw = b"".join(path.read_bytes() for path in services.data_dir.glob("lectern.sqlite3*"))
     assert b"When does the gate close" not in raw
+
+
+def test_every_answer_is_a_line_of_ids_codes_and_durations(
+    client: TestClient, seeder: StorageSeeder
+) -> None:
+    path = f"/documents/{seeder.ready(client)}/ask"
+    with capture_logs() as logs:
+        answered = client.post(path, json=QUESTION)
+        client.post(path, json={**QUESTION, "question": "x" * 3_900})
+    answer, first_request, failure, second_request = logs
+    assert (answer["event"], answer["code"]) == ("answer", "ok")
+    assert (failure["event"], failure["code"]) == ("no answer", "question_too_long")
+    assert answer["request_id"] == answered.headers["x-request-id"]
+    assert answer["document_id"] == failure["document_id"] == path.split("/")[2]
+    assert {"queue_ms", "load_ms", "first_token_ms", "duration_ms", "num_tokens"} <= set(answer)
+    assert failure["duration_ms"] >= 0
+    assert [line["status"] for line in (first_request, second_request)] == [200, 422]
+    assert "gate close" not in repr(logs)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_does_not_wait_for_sql_and_is_counted_later(
+    ask, services: Services, stream: bool
+) -> None:
+    with closing(sqlite3.connect(services.data_dir / "lectern.sqlite3")) as other:
+        other.execute("BEGIN IMMEDIATE")  # another writer holds the database
+        response = ask({**QUESTION, "stream": stream})
+        assert response.status_code == 200
+        if stream:
+            assert events(response.text)[-1][0] == "answer"
+        assert services.storage.answers.summary().num_answers == 0
+        other.rollback()
+    until(lambda: services.storage.answers.summary().num_answers == 1)
 
 
 def test_an_error_in_the_middle_of_a_stream_is_an_event(

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -110,6 +111,32 @@ async def test_an_early_error_is_raised_while_waiting_for_the_first_item(
 
     with pytest.raises(QuestionTooLong):
         await make_queue().submit("doc", fail).wait_for_first_item(5)
+
+
+@pytest.mark.parametrize(("running_s", "expected_s"), [(0, 10), (4, 6), (50, 5)])
+async def test_a_refused_caller_is_told_when_a_place_will_be_free(
+    make_queue: MakeQueue, monkeypatch: pytest.MonkeyPatch, running_s: float, expected_s: float
+) -> None:
+    now = [100.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr("app.services.question_queue.time", clock)
+    queue = make_queue(threads=2, queued=1, timeout_s=1e6)
+
+    def ten_seconds(_: PendingAnswer[str]) -> Iterator[str]:
+        now[0] += 10.0
+        yield "done"
+
+    for _ in range(5):
+        await collect(queue.submit("doc", ten_seconds))
+        await until(lambda: queue.load().running == 0)
+    slow = SlowWork()
+    for _ in range(3):
+        queue.submit("doc", slow)
+    await until(lambda: queue.load().running == 2)
+    now[0] += running_s
+    with pytest.raises(TooManyQuestions) as refused:
+        queue.submit("doc", slow)
+    assert refused.value.retry_after_s == pytest.approx(expected_s)
 
 
 async def test_one_question_more_than_fits_is_refused(make_queue: MakeQueue) -> None:

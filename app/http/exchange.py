@@ -1,0 +1,191 @@
+"""One request and its response: its id, its limits in bytes and time, and its line in the log."""
+
+import asyncio
+import math
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from uuid import UUID, uuid4
+
+import anyio
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.http.connection import Connection
+from app.http.errors import CODE, BodyRefused, Failure, explain, explain_status
+from app.http.request_log import RequestLine
+from app.services.shares import Shares
+from common.errors import Busy, ShuttingDown
+from storage.db.records import ApiKeyRecord
+
+EXCHANGE = "lectern.exchange"  # where a request's exchange is in its scope
+MAX_BODY_BYTES = 256 * 1024
+STRANGERS_BODY_BYTES = 16 * 1024  # of a request without a key: a login form
+STRANGERS_BODY_S = 10.0
+MULTIPART_BYTES = 64 * 1024  # boundaries, part headers and small fields around a file
+BODY_GRACE_S = 20.0
+BODY_GROWTH = 64.0  # bytes for each second squared: a body must be faster the longer it takes
+MAX_SEND_S = 30.0
+STOP_BODY_S = 5.0  # a body gets so long to arrive when the server stops
+LOOK_S = 0.5
+SLOW_READER, DISCONNECTED = "slow_reader", "client_disconnected"  # codes in the log alone
+STOPPING = "The server is stopping; send the request again in a moment."
+
+
+@dataclass(frozen=True)
+class ExchangeLimits:
+    """What holds for all requests.
+
+    Attributes:
+        max_upload_bytes: largest file in bytes for `POST /documents`; other bodies must be small.
+        open_requests: how many requests each key may have under way.
+        stopping_s: returns for how many seconds the server has been stopping, or 0.
+    """
+
+    max_upload_bytes: int
+    open_requests: Shares
+    stopping_s: Callable[[], float] = lambda: 0.0
+
+
+class Exchange:
+    """One request and its response.
+
+    Attributes:
+        request_id: names it in the log and in the response.
+        caller: the API key that came with it, once that is known.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: ExchangeLimits) -> None:
+        self.request_id = f"req_{uuid4().hex}"
+        self.caller: ApiKeyRecord | None = None
+        self._scope, self._receive, self._send = scope, receive, send
+        self._limits = limits
+        self._connection: Connection | None = scope.get(Connection.SCOPE_KEY)
+        self._held = ExitStack()
+        self._num_bytes = 0
+        self._is_complete = False
+        self._status: int | None = None
+        self._cut_code: str | None = None
+        self._started_s = time.monotonic()
+        if self._connection is not None and scope["client"] is not None:
+            self._connection.counts_for(scope["client"][0])
+
+    async def run(self, app: ASGIApp) -> RequestLine:
+        """Let the app answer, and return what there is to log; no error gets out."""
+        with self._held:
+            await self._run(app)
+        return RequestLine.of(
+            self._scope,
+            status=self._status,
+            code=self._cut_code or self._scope.get(CODE),
+            seconds=time.monotonic() - self._started_s,
+            num_bytes=self._num_bytes,
+            key_id=None if self.caller is None else self.caller.id,
+        )
+
+    def authenticated(self, caller: ApiKeyRecord) -> None:
+        """Note whose request this is; it counts as one of that key's from now until its end.
+
+        Raises: TooManyRequests, Busy.
+        """
+        self.caller = caller
+        self.hold(self._limits.open_requests, caller.id)
+        if self._connection is not None and not self._connection.authenticated():
+            raise Busy("The server has as many requests under way as it takes; try again soon.")
+
+    def hold(self, shares: Shares, key_id: UUID) -> None:
+        """Hold a place until the request ends. Raises: TooManyRequests, Busy."""
+        self._held.enter_context(shares.place(key_id))
+
+    async def receive(self) -> Message:
+        """Receive a message, within the limits. Raises: BodyRefused."""
+        if self._is_complete:
+            return await self._receive()  # after the body, only a disconnect can follow
+        if _content_length(self._scope) > self._max_bytes():
+            raise BodyRefused(explain_status(413))
+        message = await self._receive_in_time()
+        self._num_bytes += len(message.get("body", b""))
+        self._is_complete = not message.get("more_body", False)
+        if self._num_bytes > self._max_bytes():
+            raise BodyRefused(explain_status(413))
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Send a message with the headers that all responses have.
+
+        Raises: ClientDisconnect if the caller reads too slowly.
+        """
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            headers = MutableHeaders(scope=message)
+            headers["x-request-id"] = self.request_id
+            headers["x-content-type-options"] = "nosniff"
+            headers.setdefault("cache-control", "no-store")
+        with anyio.move_on_after(MAX_SEND_S) as timeout:
+            await self._send(message)
+        if timeout.cancelled_caught:
+            self._cut_code = SLOW_READER
+            if self._connection is not None:  # it would keep what was not read until it is
+                self._connection.abort(SLOW_READER)
+            raise ClientDisconnect
+
+    async def _run(self, app: ASGIApp) -> None:
+        try:
+            await app(self._scope, self.receive, self.send)
+        except (ClientDisconnect, BrokenPipeError):
+            self._cut_code = self._cut_code or DISCONNECTED
+        except BodyRefused as error:
+            await self._send_failure(error.failure)
+        except HTTPException as error:
+            await self._send_failure(explain_status(error.status_code))
+        except Exception as error:
+            await self._send_failure(explain(error))
+        except asyncio.CancelledError:
+            if not self._limits.stopping_s():
+                raise
+            await self._send_failure(explain(ShuttingDown(STOPPING)))
+
+    def _max_bytes(self) -> int:
+        if self.caller is None:
+            return STRANGERS_BODY_BYTES
+        if self._scope["method"] == "POST" and self._scope["path"] == "/documents":
+            return self._limits.max_upload_bytes + MULTIPART_BYTES
+        return MAX_BODY_BYTES
+
+    async def _receive_in_time(self) -> Message:
+        """Receive a message; wait only until the body is too slow or the server has to stop."""
+        while True:
+            remaining_s = self._started_s + self._allowed_s() - time.monotonic()
+            with anyio.move_on_after(max(0.0, min(remaining_s, LOOK_S))):
+                return await self._receive()
+            if self._limits.stopping_s() > STOP_BODY_S:
+                raise BodyRefused(explain(ShuttingDown(STOPPING)))
+            if remaining_s <= LOOK_S:
+                raise BodyRefused(explain_status(408))
+
+    def _allowed_s(self) -> float:
+        """Return the seconds in which as many bytes as have arrived must have done so."""
+        if self.caller is None:
+            return STRANGERS_BODY_S
+        return BODY_GRACE_S + math.sqrt(self._num_bytes / BODY_GROWTH)
+
+    async def _send_failure(self, failure: Failure) -> None:
+        """Send the error body, unless a response has begun already."""
+        if self._status is None:
+            await failure.response()(self._scope, self._receive, self.send)
+
+
+def exchange_of(request: HTTPConnection) -> Exchange:
+    """Return the exchange that a request belongs to."""
+    exchange: Exchange = request.scope[EXCHANGE]
+    return exchange
+
+
+def _content_length(scope: Scope) -> int:
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit():
+            return int(value)
+    return 0
