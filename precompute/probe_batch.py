@@ -16,6 +16,9 @@ from engine.model.loader import LoadedModel
 from precompute.probes import Probe
 from precompute.score_histogram import ScoreHistogram
 
+# fp32 scores of rows and clusters that are held at a time: few on a CPU, for its cache.
+MOST_SCORES = {"cpu": 1 << 20, "cuda": 1 << 27}
+
 
 def ask_probes(
     model: LoadedModel,
@@ -60,7 +63,7 @@ class ProbeBatch(QuestionState):
     ) -> None:
         super().__init__(document, FullClusterAttention(), FullClusterAttention())
         self._check = check
-        self._probes, self._histograms = probes, (prefill, decode)
+        self._histograms, self._parts = (prefill, decode), _ranges(probes)
         lengths = [len(probe.question_ids) + len(probe.answer_ids) for probe in probes]
         self.places = torch.cat([torch.arange(length) for length in lengths])
         self._owners = torch.repeat_interleave(torch.tensor(lengths))
@@ -94,24 +97,49 @@ class ProbeBatch(QuestionState):
         if layer.has_clusters:
             group = call.query.shape[0] // call.key.shape[0]
             lookup = Lookup(rows, group, dense.lse, call.scale, call.softcap, call.layer)
-            for histogram, part in self._parts(lookup):
-                histogram.count(part, layer)
+            for histogram, part in zip(self._histograms, self._parts, strict=True):
+                self._count(histogram, lookup, layer, part)
         return super()._attend_retrieval(call, rows, dense, layer, attention)
 
-    def _parts(self, lookup: Lookup) -> Iterator[tuple[ScoreHistogram, Lookup]]:
-        """Each question and each answer as a lookup of its own."""
-        start, num_tokens = 0, len(self.places)
-        for probe in self._probes:
-            for histogram, ids in zip(
-                self._histograms, (probe.question_ids, probe.answer_ids), strict=True
-            ):
-                end = start + len(ids)
-                yield histogram, _tokens_of(lookup, num_tokens, slice(start, end))
-                start = end
+    def _count(
+        self, histogram: ScoreHistogram, lookup: Lookup, layer: LayerCache, part: Sequence[range]
+    ) -> None:
+        """Count some tokens of the pass, as many lookups at a time as memory is meant for."""
+        scores_of_token = lookup.rows.shape[0] * lookup.group * layer.level2.centroids.shape[1]
+        for ranges in _shared_out(
+            part, max(1, MOST_SCORES[lookup.rows.device.type] // scores_of_token)
+        ):
+            places = torch.tensor([place for one in ranges for place in one])
+            tokens = _tokens_of(lookup, len(self.places), places.to(lookup.rows.device))
+            histogram.count(tokens, layer, [len(one) for one in ranges])
 
 
-def _tokens_of(lookup: Lookup, num_tokens: int, tokens: slice) -> Lookup:
-    """The lookup of some of its tokens."""
+def _ranges(probes: Sequence[Probe]) -> tuple[list[range], list[range]]:
+    """Where each question and each answer stands in the pass."""
+    questions, answers, start = [], [], 0
+    for probe in probes:
+        middle = start + len(probe.question_ids)
+        end = middle + len(probe.answer_ids)
+        questions.append(range(start, middle))
+        answers.append(range(middle, end))
+        start = end
+    return questions, answers
+
+
+def _shared_out(ranges: Sequence[range], most: int) -> Iterator[list[range]]:
+    """Runs of ranges that have at most `most` tokens together, or that are one."""
+    taken: list[range] = []
+    for one in ranges:
+        if taken and sum(map(len, taken)) + len(one) > most:
+            yield taken
+            taken = []
+        taken.append(one)
+    if taken:
+        yield taken
+
+
+def _tokens_of(lookup: Lookup, num_tokens: int, tokens: Tensor) -> Lookup:
+    """The lookup of some of its `num_tokens` tokens, whose places are (tokens,) int64."""
     heads, num_rows, width = lookup.rows.shape
     by_token = lookup.rows.reshape(heads, num_rows // num_tokens, num_tokens, width)
     lse = lookup.extra_lse.reshape(heads, -1, num_tokens)

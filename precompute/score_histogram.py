@@ -1,5 +1,7 @@
 """Scores of probe questions, as a joint histogram of both lookup levels."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -28,32 +30,49 @@ class ScoreHistogram:
     def __init__(self, config: LookupConfig, document: DocumentCache, *, apart: bool) -> None:
         device = document.layers[0].keys.device
         self._config, self._apart, self._document = config, apart, document
-        # Per (bin of level 1, bin of level 2): clustered tokens; per bin of level 1: centroids.
+        # Per layer and bin of level 2: clustered tokens. With two levels also, per (bin of
+        # level 1, bin of level 2): clustered tokens; and per bin of level 1: centroids.
         # Whole numbers, so that no order of additions changes them.
-        self._tokens = torch.zeros(NUM_BINS * NUM_BINS, dtype=torch.int64, device=device)
-        self._centroids = torch.zeros(NUM_BINS, dtype=torch.int64, device=device)
-        shape = (len(document.layers), NUM_BINS)  # per layer and bin of level 2: clustered tokens
+        shape = (len(document.layers), NUM_BINS)
         self._by_layer = torch.zeros(shape, dtype=torch.int64, device=device)
+        num_joint = NUM_BINS * NUM_BINS if config.levels == 2 else 0
+        self._tokens = torch.zeros(num_joint, dtype=torch.int64, device=device)
+        self._centroids = torch.zeros(NUM_BINS, dtype=torch.int64, device=device)
         self._selections = 0
 
-    def count(self, lookup: Lookup, layer: LayerCache) -> None:
-        """Count the scores of a layer's clusters."""
-        num_tokens = lookup.rows.shape[1] // lookup.group
-        scores2 = self._voted(lookup, layer.level2.centroids, layer.level2.sizes)
-        if self._config.levels == 1:
-            scores1 = torch.zeros_like(scores2)
-        else:
-            parents = self._voted(lookup, layer.level1.centroids, layer.level1_token_sizes())
-            owners = _owners(layer.level1.offsets, scores2.shape[2])
-            scores1 = parents.gather(2, owners.expand_as(scores2))
-        bins1, bins2 = _bins(scores1), _bins(scores2)
-        weights = layer.level2.sizes.long().expand_as(bins2).flatten()
-        self._tokens.scatter_add_(0, (bins1 * NUM_BINS + bins2).flatten(), weights)
-        self._centroids.scatter_add_(0, bins1.flatten(), torch.ones_like(weights))
-        self._by_layer[lookup.layer_index].scatter_add_(0, bins2.flatten(), weights)
-        self._selections += num_tokens if self._apart else 1
+    def count(
+        self, lookup: Lookup, layer: LayerCache, lengths: Sequence[int] | None = None
+    ) -> None:
+        """Count the scores of a layer's clusters.
 
-    def _voted(self, lookup: Lookup, centroids: Tensor, sizes: Tensor) -> Tensor:
+        Args:
+            lookup: of one question, or of several whose tokens stand side by side.
+            lengths: tokens of each of several questions; None for one. Where tokens select apart,
+                it makes no difference whose they are.
+        """
+        num_tokens = lookup.rows.shape[1] // lookup.group
+        lengths = (num_tokens,) if lengths is None else lengths
+        scores2 = self._voted(lookup, lengths, layer.level2.centroids, layer.level2.sizes)
+        bins2 = _bins(scores2)
+        weights = layer.level2.sizes.long().expand_as(bins2)
+        # A row of bins for each selection and head: few additions meet at the same bin.
+        by_row = bins2.new_zeros(bins2[..., 0].numel(), NUM_BINS)
+        by_row.scatter_add_(1, bins2.flatten(0, 1), weights.flatten(0, 1))
+        self._by_layer[lookup.layer_index] += by_row.sum(0)
+        if self._config.levels == 2:
+            parents = self._voted(
+                lookup, lengths, layer.level1.centroids, layer.level1_token_sizes()
+            )
+            owners = _owners(layer.level1.offsets, scores2.shape[2])
+            bins1 = _bins(parents).gather(2, owners.expand_as(bins2))
+            joint = (bins1 * NUM_BINS + bins2).flatten()
+            self._tokens.scatter_add_(0, joint, weights.flatten())
+            self._centroids.scatter_add_(0, bins1.flatten(), torch.ones_like(joint))
+        self._selections += num_tokens if self._apart else len(lengths)
+
+    def _voted(
+        self, lookup: Lookup, lengths: Sequence[int], centroids: Tensor, sizes: Tensor
+    ) -> Tensor:
         """Aggregated log scores (selections, kv_heads, clusters)."""
         scores = log_cluster_scores(
             lookup.rows,
@@ -63,10 +82,12 @@ class ScoreHistogram:
             softcap=lookup.softcap,
             extra_lse=lookup.extra_lse,
         )
-        if not self._apart:
-            return aggregate(scores, lookup.group, self._config.aggregation)[None]
         heads, rows, clusters = scores.shape
         steps = scores.reshape(heads, lookup.group, rows // lookup.group, clusters)
+        if not self._apart:
+            parts = steps.split(list(lengths), dim=2)
+            how = self._config.aggregation
+            return torch.stack([aggregate(p.flatten(1, 2), lookup.group, how) for p in parts])
         steps = steps.permute(2, 0, 1, 3).flatten(0, 1)  # (steps x heads, group, clusters)
         votes = aggregate(steps, lookup.group, self._config.aggregation)
         return votes.reshape(-1, heads, clusters)
@@ -81,8 +102,7 @@ class ScoreHistogram:
         full, fixed = self._vectors()
         passes = self._passes
         # Summed from the top: [i, j] holds what reaches bins i and j.
-        joint = self._tokens.cpu().view(NUM_BINS, NUM_BINS)
-        tokens = _from_top(_from_top(joint, 0), 1).double() / passes
+        tokens = _from_top(_from_top(self._joint(), 0), 1).double() / passes
         centroids = _from_top(self._centroids.cpu(), 0).double() / passes
         shares: list[float] = []
         thresholds: list[Thresholds] = []
@@ -99,6 +119,14 @@ class ScoreHistogram:
                 shares.append(share)
                 thresholds.append(Thresholds(level1=_edge(bin1), level2=_edge(bin2)))
         return BudgetCurve(tuple(shares), tuple(thresholds))
+
+    def _joint(self) -> Tensor:
+        """Clustered tokens per (bin of level 1, bin of level 2); one level alone prunes nothing."""
+        if self._config.levels == 2:
+            return self._tokens.cpu().view(NUM_BINS, NUM_BINS)
+        joint = torch.zeros(NUM_BINS, NUM_BINS, dtype=torch.int64)
+        joint[-1] = self._by_layer.cpu().sum(0)
+        return joint
 
     def split(self, curve: BudgetCurve) -> LayerSplit:
         """What the thresholds of a curve load in each layer, at some of its budgets."""
