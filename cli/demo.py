@@ -136,7 +136,7 @@ def upload_and_wait(client: Client, console: Console, path: Path) -> dict[str, A
     say(
         console,
         f"Read {format_count(document['num_tokens'])} tokens in "
-        f"{format_duration(document['reading_ms'])}; the cache has "
+        f"{format_duration(document['reading_ms']['prefill'])}; the cache has "
         f"{format_bytes(document['cache_bytes'])}.",
     )
     return document
@@ -156,7 +156,7 @@ def ask_all(client: Client, console: Console, document_id: str, path: Path) -> l
 
 def report(console: Console, document: dict[str, Any], asked: list[AskedQuestion]) -> None:
     """Print a table of the answers, and how many are right below it."""
-    reading_ms = document["reading_ms"]
+    reading_ms = document["reading_ms"]["prefill"]
     table = Table(show_lines=True)
     table.add_column("Question, passage attended to", ratio=5, overflow="fold")
     table.add_column("Given and expected answer", ratio=3, overflow="fold")

@@ -28,7 +28,7 @@ from cli.show import say
 from cli.worker_thread import WorkerThread
 from common.logging import configure
 from engine.engine import Engine
-from engine.model.loader import LoadedModel, load_model
+from engine.model.loader import load_model
 from precompute.build import most_document_chars
 from precompute.fingerprint import artifact_fingerprint
 from storage.files import make_files_private
@@ -39,6 +39,7 @@ from workers.model_artifact_builder import (
     extraction_limits,
     with_most_chars,
 )
+from workers.residence import Residence
 from workers.worker import Worker
 
 START_TIMEOUT_S = 60.0
@@ -82,7 +83,7 @@ def open_stack(settings: Settings) -> Stack:
     extraction = with_most_chars(extraction_limits(settings.worker), most_chars)
     services = make_services(settings.server, settings.data_dir, storage, engine, extraction)
     has_worker = settings.server.embedded_worker
-    worker = make_worker(settings, storage, engine.model) if has_worker else None
+    worker = make_worker(settings, storage, engine) if has_worker else None
     return Stack(settings, storage, services, create_app(services), worker)
 
 
@@ -90,10 +91,10 @@ def open_worker(settings: Settings) -> tuple[Worker, Storage]:
     """Open storage and load the model for a worker in a process of its own."""
     make_files_private()
     storage = open_storage(settings.storage())
-    model = open_engine(settings).model
-    storage = storage.of(artifact_fingerprint(model, settings.precompute))
+    engine = open_engine(settings)
+    storage = storage.of(artifact_fingerprint(engine.model, settings.precompute))
     tell_unread(storage)
-    return make_worker(settings, storage, model), storage
+    return make_worker(settings, storage, engine), storage
 
 
 def tell_unread(storage: Storage) -> None:
@@ -111,11 +112,20 @@ def tell_unread(storage: Storage) -> None:
         )
 
 
-def make_worker(settings: Settings, storage: Storage, model: LoadedModel) -> Worker:
-    """Make a worker for a model that is loaded already."""
+def make_worker(
+    settings: Settings,
+    storage: Storage,
+    engine: Engine,
+    residence: Residence | None = None,
+) -> Worker:
+    """Make a worker for an engine whose model is loaded already.
+
+    Args:
+        residence: the memory of the server in this process; None if there is none.
+    """
     limits = extraction_limits(settings.worker)
-    builder = ModelArtifactBuilder(lambda: model, settings.precompute, limits)
-    return Worker(storage, builder, settings.worker)
+    builder = ModelArtifactBuilder(lambda: engine.model, settings.precompute, limits, engine.turns)
+    return Worker(storage, builder, settings.worker, residence)
 
 
 def make_secrets(stack: Stack) -> Secrets:

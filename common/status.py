@@ -13,6 +13,9 @@ class DocumentStatus(StrEnum):
     Attributes:
         QUEUED: it waits for a worker to read it.
         READING: a worker reads it.
+        READABLE: the worker in this very process has read it and is storing its cache: questions
+            can be asked, though not in other processes, and not after a crash. It is never stored
+            in SQL.
         READY: its cache is stored, so questions can be asked.
         FAILED: it could not be read; its error says why.
         REBUILDING: it was ready before and is being read again.
@@ -20,6 +23,7 @@ class DocumentStatus(StrEnum):
 
     QUEUED = "queued"
     READING = "reading"
+    READABLE = "readable"
     READY = "ready"
     FAILED = "failed"
     REBUILDING = "rebuilding"
@@ -28,6 +32,11 @@ class DocumentStatus(StrEnum):
     def is_final(self) -> bool:
         """Whether nothing is being done for the document, so that its status stays as it is."""
         return self in (DocumentStatus.READY, DocumentStatus.FAILED)
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether SQL may hold it; other statuses are how one process sees a document."""
+        return self is not DocumentStatus.READABLE
 
     @property
     def is_in_work(self) -> bool:

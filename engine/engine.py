@@ -20,6 +20,7 @@ from engine.document.cache import DocumentCache
 from engine.model.attention import forward
 from engine.model.loader import LoadedModel
 from engine.model.spec import probe_logits
+from engine.turns import DeviceTurns
 
 
 def _never() -> bool:
@@ -34,12 +35,14 @@ class Engine:
         config: what may be used on a GPU.
 
     Attributes:
+        turns: of its answers and of a document that is read on the same device.
         graphs: decode graphs of the documents that are resident on a GPU, but for those of a model
             with LongRoPE.
     """
 
     def __init__(self, model: LoadedModel, config: DecodeConfig | None = None) -> None:
         self.model = model
+        self.turns = DeviceTurns()
         config = config or DecodeConfig()
         self.graphs = DecodeGraphPool(model.model, model.spec, config)
         # A model with LongRoPE runs differently over short and over long documents.
@@ -126,14 +129,15 @@ class Engine:
         Returns: the text that is certain now; "" while a character is incomplete.
         Raises: NonFiniteNumbers if the model computed infinite or undefined logits.
         """
-        if running.is_prefilled:
-            logits = self._sessions[running].logits(running.ids[-1:])
-        else:
-            state = running.state
-            model = self.model.with_rope(state.document.choices.rope).model
-            logits = forward(model, running.ids, state.position, state)[-1]
         was_thinking = running.is_thinking
-        delta = running.append_token(logits)
+        with self.turns.answering():  # until the token is on the host
+            if running.is_prefilled:
+                logits = self._sessions[running].logits(running.ids[-1:])
+            else:
+                state = running.state
+                model = self.model.with_rope(state.document.choices.rope).model
+                logits = forward(model, running.ids, state.position, state)[-1]
+            delta = running.append_token(logits)
         if was_thinking and not running.is_thinking:
             running.forget_evidence()
             self._sessions[running].forget_evidence()

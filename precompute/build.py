@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -12,11 +13,13 @@ from engine.document.budget import NO_CURVES
 from engine.document.cache import DocumentCache, LayerCache, LengthChoices, Page
 from engine.model.loader import LoadedModel
 from engine.model.prompt import EncodedDocument
+from engine.turns import DeviceTurns
 from precompute import clustering
-from precompute.calibrate import calibrate
+from precompute.calibrate import calibrate, probes_beside
 from precompute.clustering.base import KMeans, KMeansConfig, back_end
 from precompute.config import PrecomputeConfig
 from precompute.layout import lay_out_clusters, lay_out_window
+from precompute.pace import ReadingPace
 from precompute.prefill import PrefilledLayer, prefill
 
 
@@ -26,6 +29,9 @@ def precompute_document(
     pages: Sequence[tuple[int, int, int]],
     settings: PrecomputeConfig,
     progress: Progress,
+    *,
+    on_layer: Callable[[int, LayerCache], None] | None = None,
+    turns: DeviceTurns | None = None,
 ) -> DocumentCache:
     """Prefill, cluster and calibrate a document.
 
@@ -33,10 +39,13 @@ def precompute_document(
         text: the document's text.
         pages: (number from 1, start, end) in characters.
         progress: told the progress of each phase in tokens; may raise to stop.
+        on_layer: given each layer as soon as it is complete, while later ones are clustered.
+        turns: of the answers that the same process gives on the model's device.
     Raises: EmptyDocument, DocumentTooLong, or UnknownPlugin for a clustering that is not there, all
         before the model is run; DocumentRejected if the tokenizer cannot break the text.
     """
-    step = _Step(progress)
+    pace = ReadingPace(model.device, turns)
+    step = _Step(progress, pace)
     config = KMeansConfig(settings.kmeans_iterations, settings.seed, step.check)
     name = back_end(settings.clustering, model.device)
     kmeans: KMeans = plugins.build(clustering, name, config)
@@ -45,18 +54,8 @@ def precompute_document(
     choices = _length_choices(model, num_tokens)
     model = model.with_rope(choices.rope)
     step.report(Phase.PREFILL, 0)
-    layers = deque(
-        prefill(
-            model,
-            encoded.ids,
-            settings.chunk_tokens,
-            lambda done: step.report(Phase.PREFILL, done),
-            settings.scope_epsilon,
-            step.check,
-        )
-    )
     document = DocumentCache(
-        layers=_lay_out(model, layers, kmeans, settings, step),
+        layers=(),
         ids=encoded.ids,
         offsets=encoded.offsets,
         text=text,
@@ -66,22 +65,39 @@ def precompute_document(
         curves=NO_CURVES,
         choices=choices,
     )
-    step.report(Phase.CALIBRATE, 0)
-    return calibrate(
-        model,
-        document,
-        settings,
-        lambda done: step.report(Phase.CALIBRATE, num_tokens * done // settings.num_probes),
-        step.check,
-    )
+    with pace, probes_beside(model, document, settings) as probes:
+        layers = deque(
+            prefill(
+                model,
+                encoded.ids,
+                lambda: pace.chunk_tokens(settings.chunk_tokens),
+                lambda done: step.report(Phase.PREFILL, done),
+                settings.scope_epsilon,
+                step.check,
+            )
+        )
+        laid_out = _lay_out(model, layers, kmeans, settings, step, on_layer)
+        document = replace(document, layers=laid_out)
+        step.report(Phase.CALIBRATE, 0)
+        document = calibrate(
+            model,
+            document,
+            settings,
+            lambda done: step.report(Phase.CALIBRATE, num_tokens * done // settings.num_probes),
+            step.check,
+            probes,
+        )
+        pace.share(document)
+    return document
 
 
 class _Step:
     """What was reported last, which a phase may repeat to find out whether it may go on."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Progress, pace: ReadingPace) -> None:
         self.num_tokens = 0
         self._progress = progress
+        self._pace = pace
         self._last = Phase.TOKENIZE, 0
 
     def report(self, phase: Phase, tokens_done: int) -> None:
@@ -89,7 +105,12 @@ class _Step:
         self.check()
 
     def check(self) -> None:
+        uses_device = self._last[0] != Phase.TOKENIZE
+        if uses_device:
+            self._pace.make_room()
         self._progress(*self._last, self.num_tokens)
+        if uses_device:
+            self._pace.next_piece()
 
 
 def most_document_tokens(model: LoadedModel, settings: PrecomputeConfig) -> int:
@@ -155,6 +176,7 @@ def _lay_out(
     kmeans: KMeans,
     settings: PrecomputeConfig,
     step: _Step,
+    on_layer: Callable[[int, LayerCache], None] | None,
 ) -> tuple[LayerCache, ...]:
     """Take the layers one by one, so that no more than one is held in both orders."""
     laid_out: list[LayerCache] = []
@@ -167,5 +189,7 @@ def _lay_out(
                 if window is None
                 else lay_out_window(layer, window, num_tokens)
             )
+            if on_layer is not None:
+                on_layer(len(laid_out) - 1, laid_out[-1])
             step.report(Phase.CLUSTER, num_tokens * len(laid_out) // num_layers)
     return tuple(laid_out)

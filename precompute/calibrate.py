@@ -1,14 +1,16 @@
 """Calibration: from a budget to what loads it, measured on probe questions."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 from engine.document.budget import BALANCED, FAST, BudgetCurve, BudgetCurves, Thresholds
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
 from precompute.config import PrecomputeConfig
 from precompute.probe_batch import ask_probes
-from precompute.probes import ProbeMaker
+from precompute.probes import Probe, ProbeMaker
 from precompute.score_histogram import ScoreHistogram
 
 BATCH = 16  # probes of one forward pass
@@ -22,6 +24,7 @@ def calibrate(
     settings: PrecomputeConfig,
     progress: Callable[[int], None],
     check: Callable[[], None] = lambda: None,
+    first_probes: Future["DrawnProbes"] | None = None,
 ) -> DocumentCache:
     """Ask probe questions with their answers given, and fit the budget curves.
 
@@ -33,17 +36,19 @@ def calibrate(
         progress: told the number of probes done after each batch, and in the end their whole number
             even where fewer were enough; may raise to stop.
         check: called within each batch, before a layer attends; may raise to stop.
+        first_probes: from `probes_beside`; None to draw them here.
     Returns: the document with its curves; without clusters there is nothing to choose.
     """
     if not any(layer.has_clusters for layer in document.layers):
         return replace(document, curves=_constant(document))
     prefill = ScoreHistogram(settings.lookup, document, apart=False)
     decode = ScoreHistogram(settings.lookup, document, apart=True)
-    room = model.spec.context_length - document.num_tokens
-    maker = ProbeMaker(document, model.prompt, room, settings.seed)
+    drawn = _draw(model, document, settings) if first_probes is None else first_probes.result()
+    probes, maker = drawn.first, drawn.maker
     curve: BudgetCurve | None = None
     for done in range(0, settings.num_probes, BATCH):
-        probes = maker.make(min(BATCH, settings.num_probes - done))
+        if done > 0:
+            probes = maker.make(min(BATCH, settings.num_probes - done))
         ask_probes(model, document, probes, prefill, decode, check)
         progress(done + len(probes))
         before, curve = curve, decode.curve()
@@ -54,6 +59,33 @@ def calibrate(
     return replace(
         document, curves=BudgetCurves(first, curve or decode.curve(), prefill.split(first))
     )
+
+
+@dataclass(frozen=True)
+class DrawnProbes:
+    """The first batch of probes, and who makes further ones."""
+
+    maker: ProbeMaker
+    first: list[Probe]
+
+
+@contextmanager
+def probes_beside(
+    model: LoadedModel, document: DocumentCache, settings: PrecomputeConfig
+) -> Iterator[Future[DrawnProbes]]:
+    """Draw the first probes on a thread while the block runs; a GPU need not wait for it.
+
+    Args:
+        document: its layers are not needed.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="probes") as pool:
+        yield pool.submit(_draw, model, document, settings)
+
+
+def _draw(model: LoadedModel, document: DocumentCache, settings: PrecomputeConfig) -> DrawnProbes:
+    room = model.spec.context_length - document.num_tokens
+    maker = ProbeMaker(document, model.prompt, room, settings.seed)
+    return DrawnProbes(maker, maker.make(min(BATCH, settings.num_probes)))
 
 
 def _has_settled(before: BudgetCurve, after: ScoreHistogram) -> bool:

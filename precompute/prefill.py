@@ -15,6 +15,7 @@ from torch import Tensor
 from engine.config import SCOPE_EPSILON
 from engine.document.cache import ScopedHeads, StreamingCache
 from engine.kernels.prefill.attend_causal import attend_causal
+from engine.kernels.prefill.attend_causal_library import CUDNN_CHUNK
 from engine.model.attention import AttentionCall, forward
 from engine.model.finite import FiniteLayers
 from engine.model.loader import LoadedModel
@@ -25,6 +26,7 @@ from precompute.streaming_prefill import StreamingPrefill
 # On a CPU a chunk of more tokens is not read faster, and nobody could stop it meanwhile.
 MOST_CPU_TOKENS = 2048
 MOST_CPU_SCORES = 1 << 25  # of queries and keys at a time: about a third of a second
+MOST_GPU_OPERATIONS = 10**13  # of attention at a time: some 15 ms
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,7 @@ class _Retrieval:
         start, self._filled = self._filled, self._filled + call.key.shape[1]
         self._keys[:, start : self._filled] = call.key
         self._values[:, start : self._filled] = call.value
-        block = call.query.shape[1]
-        if call.query.device.type == "cpu":
-            block = max(16, MOST_CPU_SCORES // max(1, call.query.shape[0] * self._filled))
+        block = _block_tokens(call.query, self._filled)
         outs = [
             self._attend_block(call, start, call.query[:, first : first + block], first)
             for first in range(0, call.query.shape[1], block)
@@ -194,6 +194,15 @@ def _layer(
     return _Dual(retrieval, num_retrieval, stream, compensation=plan.compensation)
 
 
+def _block_tokens(query: Tensor, num_keys: int) -> int:
+    """How many of a chunk's tokens attend at a time, so that a check need not wait long."""
+    heads, _, head_dim = query.shape
+    if query.device.type == "cpu":
+        return max(16, MOST_CPU_SCORES // max(1, heads * num_keys))
+    most = MOST_GPU_OPERATIONS // max(1, 4 * heads * head_dim * num_keys)
+    return max(CUDNN_CHUNK, most // CUDNN_CHUNK * CUDNN_CHUNK)
+
+
 def _heads(call: AttentionCall, kv_heads: slice) -> AttentionCall:
     """The part of a call that some adjoining KV heads and their query heads answer."""
     group = call.query.shape[0] // call.key.shape[0]
@@ -211,7 +220,7 @@ def _heads(call: AttentionCall, kv_heads: slice) -> AttentionCall:
 def prefill(
     model: LoadedModel,
     ids: Tensor,
-    chunk_tokens: int,
+    chunk_tokens: int | Callable[[], int],
     progress: Callable[[int], None],
     epsilon: float = SCOPE_EPSILON,
     check: Callable[[], None] = lambda: None,
@@ -222,6 +231,7 @@ def prefill(
     `check` is called often enough; what is computed is the same.
 
     Args:
+        chunk_tokens: tokens of a chunk, or what tells them before each chunk.
         progress: told the number of tokens done after each chunk; may raise to stop.
         epsilon: the attention weight that heads with linear biases may leave out, see
             `engine.model.alibi.attention_scope`.
@@ -231,11 +241,13 @@ def prefill(
         undefined.
     """
     state = _PrefillState(model, len(ids), epsilon, check)
-    if model.device.type == "cpu":
-        chunk_tokens = min(chunk_tokens, MOST_CPU_TOKENS)
-    for start in range(0, len(ids), chunk_tokens):
-        chunk = ids[start : start + chunk_tokens].to(model.device)
+    most = MOST_CPU_TOKENS if model.device.type == "cpu" else len(ids)
+    start = 0
+    while start < len(ids):
+        num_tokens = chunk_tokens if isinstance(chunk_tokens, int) else chunk_tokens()
+        chunk = ids[start : start + min(num_tokens, most)].to(model.device)
         logits = forward(model.model, chunk, start, state)
         state.finite.check(f"in tokens {start} to {start + len(chunk) - 1}", logits)
-        progress(start + len(chunk))
+        start += len(chunk)
+        progress(start)
     return state.layers()

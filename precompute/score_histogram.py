@@ -85,7 +85,7 @@ class ScoreHistogram:
         heads, rows, clusters = scores.shape
         steps = scores.reshape(heads, lookup.group, rows // lookup.group, clusters)
         if not self._apart:
-            parts = steps.split(list(lengths), dim=2)
+            parts = torch.split(steps, list(lengths), dim=2)
             how = self._config.aggregation
             return torch.stack([aggregate(p.flatten(1, 2), lookup.group, how) for p in parts])
         steps = steps.permute(2, 0, 1, 3).flatten(0, 1)  # (steps x heads, group, clusters)

@@ -21,6 +21,7 @@ from storage.db.ids import created_at_of, new_document_id
 from storage.db.records import DocumentRecord, record
 from storage.db.tables import Artifact, Document, Job
 from storage.jobs import transitions
+from storage.readable import ReadableDocuments
 
 UNCLAIMED_S = 300.0
 MAX_TRIES = 3
@@ -46,15 +47,22 @@ class Documents:
         fingerprint: names a model and settings. Documents are shown as a process that has these
             sees them: an artifact of them makes a document ready, whatever else is done with it.
             Empty for the status of the last reading.
+        readable: documents that this process can be asked about before they are stored.
     """
 
     def __init__(
-        self, db: Database, blobs: Blobs, artifacts: Artifacts, fingerprint: str = ""
+        self,
+        db: Database,
+        blobs: Blobs,
+        artifacts: Artifacts,
+        fingerprint: str = "",
+        readable: ReadableDocuments | None = None,
     ) -> None:
         self._db = db
         self._blobs = blobs
         self._artifacts = artifacts
         self._fingerprint = fingerprint
+        self._readable = readable or ReadableDocuments()
         self._unclaimed_s: dict[str, float] = {}  # blob key: monotonic second it was first seen
         self._collecting = threading.Lock()
 
@@ -196,6 +204,14 @@ class Documents:
     def _record(self, found: Row[Document, Artifact]) -> DocumentRecord:
         row, artifact = found
         if artifact is None:
+            if (readable := self._readable.find(row.id)) is not None:
+                return record(
+                    DocumentRecord,
+                    row,
+                    status=DocumentStatus.READABLE,
+                    num_tokens=readable.num_tokens,
+                    num_pages=readable.num_pages,
+                )
             is_stale = bool(self._fingerprint) and row.status is DocumentStatus.READY
             return record(DocumentRecord, row, is_stale=is_stale)
         return record(
@@ -207,6 +223,7 @@ class Documents:
             num_tokens=artifact.num_tokens or row.num_tokens,
             num_pages=artifact.num_pages or row.num_pages,
             reading_ms=artifact.reading_ms or row.reading_ms,
+            phases_ms=artifact.phases_ms,
             ready_at=artifact.created_at,
         )
 

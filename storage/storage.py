@@ -24,6 +24,7 @@ from storage.jobs.liveness import WorkerLiveness
 from storage.keys import ApiKeys
 from storage.notify.base import DocumentState, Notifier, NotifierConfig
 from storage.processes import Processes
+from storage.readable import ReadableDocuments
 from storage.reading_times import ReadingTimes
 from storage.tenants import Tenants
 
@@ -35,6 +36,7 @@ class Storage:
     Attributes:
         config: where files and rows are.
         fingerprint: names the model and settings whose artifacts are current; empty for any.
+        readable: documents that this process can be asked about before they are stored.
     """
 
     config: StorageConfig
@@ -43,6 +45,7 @@ class Storage:
     tenants: Tenants
     keys: ApiKeys
     documents: Documents
+    readable: ReadableDocuments
     jobs: Jobs
     artifacts: Artifacts
     space: ArtifactSpace
@@ -65,7 +68,7 @@ class Storage:
             self,
             fingerprint=fingerprint,
             artifacts=artifacts,
-            documents=Documents(self.db, self.blobs, artifacts, fingerprint),
+            documents=Documents(self.db, self.blobs, artifacts, fingerprint, self.readable),
             jobs=self.jobs.of(fingerprint),
             space=_space(self.db, self.config, fingerprint),
             dashboard=Dashboard(self.db, fingerprint),
@@ -121,7 +124,7 @@ def assemble(db: Database, config: StorageConfig) -> Storage:
     """
     folder = config.data_dir.resolve()
     blobs = cast(Blobs, plugins.build(blob_stores, "local", folder / "blobs"))
-    artifacts = Artifacts(db, folder / "artifacts")
+    artifacts, readable = Artifacts(db, folder / "artifacts"), ReadableDocuments()
     notifier_config = NotifierConfig(url=config.redis_url)
     notifier = plugins.build(notifiers, "redis" if config.redis_url else "poll", notifier_config)
     return Storage(
@@ -130,7 +133,8 @@ def assemble(db: Database, config: StorageConfig) -> Storage:
         db=db,
         tenants=Tenants(db),
         keys=ApiKeys(db),
-        documents=Documents(db, blobs, artifacts),
+        documents=Documents(db, blobs, artifacts, readable=readable),
+        readable=readable,
         jobs=Jobs(db),
         artifacts=artifacts,
         space=_space(db, config, ""),

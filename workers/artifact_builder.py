@@ -1,6 +1,6 @@
 """The interface between a worker and the code that makes an artifact of a file."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,20 +10,33 @@ from common.status import Progress
 
 @dataclass(frozen=True)
 class BuiltArtifact:
-    """The artifact of a document, before it is stored.
+    """The artifact of a document, whose files are being stored.
 
     Attributes:
         manifest: the engine's description of the files, made of JSON values.
-        files: (name, bytes) one after the other, so that not all need to be in memory twice.
         kv_bytes: bytes of keys and values that full attention reads for each token.
         num_tokens, num_pages: of the document's text.
+        cache: the document as the engine holds it, for a server in the same process; None for none.
     """
 
     manifest: Mapping[str, Any]
-    files: Iterator[tuple[str, bytes | memoryview]]
     kv_bytes: int
     num_tokens: int
     num_pages: int
+    cache: Any = None
+
+
+class FileStore(Protocol):
+    """Where a builder puts an artifact's files, in any order."""
+
+    def write(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
+        """Begin to store a file.
+
+        Args:
+            name: of the file.
+            pieces: its bytes, which are taken on another thread; one is used before the next.
+        Raises: what storing an earlier file has raised, which must not be caught.
+        """
 
 
 class ArtifactBuilder(Protocol):
@@ -44,12 +57,20 @@ class ArtifactBuilder(Protocol):
         Returns: seconds.
         """
 
-    def build(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
+    def expected_bytes(self, num_tokens: int) -> int:
+        """Return the bytes that the artifact of a document will have, nearly.
+
+        Args:
+            num_tokens: of the document.
+        """
+
+    def build(self, path: Path, kind: str, progress: Progress, files: FileStore) -> BuiltArtifact:
         """Read a file and build its artifact.
 
         Args:
             path: the uploaded file.
             kind: name of the extractor that reads it.
             progress: called at least about once a second; what it raises must not be caught.
+            files: where the artifact's files go, each as soon as it is known.
         Raises: DocumentRejected or one of its subclasses if the file itself is at fault.
         """

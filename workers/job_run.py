@@ -3,9 +3,10 @@
 import threading
 import time
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
+from uuid import UUID
 
 import structlog
 
@@ -23,14 +24,18 @@ from common.errors import (
     TurnEnded,
 )
 from common.status import Phase
+from storage.artifacts.draft import ArtifactDraft
 from storage.db.records import JobRecord
 from storage.jobs.transitions import JOB_LOST_ERRORS
+from storage.readable import ReadableDocument
 from storage.storage import Storage
 from workers.artifact_builder import ArtifactBuilder, BuiltArtifact
+from workers.artifact_writer import ArtifactWriter
 from workers.config import WorkerConfig
 from workers.deadline import Deadline
 from workers.heartbeat import Heartbeat
 from workers.progress_report import ProgressReport
+from workers.residence import Residence
 
 UNEXPECTED = (
     "Reading this document failed for a reason that is not the document's own. The operator "
@@ -54,6 +59,7 @@ class JobRun:
         stop: is set when the worker has to stop.
         is_light: whether the job was claimed as a light one, which makes room for light ones of
             others after its turn.
+        residence: the memory of the server in this process; None if there is none.
     """
 
     def __init__(
@@ -65,6 +71,7 @@ class JobRun:
         stop: threading.Event,
         *,
         is_light: bool = False,
+        residence: Residence | None = None,
     ) -> None:
         self._storage = storage
         self._builder = builder
@@ -72,6 +79,9 @@ class JobRun:
         self._job = job
         self._stop = stop
         self._is_light = is_light
+        self._residence = residence
+        self._room = ExitStack()
+        self._expected_bytes = 0
         self._deadline = Deadline(config)
         self._asked_s = 0.0
         self._has_failed = False
@@ -121,37 +131,60 @@ class JobRun:
             return
         report = ProgressReport(storage, job, heartbeat, self._stop, self._expect)
         path = storage.blobs.path(document.blob_key)
-        built = self._builder.build(path, document.kind, report)
         try:
-            self._publish(built, report)
+            with (
+                storage.artifacts.draft(document.id, storage.fingerprint) as draft,
+                ArtifactWriter(draft) as writer,
+                self._room,
+            ):
+                built = self._builder.build(path, document.kind, report, writer)
+                with self._readable(draft.id, built):
+                    self._publish(draft, writer, built, report)
         except StorageFull:
-            storage.space.free(2 * built.kv_bytes)
+            storage.space.free(2 * self._expected_bytes)
             raise
         self._log().info("document ready", num_tokens=built.num_tokens)
         storage.notifier.notify_watchers(document.id)
 
-    def _publish(self, built: BuiltArtifact, report: ProgressReport) -> None:
-        def check() -> None:
-            report(Phase.PACK, 0, built.num_tokens)
+    @contextmanager
+    def _readable(self, artifact_id: UUID, built: BuiltArtifact) -> Iterator[None]:
+        """While the block stores a document, let the server in this process be asked about it."""
+        if self._residence is None or built.cache is None:
+            yield
+            return
+        document = ReadableDocument(
+            self._job.document_id, artifact_id, built.num_tokens, built.num_pages
+        )
+        with self._residence.keep(document, built.cache):
+            self._storage.notifier.notify_watchers(document.document_id)
+            yield
 
-        with self._storage.artifacts.draft(
-            self._job.document_id, self._storage.fingerprint
-        ) as draft:
-            check()
-            for name, data in built.files:
-                draft.write(name, data, check)
-            draft.publish(
-                self._job,
-                built.manifest,
-                kv_bytes=built.kv_bytes,
-                num_tokens=built.num_tokens,
-                num_pages=built.num_pages,
-                reading_ms=report.prefill_ms,
-            )
+    def _publish(
+        self,
+        draft: ArtifactDraft,
+        writer: ArtifactWriter,
+        built: BuiltArtifact,
+        report: ProgressReport,
+    ) -> None:
+        num_tokens = built.num_tokens
+        writer.finish(lambda share: report(Phase.PACK, int(share * num_tokens), num_tokens))
+        phases_ms = report.phases_ms()
+        draft.publish(
+            self._job,
+            built.manifest,
+            kv_bytes=built.kv_bytes,
+            num_tokens=num_tokens,
+            num_pages=built.num_pages,
+            reading_ms=phases_ms.get(Phase.PREFILL, 0.0),
+            phases_ms=phases_ms,
+        )
 
     def _expect(self, num_tokens: int) -> None:
         """Move the deadline, now that the document's length is known."""
         self._deadline.expect(self._builder.expected_s(num_tokens))
+        self._expected_bytes = self._builder.expected_bytes(num_tokens)
+        if self._residence is not None:
+            self._room.enter_context(self._residence.room(self._expected_bytes))
         with suppress(Transient):  # the next heartbeat will tell
             self._renew_lease()
 

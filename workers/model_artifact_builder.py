@@ -7,10 +7,11 @@ from pathlib import Path
 import torch
 
 from common.status import Phase, Progress
-from engine.document.artifact import pack
-from engine.document.cache import DocumentCache
+from engine.document.artifact import DOCUMENT_FILE, describe, layer_file, pack_layer, pack_text
+from engine.document.cache import DocumentCache, LayerCache
 from engine.model.loader import LoadedModel
 from engine.model.memory import out_of_memory_as_busy
+from engine.turns import DeviceTurns
 from ingest.limits import Limits
 from ingest.sandbox import extract_limited
 from ingest.text import DocumentText
@@ -18,7 +19,8 @@ from precompute.build import most_document_chars, precompute_document
 from precompute.config import PrecomputeConfig
 from precompute.cost import expected_reading_s
 from precompute.fingerprint import artifact_fingerprint
-from workers.artifact_builder import BuiltArtifact
+from precompute.sketch import sketch_document
+from workers.artifact_builder import BuiltArtifact, FileStore
 from workers.config import WorkerConfig
 
 
@@ -29,14 +31,20 @@ class ModelArtifactBuilder:
         model: returns the loaded model, the same one at every call.
         config: how documents are precomputed.
         limits: limits of text extraction.
+        turns: of the answers that the same process gives with the model; None if it gives none.
     """
 
     def __init__(
-        self, model: Callable[[], LoadedModel], config: PrecomputeConfig, limits: Limits
+        self,
+        model: Callable[[], LoadedModel],
+        config: PrecomputeConfig,
+        limits: Limits,
+        turns: DeviceTurns | None = None,
     ) -> None:
         self._model = model
         self._config = config
         self._limits = limits
+        self._turns = turns
 
     @property
     def fingerprint(self) -> str:
@@ -47,23 +55,41 @@ class ModelArtifactBuilder:
         """See `ArtifactBuilder.expected_s`."""
         return expected_reading_s(self._model(), num_tokens)
 
-    def build(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
+    def expected_bytes(self, num_tokens: int) -> int:
+        """See `ArtifactBuilder.expected_bytes`."""
+        model, config = self._model(), self._config
+        stored_dtype: torch.dtype = getattr(torch, config.dtype)
+        return sketch_document(model.spec, model.plan, config, num_tokens, stored_dtype).num_bytes
+
+    def build(self, path: Path, kind: str, progress: Progress, files: FileStore) -> BuiltArtifact:
         """Build the artifact of the file at `path`; see `ArtifactBuilder.build`.
 
         Raises: also GpuBusy if the GPU runs out of memory.
         """
-        model = self._model()
+        model, dtype = self._model(), self._config.dtype
         document = self._extract(path, kind, progress)
         pages = [(page.number, page.start, page.end) for page in document.pages]
+
+        def store(index: int, layer: LayerCache) -> None:
+            files.write(layer_file(index), pack_layer(index, layer, dtype).pieces())
+
         with out_of_memory_as_busy():
-            cache = precompute_document(model, document.text, pages, self._config, progress)
-        manifest, files = pack(cache, self._config.dtype)
+            cache = precompute_document(
+                model,
+                document.text,
+                pages,
+                self._config,
+                progress,
+                on_layer=store,
+                turns=self._turns,
+            )
+        files.write(DOCUMENT_FILE, pack_text(cache).pieces())
         return BuiltArtifact(
-            manifest=manifest,
-            files=files,
-            kv_bytes=_stored_kv_bytes(cache, self._config.dtype),
+            manifest=describe(cache, dtype),
+            kv_bytes=_stored_kv_bytes(cache, dtype),
             num_tokens=cache.num_tokens,
             num_pages=len(pages),
+            cache=cache,
         )
 
     def _extract(self, path: Path, kind: str, progress: Progress) -> DocumentText:

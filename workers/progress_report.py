@@ -18,9 +18,9 @@ REPORT_INTERVAL_S = 0.2
 SHARES = {
     Phase.EXTRACT: 0.0,
     Phase.TOKENIZE: 0.0,
-    Phase.PREFILL: 0.6,
-    Phase.CLUSTER: 0.8,
-    Phase.CALIBRATE: 0.98,
+    Phase.PREFILL: 0.7,
+    Phase.CLUSTER: 0.85,
+    Phase.CALIBRATE: 0.95,
     Phase.PACK: 1.0,
 }
 
@@ -56,7 +56,9 @@ class ProgressReport:
         self._written_s = 0.0
         self._tokens_total = 0
         self._tokens_done = 0
-        self._prefill_s: list[float] = []
+        self._spends = Phase.EXTRACT  # the phase that the time since the last report is counted for
+        self._spent_s: dict[Phase, float] = {}
+        self._spent_at_s = time.monotonic()
 
     def __call__(self, phase: Phase, tokens_done: int, tokens_total: int) -> None:
         """Report progress, if the last report of this phase is old enough.
@@ -66,8 +68,8 @@ class ProgressReport:
             the worker has to stop.
         """
         now_s = time.monotonic()
-        if phase == Phase.PREFILL:
-            self._prefill_s = [*self._prefill_s[:1], now_s]
+        self._spend_until(now_s)
+        self._spends = phase
         if tokens_total and not self._tokens_total:
             self._tokens_total = tokens_total
             self._on_length(tokens_total)
@@ -79,10 +81,21 @@ class ProgressReport:
         self._phase, self._written_s = phase, now_s
         self._write(phase, tokens_done / tokens_total if tokens_total else 0.0)
 
-    @property
-    def prefill_ms(self) -> float:
-        """Milliseconds that prefill took, which is what reading the document again would take."""
-        return 1000 * (self._prefill_s[-1] - self._prefill_s[0]) if self._prefill_s else 0.0
+    def phases_ms(self) -> dict[str, float]:
+        """Milliseconds that each phase has taken until now, by name, and `total`.
+
+        Files are written while later phases run: `pack` is what was left of it after them.
+        """
+        self._spend_until(time.monotonic())
+        spent = {str(phase): round(1000 * spent_s, 3) for phase, spent_s in self._spent_s.items()}
+        return {**spent, "total": round(sum(spent.values()), 3)}
+
+    def _spend_until(self, now_s: float) -> None:
+        """Count the time since the last report for the phase that was reported then."""
+        self._spent_s[self._spends] = (
+            self._spent_s.get(self._spends, 0.0) + now_s - self._spent_at_s
+        )
+        self._spent_at_s = now_s
 
     def _write(self, phase: Phase, share: float) -> None:
         done = int(self._tokens_total * _share_of_all(phase, share))

@@ -11,6 +11,7 @@ from storage.storage import Storage
 from workers.artifact_builder import ArtifactBuilder
 from workers.config import WorkerConfig
 from workers.job_run import JobRun, describe
+from workers.residence import Residence
 from workers.sweeper import Sweeper
 
 
@@ -21,12 +22,20 @@ class Worker:
         storage: is bound to the builder's model and settings here.
         builder: makes an artifact's files of an uploaded file.
         config: leases, polling, deadlines, and how often a job may crash.
+        residence: the memory of the server in this process; None if there is none.
     """
 
-    def __init__(self, storage: Storage, builder: ArtifactBuilder, config: WorkerConfig) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        builder: ArtifactBuilder,
+        config: WorkerConfig,
+        residence: Residence | None = None,
+    ) -> None:
         self._storage = storage
         self._builder = builder
         self._config = config
+        self._residence = residence
         self._owner = storage.liveness.new_owner()
         self._stop = threading.Event()
         self._runs: set[JobRun] = set()
@@ -74,7 +83,15 @@ class Worker:
         )
         if job is None:
             return False
-        run = JobRun(storage, self._builder, config, job, self._stop, is_light=is_light)
+        run = JobRun(
+            storage,
+            self._builder,
+            config,
+            job,
+            self._stop,
+            is_light=is_light,
+            residence=self._residence,
+        )
         self._runs.add(run)
         try:
             run.run()

@@ -27,6 +27,21 @@ class ProgressBody(Body):
     deadline_at: int | None
 
 
+class ReadingBody(Body):
+    """Milliseconds that the last reading took, by phase; null where it is not known.
+
+    Files are written while later phases run: `pack` is what was left of it after them.
+    """
+
+    total: float | None
+    extract: float | None
+    tokenize: float | None
+    prefill: float | None
+    cluster: float | None
+    calibrate: float | None
+    pack: float | None
+
+
 class DocumentBody(Body):
     """A document; times are Unix seconds."""
 
@@ -39,7 +54,7 @@ class DocumentBody(Body):
     error: FailureBody | None
     num_tokens: int | None
     num_pages: int | None
-    reading_ms: float | None
+    reading_ms: ReadingBody | None
     created_at: int
     ready_at: int | None
     progress: ProgressBody | None
@@ -100,13 +115,20 @@ def document_body(
         else None,
         num_tokens=document.num_tokens,
         num_pages=document.num_pages,
-        reading_ms=document.reading_ms,
+        reading_ms=_reading_body(document),
         created_at=int(document.created_at.timestamp()),
         ready_at=_unix_seconds(document.ready_at),
         progress=_progress_body(job),
         cache_bytes=None if artifact is None else artifact.num_bytes,
         is_stale=document.is_stale,
     )
+
+
+def _reading_body(document: DocumentRecord) -> ReadingBody | None:
+    if document.reading_ms is None:
+        return None
+    known = {"prefill": document.reading_ms, **(document.phases_ms or {})}
+    return ReadingBody(**{name: known.get(name) for name in ReadingBody.model_fields})
 
 
 def progress_event(state: DocumentState) -> ProgressEvent:

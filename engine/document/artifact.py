@@ -24,7 +24,7 @@ from engine.document.cache import (
     ScopedHeads,
     StreamingCache,
 )
-from engine.document.safetensors_writer import serialize
+from engine.document.safetensors_writer import SafetensorsFile
 
 DOCUMENT_FILE = "document.safetensors"
 
@@ -44,7 +44,12 @@ def pack(
     Returns: the manifest's part (JSON-like), and (name, bytes) of each file; taking a file raises
         NonFiniteNumbers if its numbers do not fit into the dtype.
     """
-    manifest = {
+    return describe(document, dtype), _files(document, dtype)
+
+
+def describe(document: DocumentCache, dtype: str) -> dict[str, Any]:
+    """Describe a document for the manifest, in JSON values; `dtype` as of `pack`."""
+    return {
         "codec": "none",
         "dtype": dtype,
         "num_tokens": document.num_tokens,
@@ -55,7 +60,28 @@ def pack(
         "pages": [[page.number, page.start, page.end] for page in document.pages],
         "layers": [_describe(layer) for layer in document.layers],
     }
-    return manifest, _files(document, getattr(torch, dtype))
+
+
+def pack_text(document: DocumentCache) -> SafetensorsFile:
+    """Make the file named `DOCUMENT_FILE`: the text, its tokens and where they stand."""
+    text = torch.frombuffer(bytearray(document.text.encode()), dtype=torch.uint8)
+    parts = {"ids": document.ids, "offsets": document.offsets, "text": text}
+    return SafetensorsFile({name: part.contiguous() for name, part in parts.items()})
+
+
+def pack_layer(index: int, layer: LayerCache, dtype: str) -> SafetensorsFile:
+    """Make the file of a layer, named by `layer_file`; `dtype` as of `pack`.
+
+    Raises: NonFiniteNumbers if its numbers do not fit into the dtype.
+    """
+    stored_dtype: torch.dtype = getattr(torch, dtype)
+    tensors = {}
+    for name, part in _named(layer).items():
+        fits = not part.is_floating_point() or part.dtype == stored_dtype
+        tensors[name] = (part if fits else part.to(stored_dtype)).contiguous()
+        if not fits:
+            _check_finite(index, name, tensors[name])
+    return SafetensorsFile(tensors)
 
 
 def unpack(
@@ -77,31 +103,23 @@ def unpack(
         raise CorruptArtifact("The stored cache does not fit its own description.") from error
 
 
-def _files(document: DocumentCache, dtype: torch.dtype) -> Iterator[tuple[str, memoryview]]:
-    text = torch.frombuffer(bytearray(document.text.encode()), dtype=torch.uint8)
-    parts = {"ids": document.ids, "offsets": document.offsets, "text": text}
-    yield DOCUMENT_FILE, serialize({name: part.contiguous() for name, part in parts.items()})
+def _files(document: DocumentCache, dtype: str) -> Iterator[tuple[str, memoryview]]:
+    yield DOCUMENT_FILE, pack_text(document).whole()
     for index, layer in enumerate(document.layers):
-        tensors = {
-            name: (part.to(dtype) if part.is_floating_point() else part).contiguous()
-            for name, part in _named(layer).items()
-        }
-        _check_finite(index, tensors)
-        yield layer_file(index), serialize(tensors)
+        yield layer_file(index), pack_layer(index, layer, dtype).whole()
 
 
-def _check_finite(layer: int, tensors: Mapping[str, Tensor]) -> None:
+def _check_finite(layer: int, name: str, tensor: Tensor) -> None:
     """Refuse what became infinite because the stored dtype's range is too narrow for it.
 
     Raises: NonFiniteNumbers that names the layer.
     """
-    for name, tensor in tensors.items():
-        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-            dtype = str(tensor.dtype).removeprefix("torch.")
-            raise NonFiniteNumbers(
-                f"The {name} of layer {layer} do not fit into {dtype}: store caches in another "
-                "dtype (LECTERN_PRECOMPUTE__DTYPE)."
-            )
+    if not bool(torch.isfinite(tensor).all()):
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        raise NonFiniteNumbers(
+            f"The {name} of layer {layer} do not fit into {dtype}: store caches in another "
+            "dtype (LECTERN_PRECOMPUTE__DTYPE)."
+        )
 
 
 def _named(layer: LayerCache) -> dict[str, Tensor]:

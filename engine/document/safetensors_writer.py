@@ -1,13 +1,13 @@
-"""Tensors as the bytes of a safetensors file, copied once: from where they lie to their place.
+"""Tensors as the bytes of a safetensors file, piece by piece from where they lie.
 
-The format's own library copies a document's gigabytes three times, one core at a time.
+The format's own library copies a document's gigabytes three times, one core at a time. Here they go
+from a GPU through two pinned stages to whoever writes them, and from a CPU without a copy.
 """
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,55 +20,77 @@ NAMES = {
     torch.uint8: "U8",
 }
 ALIGNMENT = 8  # of the first tensor in the file
-STAGE_BYTES = 1 << 26  # of pinned memory, twice, on the way from a GPU
+STAGE_BYTES = 1 << 25  # of pinned memory, twice, on the way from a GPU
 
 
-def serialize(tensors: Mapping[str, Tensor]) -> memoryview:
-    """The file's bytes, in host memory.
+class SafetensorsFile:
+    """The bytes of one file, which may be read on another thread than the one that made it.
 
     Args:
-        tensors: contiguous, on any device, of the dtypes in `NAMES`.
+        tensors: contiguous, all on one device, of the dtypes in `NAMES`; they must not be changed
+            before the bytes were read.
     Source: https://huggingface.co/docs/safetensors, "Format".
     """
-    # Wider elements first: each begins at a multiple of its own width.
-    ordered = sorted(tensors.items(), key=lambda item: (-item[1].itemsize, item[0]))
-    described, end = {}, 0
-    for name, tensor in ordered:
-        begin, end = end, end + tensor.nbytes
-        described[name] = {
-            "dtype": NAMES[tensor.dtype],
-            "shape": list(tensor.shape),
-            "data_offsets": [begin, end],
-        }
-    header = json.dumps(described, separators=(",", ":")).encode()
-    header = header.ljust(math.ceil(len(header) / ALIGNMENT) * ALIGNMENT)
-    prefix = len(header).to_bytes(8, "little") + header
-    data = np.empty(len(prefix) + end, dtype=np.uint8)  # asks for huge pages, unlike torch
-    data[: len(prefix)] = np.frombuffer(prefix, dtype=np.uint8)
-    body = torch.from_numpy(data)[len(prefix) :]
-    places = torch.split(body, [tensor.nbytes for _, tensor in ordered])
-    for (_, tensor), place in zip(ordered, places, strict=True):
-        _copy(tensor.flatten().view(torch.uint8), place)
-    return data.data
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        # Wider elements first: each begins at a multiple of its own width.
+        ordered = sorted(tensors.items(), key=lambda item: (-item[1].itemsize, item[0]))
+        described, end = {}, 0
+        for name, tensor in ordered:
+            begin, end = end, end + tensor.nbytes
+            described[name] = {
+                "dtype": NAMES[tensor.dtype],
+                "shape": list(tensor.shape),
+                "data_offsets": [begin, end],
+            }
+        header = json.dumps(described, separators=(",", ":")).encode()
+        header = header.ljust(math.ceil(len(header) / ALIGNMENT) * ALIGNMENT)
+        self._prefix = len(header).to_bytes(8, "little") + header
+        self._data = [tensor.flatten().view(torch.uint8) for _, tensor in ordered]
+        self._made: torch.cuda.Event | None = None
+        if any(data.is_cuda for data in self._data):
+            self._made = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._made.record()
+        self.num_bytes = len(self._prefix) + end
+
+    def pieces(self) -> Iterator[memoryview]:
+        """Yield the bytes in their order; a piece is valid until the next one is asked for."""
+        yield memoryview(self._prefix)
+        if self._made is not None:
+            parts = [part for one in self._data for part in torch.split(one, STAGE_BYTES) if len(part)]
+            yield from _from_gpu(parts, self._made)
+            return
+        for data in self._data:
+            yield data.numpy().data
+
+    def whole(self) -> memoryview:
+        """All bytes at once, in memory of their own."""
+        return memoryview(b"".join(self.pieces()))
 
 
-def _copy(source: Tensor, target: Tensor) -> None:
-    """Copy bytes to the host; from a GPU by two pinned stages, one filled as the other empties."""
-    if not source.is_cuda:
-        target.copy_(source)
+def _from_gpu(parts: Sequence[Tensor], made: torch.cuda.Event) -> Iterator[memoryview]:
+    """Bring parts to the host by two pinned stages, one filled while the other is in use.
+
+    The copies have a stream of their own, on which nothing waits for what is computed meanwhile.
+
+    Args:
+        made: after this event the parts are complete.
+    """
+    if not parts:
         return
-    stages = torch.empty(2, min(STAGE_BYTES, len(source)), dtype=torch.uint8, pin_memory=True)
+    stages = torch.empty(2, max(map(len, parts)), dtype=torch.uint8, pin_memory=True)
     filled = [torch.cuda.Event() for _ in stages]  # type: ignore[no-untyped-call]
-    places = torch.split(target, STAGE_BYTES)
-    for index, piece in enumerate(torch.split(source, STAGE_BYTES)):
-        stages[index % 2, : len(piece)].copy_(piece, non_blocking=True)
-        filled[index % 2].record()
-        if index > 0:
-            _empty(stages[(index - 1) % 2], filled[(index - 1) % 2], places[index - 1])
-    last = len(places) - 1
-    _empty(stages[last % 2], filled[last % 2], places[last])
+    stream = torch.cuda.Stream(parts[0].device)  # type: ignore[no-untyped-call]
+    stream.wait_event(made)
 
+    def fill(index: int) -> None:
+        with torch.cuda.stream(stream):
+            stages[index % 2, : len(parts[index])].copy_(parts[index], non_blocking=True)
+            filled[index % 2].record()
 
-def _empty(stage: Tensor, filled: torch.cuda.Event, place: Tensor) -> None:
-    filled.synchronize()
-    place.copy_(stage[: len(place)])
+    fill(0)
+    for index, part in enumerate(parts):
+        if index + 1 < len(parts):
+            fill(index + 1)
+        filled[index % 2].synchronize()
+        yield stages[index % 2, : len(part)].numpy().data

@@ -7,8 +7,9 @@ import json
 import os
 import re
 import shutil
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -82,6 +83,7 @@ class ArtifactDraft:
         self._failpoint = failpoint
         self._files: dict[str, dict[str, Any]] = {}
         self._num_bytes = 0
+        self._naming = threading.Lock()
         self._name = f"{binding['document_id']}.{self.id.hex}"
         self._path = root / (self._name + DRAFT_SUFFIX)
         self._lock: int | None = None
@@ -113,20 +115,28 @@ class ArtifactDraft:
             os.close(self._lock)
 
     def write(
-        self, name: str, data: bytes | memoryview, check: Callable[[], object] = no_check
+        self,
+        name: str,
+        data: bytes | memoryview | Iterable[bytes | memoryview],
+        check: Callable[[], object] = no_check,
     ) -> None:
         """Write one file, sync it to the disk and remember its hash.
 
+        Several threads may write files at the same time.
+
         Args:
             name: lower-case letters, digits, dots, dashes and underscores; no path.
-            data: the file's bytes.
+            data: the file's bytes, or pieces of them, each of which is used before the next.
             check: called before each part of a large file is written; may raise to stop.
         Raises: StorageFull; InvalidInput if the name is not allowed or was used before.
         """
-        if NAME.fullmatch(name) is None or name == MANIFEST or name in self._files:
-            raise InvalidInput(f"'{name}' cannot be the name of a file in an artifact.")
-        digest = self._write(name, data, "file", check)
-        self._files[name] = {"blake3": digest, "num_bytes": memoryview(data).nbytes}
+        with self._naming:
+            if NAME.fullmatch(name) is None or name == MANIFEST or name in self._files:
+                raise InvalidInput(f"'{name}' cannot be the name of a file in an artifact.")
+            self._files[name] = {}
+        pieces = (data,) if isinstance(data, bytes | memoryview) else data
+        digest, num_bytes = self._write(name, pieces, "file", check)
+        self._files[name] = {"blake3": digest, "num_bytes": num_bytes}
 
     def publish(
         self,
@@ -137,6 +147,7 @@ class ArtifactDraft:
         num_tokens: int,
         num_pages: int,
         reading_ms: float,
+        phases_ms: Mapping[str, float] | None = None,
     ) -> ArtifactRecord:
         """Make the artifact visible, its job done and its document ready, in one transaction.
 
@@ -146,6 +157,7 @@ class ArtifactDraft:
             kv_bytes: bytes of keys and values that full attention reads for each token.
             num_tokens, num_pages: of the document's text.
             reading_ms: milliseconds that reading the document again would take.
+            phases_ms: milliseconds of each phase of this reading, by name; None if not known.
         Raises: LeaseLost, JobCancelled, DocumentDeleted: then nothing is visible; StorageFull;
             DatabaseUnavailable, Busy: then the commit may have succeeded, which the next worker
             that claims the job finds out.
@@ -165,8 +177,14 @@ class ArtifactDraft:
             num_tokens=num_tokens,
             num_pages=num_pages,
             reading_ms=reading_ms,
+            phases_ms=phases_ms,
         )
-        facts = {"num_tokens": num_tokens, "num_pages": num_pages, "reading_ms": reading_ms}
+        facts = {
+            "num_tokens": num_tokens,
+            "num_pages": num_pages,
+            "reading_ms": reading_ms,
+            "phases_ms": phases_ms,
+        }
         replaced = self._commit(job, row, facts)
         self._is_published = True
         self._failpoint("committed")
@@ -185,25 +203,32 @@ class ArtifactDraft:
             **manifest,
         }
         data = json.dumps(fields, indent=1, sort_keys=True, allow_nan=False).encode()
-        return self._write(MANIFEST, data, "manifest")
+        return self._write(MANIFEST, (data,), "manifest")[0]
 
     def _write(
         self,
         name: str,
-        data: bytes | memoryview,
+        pieces: Iterable[bytes | memoryview],
         step: str,
         check: Callable[[], object] = no_check,
-    ) -> str:
+    ) -> tuple[str, int]:
+        """Write and sync a file; return its hash and its size."""
+        hasher, num_bytes = blake3(max_threads=blake3.AUTO), 0
         with disk_errors(), (self._path / name).open("xb", buffering=0) as file:
-            unwritten = memoryview(data).cast("B")
-            while len(unwritten):
-                check()
-                unwritten = unwritten[file.write(unwritten[:PART_BYTES]) :]
+            for piece in pieces:
+                unwritten = memoryview(piece).cast("B")
+                num_bytes += len(unwritten)
+                while len(unwritten):
+                    check()
+                    part = unwritten[: file.write(unwritten[:PART_BYTES])]
+                    hasher.update(part)
+                    unwritten = unwritten[len(part) :]
             self._failpoint(f"{step}_written")
             os.fsync(file.fileno())
         self._failpoint(f"{step}_synced")
-        self._num_bytes += memoryview(data).nbytes
-        return blake3(data, max_threads=blake3.AUTO).hexdigest()
+        with self._naming:
+            self._num_bytes += num_bytes
+        return hasher.hexdigest(), num_bytes
 
     def _move(self) -> None:
         with disk_errors():

@@ -1,5 +1,6 @@
 """Frozen copies of rows, which is what storage returns; ORM objects stay inside the package."""
 
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from datetime import datetime
 from typing import Any, TypeVar
@@ -36,6 +37,7 @@ class DocumentRecord:
         uploader: public part of the API key that uploaded it; empty if it is not known.
         num_tokens, num_pages: of the extracted text; None before the document was read.
         reading_ms: milliseconds that prefill took, which every further question saves.
+        phases_ms: milliseconds of each phase of the last reading, and `total`; None if not known.
         is_stale: whether the document was read, but there is no artifact of the process's own
             model and settings; the first question has it read again.
     """
@@ -55,6 +57,7 @@ class DocumentRecord:
     num_tokens: int | None
     num_pages: int | None
     reading_ms: float | None
+    phases_ms: Mapping[str, float] | None
     created_at: datetime
     ready_at: datetime | None
     is_stale: bool = False

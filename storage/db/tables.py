@@ -6,6 +6,7 @@ from enum import StrEnum
 from uuid import UUID, uuid4
 
 from sqlalchemy import (
+    JSON,
     BigInteger,
     CheckConstraint,
     DateTime,
@@ -78,7 +79,11 @@ class Base(DeclarativeBase):
     """All tables of the project."""
 
     metadata = MetaData(naming_convention=NAMES)
-    type_annotation_map = {datetime: Moment, int: BigInteger}  # noqa: RUF012 SQLAlchemy's form
+    type_annotation_map = {  # noqa: RUF012 SQLAlchemy's form
+        datetime: Moment,
+        int: BigInteger,
+        dict[str, float]: JSON(none_as_null=True),
+    }
 
 
 class Tenant(Base):
@@ -113,14 +118,16 @@ class Document(Base):
         uploader: the API key that uploaded it, by its public part; empty if it is not known.
         status: of the last reading. An artifact of a process's own fingerprint makes the document
             ready for that process whatever the status is.
-        num_tokens, num_pages, reading_ms: of the last reading.
+        num_tokens, num_pages, reading_ms, phases_ms: of the last reading.
     """
 
     __tablename__ = "documents"
     __table_args__ = (
         UniqueConstraint("tenant_id", "sha256"),
         CheckConstraint("num_bytes > 0", name="num_bytes"),
-        CheckConstraint(is_one_of("status", DocumentStatus), name="status"),
+        CheckConstraint(
+            is_one_of("status", (s for s in DocumentStatus if s.is_stored)), name="status"
+        ),
         Index(None, "tenant_id", "created_at", "id"),
         Index(None, "status"),
     )
@@ -139,6 +146,7 @@ class Document(Base):
     num_tokens: Mapped[int | None]
     num_pages: Mapped[int | None]
     reading_ms: Mapped[float | None]
+    phases_ms: Mapped[dict[str, float] | None]
     created_at: Mapped[datetime]
     ready_at: Mapped[datetime | None]
 
@@ -200,6 +208,7 @@ class Artifact(Base):
         used_at: when it was last loaded, to the hour.
         num_tokens, num_pages, reading_ms: of the reading that made it; None for artifacts of
             version 0.1, whose documents have these figures.
+        phases_ms: milliseconds of each phase of that reading, and `total`; None if not known.
     """
 
     __tablename__ = "artifacts"
@@ -216,6 +225,7 @@ class Artifact(Base):
     num_tokens: Mapped[int | None]
     num_pages: Mapped[int | None]
     reading_ms: Mapped[float | None]
+    phases_ms: Mapped[dict[str, float] | None]
 
 
 class Process(Base):

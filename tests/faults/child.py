@@ -14,7 +14,7 @@ from storage.artifacts.store import Artifacts
 from storage.config import StorageConfig
 from storage.db.database import Database
 from storage.storage import Storage, assemble
-from workers.artifact_builder import BuiltArtifact
+from workers.artifact_builder import BuiltArtifact, FileStore
 from workers.config import WorkerConfig
 from workers.worker import Worker
 
@@ -39,15 +39,20 @@ class StubArtifactBuilder:
         """See `ArtifactBuilder.expected_s`."""
         return num_tokens
 
-    def build(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
+    def expected_bytes(self, num_tokens: int) -> int:
+        """See `ArtifactBuilder.expected_bytes`."""
+        return num_tokens
+
+    def build(self, path: Path, kind: str, progress: Progress, files: FileStore) -> BuiltArtifact:
         """See `ArtifactBuilder.build`."""
         text = path.read_bytes()
         for step in range(self._num_steps):
             self._at(step)
             time.sleep(self._step_s)
             progress("prefill", step + 1, self._num_steps)
-        files = iter([*FILES.items(), ("text.bin", text)])
-        return BuiltArtifact({"codec": "none"}, files, kv_bytes=10, num_tokens=5, num_pages=1)
+        for name, data in (*FILES.items(), ("text.bin", text)):
+            files.write(name, [data])
+        return BuiltArtifact({"codec": "none"}, kv_bytes=10, num_tokens=5, num_pages=1)
 
 
 def open_at(url: str, folder: Path, failpoint: Callable[[str], None] | None = None) -> Storage:
@@ -100,9 +105,11 @@ def work(url: str, folder: Path, log: Path, step_s: float, max_attempts: int = 1
             os.write(descriptor, f"{reading.name}\n".encode())
 
     class NotingBuilder(StubArtifactBuilder):
-        def build(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
+        def build(
+            self, path: Path, kind: str, progress: Progress, files: FileStore
+        ) -> BuiltArtifact:
             reading.name = path.name
-            return super().build(path, kind, progress)
+            return super().build(path, kind, progress, files)
 
     storage = open_at(url, folder, note)
     builder = NotingBuilder(num_steps=random.randint(1, 4), step_s=step_s)

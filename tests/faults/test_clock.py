@@ -266,9 +266,9 @@ def test_workers_under_a_restless_clock_read_every_document_once(
     current = threading.local()
 
     class Noting(child.StubArtifactBuilder):
-        def build(self, path, kind, progress):  # type: ignore[no-untyped-def]
+        def build(self, path, kind, progress, files):  # type: ignore[no-untyped-def]
             current.name = path.name
-            return super().build(path, kind, progress)
+            return super().build(path, kind, progress, files)
 
     def note(step: str) -> None:
         if step == "committed":

@@ -12,7 +12,7 @@ from storage.db.database import Database
 from storage.db.records import DocumentRecord
 from storage.storage import Storage, assemble
 from tests.storage.conftest import send_text
-from workers.artifact_builder import BuiltArtifact
+from workers.artifact_builder import BuiltArtifact, FileStore
 from workers.config import WorkerConfig
 from workers.worker import Worker
 
@@ -29,6 +29,7 @@ class StubArtifactBuilder:
         fault: an error that is raised before the first word, if there is one.
         texts: the texts of all documents that were begun.
         payload: the bytes of one of the artifact's files.
+        cache: what a server in the same process would be given.
     """
 
     def __init__(self, during: Callable[[int], object] = lambda word: None) -> None:
@@ -39,12 +40,17 @@ class StubArtifactBuilder:
         self.fault: Exception | None = None
         self.texts: list[str] = []
         self.payload = b"cache"
+        self.cache: object = None
 
     def expected_s(self, num_tokens: int) -> float:
         """See `ArtifactBuilder.expected_s`."""
         return num_tokens
 
-    def build(self, path: Path, kind: str, progress: Progress) -> BuiltArtifact:
+    def expected_bytes(self, num_tokens: int) -> int:
+        """See `ArtifactBuilder.expected_bytes`."""
+        return 64 * num_tokens
+
+    def build(self, path: Path, kind: str, progress: Progress, files: FileStore) -> BuiltArtifact:
         """See `ArtifactBuilder.build`."""
         assert kind == "txt"
         self.texts.append(path.read_text())
@@ -55,15 +61,17 @@ class StubArtifactBuilder:
         for done in range(len(words)):
             self.during(done)
             progress("prefill", done + 1, len(words))
+        files.write("document.bin", [self.texts[-1].encode()])
+        files.write("layer.bin", [self.payload])
         progress("calibrate", 0, len(words))
         self.during_phase()
         progress("calibrate", len(words), len(words))
         return BuiltArtifact(
             manifest={"codec": "none"},
-            files=iter([("document.bin", self.texts[-1].encode()), ("layer.bin", self.payload)]),
             kv_bytes=64,
             num_tokens=len(words),
             num_pages=1,
+            cache=self.cache,
         )
 
 

@@ -1,5 +1,6 @@
 """The real artifact builder with a tiny model: the engine can load what a worker stores."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,6 +44,14 @@ def worker(storage: Storage, model: LoadedModel) -> Worker:
 
 def builder(model: LoadedModel, config: PrecomputeConfig = PRECOMPUTE) -> ModelArtifactBuilder:
     return ModelArtifactBuilder(lambda: model, config, Limits())
+
+
+class Unused:
+    """A place for files that must not be needed."""
+
+    def write(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
+        """See `FileStore.write`."""
+        raise AssertionError(name)
 
 
 def load(storage: Storage, document_id: object) -> DocumentCache:
@@ -121,4 +130,4 @@ def test_a_gpu_that_runs_out_of_memory_is_busy(
     path.write_text("A text.")
     monkeypatch.setattr(model.model, "forward", run_out)
     with pytest.raises(GpuBusy):
-        builder(model).build(path, "txt", lambda *_: None)
+        builder(model).build(path, "txt", lambda *_: None, Unused())

@@ -62,7 +62,8 @@ def nearest_centroids_reference(points: Tensor, centroids: Tensor) -> Tensor:
 
 def _by_lane(rows: Tensor) -> Tensor:
     """Order rows (heads, clusters, n): the first of each lane, the second of each lane, ..."""
-    return rows.unflatten(1, (LANES, -1)).transpose(1, 2).flatten(1, 2)
+    heads, clusters, width = rows.shape
+    return rows.reshape(heads, LANES, -1, width).transpose(1, 2).reshape(heads, clusters, width)
 
 
 def _first_greatest(scores: Tensor) -> Tensor:
@@ -71,7 +72,8 @@ def _first_greatest(scores: Tensor) -> Tensor:
     On a CPU torch finds greatest values many times as fast as their places. So the lane of the
     greatest is found by values, and the place is looked for in this lane alone.
     """
-    lanes = scores.unflatten(-1, (-1, LANES))  # (heads, points, rows of lanes, LANES)
+    heads, num_points, clusters = scores.shape
+    lanes = scores.view(heads, num_points, clusters // LANES, LANES)
     lane = lanes.amax(dim=-2).max(dim=-1, keepdim=True).indices
     where = lane[..., None, :].expand(*lanes.shape[:-1], 1)
     return lane.squeeze(-1) * lanes.shape[-2] + lanes.gather(-1, where).squeeze(-1).max(-1).indices

@@ -1,0 +1,98 @@
+"""How a document is read on a GPU that answers questions meanwhile: piece by piece, in turns."""
+
+from collections import deque
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+import torch
+
+from engine.document.cache import DocumentCache
+from engine.turns import DeviceTurns
+
+MOST_AHEAD = 1  # pieces that the GPU need not have begun when the host goes on to the next
+BUSY_CHUNK_TOKENS = 2048  # of prefill at a time, while questions are answered
+
+
+class ReadingPace:
+    """Reading's turns on a device; a context manager, within which the document is read.
+
+    On a GPU the work has a stream of its own. It is launched in pieces of some milliseconds, of
+    which few are under way at any time; between two of them an answer that waits takes its turn.
+    On a CPU, which does both at the same time, nothing is changed.
+
+    Args:
+        turns: of the answers in this process; None if none are given here.
+    """
+
+    def __init__(self, device: torch.device, turns: DeviceTurns | None = None) -> None:
+        self._turns = turns or DeviceTurns()
+        self._stream: torch.cuda.Stream | None = None
+        if device.type == "cuda":
+            self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._ahead: deque[torch.cuda.Event] = deque()
+        self._has_turn = False
+        self._within = ExitStack()
+
+    def __enter__(self) -> Self:
+        if self._stream is not None:
+            self._stream.wait_stream(torch.cuda.default_stream(self._stream.device))
+            self._within.enter_context(torch.cuda.stream(self._stream))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.rest()
+        finally:
+            self._within.close()
+
+    def next_piece(self) -> None:
+        """Begin a piece of work; what was launched before it is another piece."""
+        if self._stream is None:
+            return
+        if self._has_turn and not self._turns.is_wanted:
+            event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            event.record(self._stream)
+            self._ahead.append(event)
+            if len(self._ahead) > MOST_AHEAD:
+                self._ahead.popleft().synchronize()
+            return
+        self.rest()
+        self._turns.begin_reading()
+        self._has_turn = True
+
+    def make_room(self) -> None:
+        """Leave the device to answers, if there are any, before work on the host."""
+        if self._turns.has_answers or self._turns.is_wanted:
+            self.rest()
+
+    def rest(self) -> None:
+        """End the present piece, and leave the device to others until the next one."""
+        if self._stream is None or not self._has_turn:
+            return
+        try:
+            self._stream.synchronize()
+        finally:
+            self._ahead.clear()
+            self._has_turn = False
+            self._turns.end_reading()
+
+    def chunk_tokens(self, most: int) -> int:
+        """Tokens of prefill to take at a time, at most `most`."""
+        is_shared = self._stream is not None and self._turns.has_answers
+        return min(most, BUSY_CHUNK_TOKENS) if is_shared else most
+
+    def share(self, document: DocumentCache) -> None:
+        """Let other streams use a document that was read here: its memory outlives their work."""
+        if self._stream is None:
+            return
+        others = torch.cuda.default_stream(self._stream.device)
+        for layer in document.layers:
+            for tensor in layer.tensors():
+                if tensor.is_cuda:
+                    tensor.record_stream(others)
