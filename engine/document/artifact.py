@@ -68,7 +68,8 @@ def resident_bytes(manifest: Mapping[str, Any], dtype: torch.dtype) -> int:
     Raises: CorruptArtifact if the manifest describes no document.
     """
     try:
-        num_bytes = int(manifest["num_tokens"]) * 3 * torch.int64.itemsize  # ids, and both offsets
+        per_token = torch.int64.itemsize + 2 * torch.int32.itemsize  # its id, and its span
+        num_bytes = int(manifest["num_tokens"]) * per_token
         for layer in manifest["layers"]:
             for name, shape in layer["shapes"].items():
                 num_bytes += math.prod(shape) * _memory_dtype(name, dtype).itemsize

@@ -590,7 +590,7 @@ class ResidentDocuments(Generic[Cache]):
     # -- evicting ------------------------------------------------------------------------------
 
     def _evict(self, victims: Iterable[Entry[Cache]], reason: Reason) -> None:
-        """Take documents off the device that were chosen, into the host's memory if there is room."""
+        """Take chosen documents off the device, into the host's memory if there is room."""
         for entry in victims:
             host = self._copy_to_host(entry)
             with self._changed:

@@ -17,6 +17,8 @@ class Sized(Protocol):
 
 
 Cache = TypeVar("Cache", bound=Sized)
+Loaded = TypeVar("Loaded", bound=Sized, covariant=True)
+Resident = TypeVar("Resident", bound=Sized, contravariant=True)
 
 
 class Tier(StrEnum):
@@ -41,7 +43,7 @@ class Reason(StrEnum):
     DROPPED = "dropped"
 
 
-class Source(Protocol[Cache]):
+class Source(Protocol[Loaded]):
     """A document that can be brought into the device's memory."""
 
     @property
@@ -49,7 +51,7 @@ class Source(Protocol[Cache]):
         """Bytes of the device's memory that the loaded document will hold."""
         ...
 
-    def load(self) -> Cache:
+    def load(self) -> Loaded:
         """Load it; the cache's tensors stay where they are from now on.
 
         Raises: GpuBusy if the device has no memory left; it may then be called once more.
@@ -69,18 +71,18 @@ class Transfer(Protocol[Cache]):
         ...
 
 
-class Listener(Protocol[Cache]):
+class Listener(Protocol[Resident]):
     """Is told which documents are on the device, as whoever keeps their addresses has to know.
 
     Both calls come with the documents' lock held: they must be quick, and must not ask the
     documents anything.
     """
 
-    def entered(self, key: Hashable, cache: Cache) -> None:
+    def entered(self, key: Hashable, cache: Resident) -> None:
         """A document is on the device; its tensors stay at their addresses until it leaves."""
         ...
 
-    def left(self, key: Hashable, cache: Cache) -> None:
+    def left(self, key: Hashable, cache: Resident) -> None:
         """A document is leaving: nobody uses it, and its memory is given back after this call."""
         ...
 

@@ -15,7 +15,6 @@ from common.errors import (
     CorruptArtifact,
     DocumentTooLargeForMemory,
     GpuBusy,
-    LecternError,
     MemoryFull,
 )
 from engine.residents.documents import Lease, ResidentDocuments
@@ -336,9 +335,8 @@ class _Run:
         operation: Callable[[int], None] = getattr(self, f"_{name}")
         try:
             operation(number)
-        except LecternError as error:  # GpuBusy never comes: the limits are the memories' own
-            assert isinstance(error, MemoryFull | DocumentTooLargeForMemory)
-            self.errors[error.code] += 1
+        except (MemoryFull, DocumentTooLargeForMemory) as error:
+            self.errors[error.code] += 1  # GpuBusy never comes: the limits are the memories' own
         self._check()
 
     def _check(self) -> None:
