@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 from starlette.testclient import TestClient
+from structlog.testing import capture_logs
 
 from app.questions.answer_job import AnswerJob
 from app.questions.checked_question import CheckedQuestion
@@ -86,11 +87,11 @@ def test_an_answer_that_cannot_be_recorded_is_given_all_the_same(
     services: Services,
     seeder: StorageSeeder,
     monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
 ) -> None:
     def fail(**_: object) -> None:
         raise DatabaseUnavailable("The database does not answer.")
 
     monkeypatch.setattr(services.storage.answers, "record", fail)
-    assert answer_late(client, services, seeder).answer
-    until(lambda: "wait for the database" in capfd.readouterr().out)
+    with capture_logs() as lines:
+        assert answer_late(client, services, seeder).answer
+        until(lambda: any("wait for the database" in line["event"] for line in lines))
