@@ -45,11 +45,12 @@ class PackedStates:
 
         Returns: outputs (heads, tokens, head_dim) in the query's dtype.
         """
+        lengths = list(self.lengths)
         parts = zip(
             self.states,
-            torch.split(call.query, self.lengths, dim=1),
-            torch.split(call.key, self.lengths, dim=1),
-            torch.split(call.value, self.lengths, dim=1),
+            torch.split(call.query, lengths, dim=1),
+            torch.split(call.key, lengths, dim=1),
+            torch.split(call.value, lengths, dim=1),
             strict=True,
         )
         out = [
