@@ -21,6 +21,7 @@ from transformers.utils.logging import disable_progress_bar
 from app.admin.password import ensure_password
 from app.factory import create_app
 from app.http.server import Server, make_server
+from app.services.residence import ServerResidence
 from app.services.services import Services, make_services
 from cli.listener import CannotServe, url_of
 from cli.settings import Settings
@@ -82,8 +83,10 @@ def open_stack(settings: Settings) -> Stack:
     most_chars = most_document_chars(model, settings.precompute)
     extraction = with_most_chars(extraction_limits(settings.worker), most_chars)
     services = make_services(settings.server, settings.data_dir, storage, engine, extraction)
-    has_worker = settings.server.embedded_worker
-    worker = make_worker(settings, storage, engine) if has_worker else None
+    worker = None
+    if settings.server.embedded_worker:
+        residence = ServerResidence(services.resident_documents, storage.readable)
+        worker = make_worker(settings, storage, engine, residence)
     return Stack(settings, storage, services, create_app(services), worker)
 
 

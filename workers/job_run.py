@@ -80,7 +80,8 @@ class JobRun:
         self._stop = stop
         self._is_light = is_light
         self._residence = residence
-        self._room = ExitStack()
+        self._rooms = ExitStack()
+        self._room: Any = None
         self._expected_bytes = 0
         self._deadline = Deadline(config)
         self._asked_s = 0.0
@@ -135,7 +136,7 @@ class JobRun:
             with (
                 storage.artifacts.draft(document.id, storage.fingerprint) as draft,
                 ArtifactWriter(draft) as writer,
-                self._room,
+                self._rooms,
             ):
                 built = self._builder.build(path, document.kind, report, writer)
                 with self._readable(draft.id, built):
@@ -155,7 +156,7 @@ class JobRun:
         document = ReadableDocument(
             self._job.document_id, artifact_id, built.num_tokens, built.num_pages
         )
-        with self._residence.keep(document, built.cache):
+        with self._residence.keep(document, built.cache, self._room):
             self._storage.notifier.notify_watchers(document.document_id)
             yield
 
@@ -184,7 +185,7 @@ class JobRun:
         self._deadline.expect(self._builder.expected_s(num_tokens))
         self._expected_bytes = self._builder.expected_bytes(num_tokens)
         if self._residence is not None:
-            self._room.enter_context(self._residence.room(self._expected_bytes))
+            self._room = self._rooms.enter_context(self._residence.room(self._expected_bytes))
         with suppress(Transient):  # the next heartbeat will tell
             self._renew_lease()
 

@@ -5,12 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from common.status import Phase, Progress
 from engine.document.artifact import DOCUMENT_FILE, describe, layer_file, pack_layer, pack_text
 from engine.document.cache import DocumentCache, LayerCache
 from engine.model.loader import LoadedModel
 from engine.model.memory import out_of_memory_as_busy
+from engine.residents.transfer import copy_layers
 from engine.turns import DeviceTurns
 from ingest.limits import Limits
 from ingest.sandbox import extract_limited
@@ -89,7 +91,7 @@ class ModelArtifactBuilder:
             kv_bytes=_stored_kv_bytes(cache, dtype),
             num_tokens=cache.num_tokens,
             num_pages=len(pages),
-            cache=cache,
+            cache=_as_stored(cache, dtype),
         )
 
     def _extract(self, path: Path, kind: str, progress: Progress) -> DocumentText:
@@ -113,6 +115,18 @@ def with_most_chars(limits: Limits, most_chars: int | None) -> Limits:
     if most_chars is None or most_chars >= limits.text_chars:
         return limits
     return replace(limits, text_chars=most_chars)
+
+
+def _as_stored(cache: DocumentCache, dtype: str) -> DocumentCache:
+    """Round a document as storing it does, so that a later load changes no answer."""
+    stored_dtype: torch.dtype = getattr(torch, dtype)
+    if cache.layers[0].keys.dtype == stored_dtype:
+        return cache
+
+    def rounded(tensor: Tensor) -> Tensor:
+        return tensor.to(stored_dtype).to(tensor.dtype) if tensor.is_floating_point() else tensor
+
+    return copy_layers(cache, rounded)
 
 
 def _stored_kv_bytes(cache: DocumentCache, dtype: str) -> int:

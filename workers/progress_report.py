@@ -18,9 +18,9 @@ REPORT_INTERVAL_S = 0.2
 SHARES = {
     Phase.EXTRACT: 0.0,
     Phase.TOKENIZE: 0.0,
-    Phase.PREFILL: 0.7,
-    Phase.CLUSTER: 0.85,
-    Phase.CALIBRATE: 0.95,
+    Phase.PREFILL: 0.6,
+    Phase.CLUSTER: 0.8,
+    Phase.CALIBRATE: 0.98,
     Phase.PACK: 1.0,
 }
 

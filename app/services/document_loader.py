@@ -41,7 +41,7 @@ def check_ready(document: DocumentRecord) -> None:
     Raises: DocumentNotReady, CacheRebuilding, or DocumentFailed with the reason of the failure.
     """
     match document.status:
-        case DocumentStatus.READY:
+        case DocumentStatus.READY | DocumentStatus.READABLE:
             return
         case DocumentStatus.FAILED:
             raise DocumentFailed(f"{document.error_code}: {document.error_message}")
@@ -110,6 +110,11 @@ class DocumentLoader:
             raise
 
     def _lease(self, document: DocumentRecord) -> Lease[DocumentCache]:
+        readable = self.storage.readable.find(document.id)
+        if readable is not None:
+            lease = self.documents.lease_resident(readable.artifact_id)
+            if lease is not None:
+                return lease
         artifact = self._current_artifact(document)
         open_source = partial(self._open_source, artifact)
         try:

@@ -57,7 +57,9 @@ class SafetensorsFile:
         """Yield the bytes in their order; a piece is valid until the next one is asked for."""
         yield memoryview(self._prefix)
         if self._made is not None:
-            parts = [part for one in self._data for part in torch.split(one, STAGE_BYTES) if len(part)]
+            parts = [
+                part for one in self._data for part in torch.split(one, STAGE_BYTES) if len(part)
+            ]
             yield from _from_gpu(parts, self._made)
             return
         for data in self._data:
