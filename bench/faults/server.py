@@ -187,11 +187,12 @@ class MemorySampler:
 
 
 @contextmanager
-def serving(model: str = "", **settings: str) -> Iterator[Server]:
+def serving(model: str = "", root: Path = ROOT, **settings: str) -> Iterator[Server]:
     """Run `lectern serve` in a fresh folder while the block runs.
 
     Args:
         model: folder of a model; empty for the bundled reader.
+        root: the checkout whose server it is.
         settings: further environment variables.
     Raises: RuntimeError with the log if the server does not start.
     """
@@ -200,7 +201,7 @@ def serving(model: str = "", **settings: str) -> Iterator[Server]:
         environment = {
             "PATH": os.environ["PATH"],
             "HOME": name,
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": str(root),
             "HF_HUB_OFFLINE": "1",
             "LECTERN_DATA_DIR": str(folder / "data"),
             "LECTERN_SERVER__PORT": "0",
@@ -210,7 +211,7 @@ def serving(model: str = "", **settings: str) -> Iterator[Server]:
         with (folder / "server.log").open("w") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "cli.main", "serve"],
-                cwd=ROOT,
+                cwd=root,
                 env=environment,
                 stdout=subprocess.PIPE,
                 stderr=log,
