@@ -86,7 +86,7 @@ def make_services(
         loaded_documents=loaded,
         document_loader=DocumentLoader(storage, engine.model, loaded, background_writes),
         question_queue=question_queue,
-        checks=Checks(readiness_checks(config, data_dir, storage, engine, question_queue)),
+        checks=Checks(readiness_checks(config, data_dir, storage, engine.check, question_queue)),
         watchers=WatcherThreads(config.event_streams),
         open_requests=Shares(
             "requests", total=config.max_connections, per_key=config.requests_per_key

@@ -25,8 +25,9 @@ from engine.attend.streaming import attend_streaming
 from engine.document.cache import DocumentCache, LayerCache
 from engine.kernels.prefill.attend_causal import attend_all, attend_causal
 from engine.kernels.prefill.attend_dense import AttendDenseInputs, attend_dense, supports
-from engine.kernels.shared.attend_keys import attend_keys, attention_weights, visible
+from engine.kernels.shared.attend_keys import attend_keys, attention_weights
 from engine.kernels.shared.merge_states import merge_states
+from engine.kernels.shared.scores import visible
 from engine.kernels.shared.state import State
 from engine.model.attention import AttentionCall
 from engine.model.sink_logits import with_sink_logits
