@@ -38,7 +38,7 @@ def measure(options: Namespace) -> dict[str, Any]:
     texts = {number: text_with_code(number + 1, NUM_BYTES) for number in range(num_documents)}
     at_once, damages = Counter[str](), Counter[str]()
     wrong = lost = 0
-    with place(options.model, LECTERN_SERVER__RESIDENT_CACHE_BYTES="1") as at:
+    with place(options.model, settings={"LECTERN_SERVER__RESIDENT_CACHE_BYTES": "1"}) as at:
         at.start("serve")
         at.wait_until_ready()
         caller = at.caller()

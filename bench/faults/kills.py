@@ -27,12 +27,15 @@ from bench.faults.place import (
 )
 from bench.faults.program import program
 from bench.faults.server import weights_of
+from common.status import Phase
 from training.record import circumstances
 
 MAX_UNFINISHED = 6  # documents that wait or are being read
-SIZES = (1_000, 3_000, 8_000, 20_000)
+SIZES = (300, 600, 1_200, 4_000)
 SETTINGS = {"LECTERN_WORKER__MAX_ATTEMPTS": "100000"}  # no document is to blame for a kill
-RUNNING = "SELECT lease_owner, id FROM jobs WHERE status = 'running'"
+PUBLISHING_SHARE = 0.3  # of the kills, that wait for a document that is being published
+PUBLISHING_S = 20.0  # or longer for one that has been read
+RUNNING = "SELECT lease_owner, id, phase FROM jobs WHERE status = 'running'"
 UNFINISHED = "SELECT count(*) FROM jobs WHERE status IN ('queued', 'running')"
 LOST_CONNECTION = (OSError, http.client.HTTPException)
 
@@ -56,8 +59,10 @@ def measure(options: Namespace) -> dict[str, Any]:
     """Kill workers of a server without one, then servers with a worker, and look what is left."""
     num_workers, num_servers = (6, 3) if options.smoke else (200, 40)
     started_s = time.monotonic()
-    workers = _storm(options.model, kill_workers, num_workers, LECTERN_SERVER__EMBEDDED_WORKER="0")
-    servers = _storm(options.model, kill_servers, num_servers)
+    workers = _storm(
+        options.model, kill_workers, num_workers, {"LECTERN_SERVER__EMBEDDED_WORKER": "0"}
+    )
+    servers = _storm(options.model, kill_servers, num_servers, {})
     return {
         "benchmark": "kills -9 in the middle of work",
         **circumstances("cpu", weights_of(options.model)),
@@ -74,9 +79,9 @@ def measure(options: Namespace) -> dict[str, Any]:
     }
 
 
-def _storm(model: str, kill: Any, num_kills: int, **settings: str) -> dict[str, Any]:
+def _storm(model: str, kill: Any, num_kills: int, settings: dict[str, str]) -> dict[str, Any]:
     ledger = Ledger()
-    with place(model, **SETTINGS, **settings) as at:
+    with place(model, settings={**SETTINGS, **settings}) as at:
         resumed_s, ready_s = kill(at, num_kills, ledger)
         wait_for(lambda: at.query(UNFINISHED)[0][0] == 0)
         caller = at.caller()
@@ -154,21 +159,36 @@ def kill_servers(at: Place, num_kills: int, ledger: Ledger) -> tuple[float, floa
 def _wait_for_busy(
     at: Place, processes: list[ForkServerProcess], chance: random.Random
 ) -> tuple[ForkServerProcess, list[str]]:
-    """Wait until some process has been reading for a moment of random length.
+    """Wait until some process has been reading for a moment of random length, or publishes.
 
     Returns: the process, and the jobs that it has.
     """
+    if chance.random() < PUBLISHING_SHARE:
+        with suppress(TimeoutError):
+            found: list[ForkServerProcess] = []
+            wait_for(lambda: _publishing(at, processes, found), PUBLISHING_S, every_s=0.01)
+            if jobs := _jobs_of(at, found[0]):
+                return found[0], jobs
     while True:
         process = chance.choice(processes)
         wait_for(lambda: any(_jobs_of(at, one) for one in processes))
-        time.sleep(chance.uniform(0.0, 1.5))
+        time.sleep(chance.uniform(0.0, 2.0))
         if jobs := _jobs_of(at, process):
             return process, jobs
 
 
+def _publishing(
+    at: Place, processes: list[ForkServerProcess], found: list[ForkServerProcess]
+) -> bool:
+    """Whether some process publishes a document; it is added to `found`."""
+    owners = [owner for owner, _, phase in at.query(RUNNING) if phase == Phase.PACK]
+    found += [one for one in processes if any(f"_{one.pid}_" in owner for owner in owners)]
+    return bool(found)
+
+
 def _jobs_of(at: Place, process: ForkServerProcess) -> list[str]:
     mark = f"_{process.pid}_"
-    return [job for owner, job in at.query(RUNNING) if mark in owner]
+    return [job for owner, job, _ in at.query(RUNNING) if mark in owner]
 
 
 def _resumption(at: Place, jobs: list[str], pid: str, killed_s: float) -> tuple[float, float]:

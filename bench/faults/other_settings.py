@@ -45,8 +45,9 @@ def measure(options: Namespace) -> dict[str, Any]:
         "changes": rounds,
         "still_answered_share": min(one["still_answered"] for one in rounds.values())
         / num_documents,
-        "read_at_start": sum(one["read_at_start"] for one in rounds.values()),
-        "read_on_the_way_back": sum(one["read_on_the_way_back"] for one in rounds.values()),
+        "read_unasked": sum(
+            one["read_at_start"] + one["read_on_the_way_back"] for one in rounds.values()
+        ),
     }
 
 

@@ -10,12 +10,13 @@ import socket
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 
 from bench.faults.server import START_S, STOP_S, Caller
@@ -23,6 +24,7 @@ from bench.faults.server import START_S, STOP_S, Caller
 CONTEXT = get_context("forkserver")
 CONTEXT.set_forkserver_preload(["cli.serve", "bench.faults.place"])
 PATIENCE_S = 900.0
+NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 # Notes every publication, so that one that happens twice is seen though the row is replaced.
 AUDIT = """
 CREATE TABLE IF NOT EXISTS publications (document_id, fingerprint);
@@ -60,7 +62,11 @@ class Place:
     """
 
     def __init__(
-        self, folder: Path, model: str = "", data: Path | None = None, **settings: str
+        self,
+        folder: Path,
+        model: str = "",
+        data: Path | None = None,
+        settings: Mapping[str, str] = NO_SETTINGS,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.data = folder, data or folder / "data"
@@ -87,7 +93,7 @@ class Place:
     @property
     def key(self) -> str:
         """The key that the first start printed. Raises: IndexError before it."""
-        return re.findall(r"lk_\w+", self.log.read_text())[0]
+        return str(re.findall(r"lk_\w+", self.log.read_text())[0])
 
     def start(self, command: str, **settings: str) -> ForkServerProcess:
         """Start a server or a worker.
@@ -164,23 +170,31 @@ class Place:
 
 
 @contextmanager
-def place(model: str, data: Path | None = None, **settings: str) -> Iterator[Place]:
+def place(
+    model: str, data: Path | None = None, settings: Mapping[str, str] = NO_SETTINGS
+) -> Iterator[Place]:
     """Make a fresh place, which is removed after the block with all its processes."""
     with TemporaryDirectory(prefix="lectern-faults-") as name:
-        made = Place(Path(name), model, data, **settings)
+        made = Place(Path(name), model, data, settings)
         try:
             yield made
         finally:
             made.close()
 
 
-def wait_for(condition: Callable[[], object], timeout_s: float = PATIENCE_S) -> float:
-    """Wait until something holds. Raises: TimeoutError. Returns: the seconds that it took."""
+def wait_for(
+    condition: Callable[[], object], timeout_s: float = PATIENCE_S, every_s: float = 0.05
+) -> float:
+    """Wait until something holds, looking again and again.
+
+    Returns: the seconds that it took.
+    Raises: TimeoutError.
+    """
     started_s = time.monotonic()
     while not condition():
         if time.monotonic() - started_s > timeout_s:
             raise TimeoutError(f"waited {timeout_s:g} s in vain")
-        time.sleep(0.05)
+        time.sleep(every_s)
     return time.monotonic() - started_s
 
 
@@ -214,9 +228,9 @@ def read_all(caller: Caller, documents: dict[int, bytes]) -> dict[int, str]:
     return ids
 
 
-def answers_in_peace(model: str, documents: dict[int, bytes], **settings: str) -> dict[int, str]:
+def answers_in_peace(model: str, documents: dict[int, bytes]) -> dict[int, str]:
     """Return the answers of a server that nothing happens to, by number."""
-    with place(model, **settings) as calm:
+    with place(model) as calm:
         calm.start("serve")
         calm.wait_until_ready()
         caller = calm.caller()
