@@ -11,7 +11,7 @@ import time
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -30,6 +30,7 @@ from training.record import circumstances
 
 DISK_MIB = 192
 LEFT_BYTES = (0, 4096, 65_536, 262_144, 1 << 20, 3 << 20)
+BLOCK_BYTES = 1 << 20
 FULL_S = 4.0
 NUM_BYTES = 1_500
 UNFINISHED = "SELECT count(*) FROM jobs WHERE status IN ('queued', 'running')"
@@ -113,15 +114,18 @@ def _small_disk() -> Iterator[Path]:
 def _filled(disk: Path, left_bytes: int) -> Iterator[None]:
     """Fill a file system but for some bytes while the block runs."""
     ballast = disk / "ballast"
-    free = os.statvfs(disk)
-    num_bytes = free.f_bavail * free.f_frsize - left_bytes
-    with ballast.open("wb") as file:
-        if num_bytes > 0:
-            os.posix_fallocate(file.fileno(), 0, num_bytes)
+    with ballast.open("wb", buffering=0) as file, suppress(OSError):  # others write, too
+        while (num_bytes := _num_free(disk) - left_bytes) > 0:
+            file.write(bytes(min(num_bytes, BLOCK_BYTES)))
     try:
         yield
     finally:
         ballast.unlink()
+
+
+def _num_free(disk: Path) -> int:
+    free = os.statvfs(disk)
+    return free.f_bavail * free.f_frsize
 
 
 main = program("faults_full_disks", __doc__, measure)
