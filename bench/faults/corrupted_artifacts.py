@@ -18,17 +18,24 @@ from bench.faults.place import (
     answer,
     place,
     read_all,
+    small_model,
     text_with_code,
 )
 from bench.faults.program import program
-from bench.faults.server import Caller, weights_of
-from training.record import circumstances
+from bench.faults.server import Caller
+from training.record import Weights, circumstances
 
 NUM_BYTES = 600
 FOLDER = """SELECT folder FROM artifacts WHERE document_id = ?"""
 
 
 def measure(options: Namespace) -> dict[str, Any]:
+    """Run the program with a small model, unless another one is named."""
+    with small_model(options.model) as (model, weights):
+        return _measure(options, model, weights)
+
+
+def _measure(options: Namespace, model: str, weights: Weights) -> dict[str, Any]:
     """Damage the artifact of every document, ask about each, wait, ask again; and so on.
 
     The server keeps no document in memory, so that every question loads the artifact.
@@ -38,7 +45,7 @@ def measure(options: Namespace) -> dict[str, Any]:
     texts = {number: text_with_code(number + 1, NUM_BYTES) for number in range(num_documents)}
     at_once, damages = Counter[str](), Counter[str]()
     wrong = lost = 0
-    with place(options.model, settings={"LECTERN_SERVER__RESIDENT_CACHE_BYTES": "1"}) as at:
+    with place(model, settings={"LECTERN_SERVER__RESIDENT_CACHE_BYTES": "1"}) as at:
         at.start("serve")
         at.wait_until_ready()
         caller = at.caller()
@@ -59,7 +66,7 @@ def measure(options: Namespace) -> dict[str, Any]:
                 wrong += text is not None and text != expected[number]
     return {
         "benchmark": "corrupted artifacts",
-        **circumstances("cpu", weights_of(options.model)),
+        **circumstances("cpu", weights),
         "artifacts": sum(damages.values()),
         "damages": dict(sorted(damages.items())),
         "documents": num_documents,

@@ -21,12 +21,12 @@ from bench.faults.place import (
     answer,
     answers_in_peace,
     place,
+    small_model,
     text_with_code,
     wait_for,
 )
 from bench.faults.program import program
-from bench.faults.server import weights_of
-from training.record import circumstances
+from training.record import Weights, circumstances
 
 DISK_MIB = 192
 LEFT_BYTES = (0, 4096, 65_536, 262_144, 1 << 20, 3 << 20)
@@ -37,6 +37,12 @@ UNFINISHED = "SELECT count(*) FROM jobs WHERE status IN ('queued', 'running')"
 
 
 def measure(options: Namespace) -> dict[str, Any]:
+    """Run the program with a small model, unless another one is named."""
+    with small_model(options.model) as (model, weights):
+        return _measure(options, model, weights)
+
+
+def _measure(options: Namespace, model: str, weights: Weights) -> dict[str, Any]:
     """Fill the disk, upload and ask for some seconds, make room and wait; and so on."""
     num_disks = 2 if options.smoke else 20
     chance = random.Random(0)
@@ -44,7 +50,7 @@ def measure(options: Namespace) -> dict[str, Any]:
     answers: list[tuple[int, str]] = []
     uploads, questions = Counter[str](), Counter[str]()
     waited_s: list[float] = []
-    with _small_disk() as disk, place(options.model, disk / "data") as at:
+    with _small_disk() as disk, place(model, disk / "data") as at:
         at.start("serve")
         at.wait_until_ready()
         at.watch_publications()
@@ -71,11 +77,11 @@ def measure(options: Namespace) -> dict[str, Any]:
         at_the_end = {number: answer(caller, one) for number, one in accepted.items()}
         twice = at.published_twice()
     texts = {number: text_with_code(number + 1, NUM_BYTES) for number in accepted}
-    expected = answers_in_peace(options.model, texts)
+    expected = answers_in_peace(model, texts)
     answers += [(number, text) for number, text in at_the_end.items() if text is not None]
     return {
         "benchmark": "full disks",
-        **circumstances("cpu", weights_of(options.model)),
+        **circumstances("cpu", weights),
         "disks": num_disks,
         "uploads": dict(sorted(uploads.items())),
         "questions": dict(sorted(questions.items())),

@@ -22,16 +22,16 @@ from bench.faults.place import (
     answer,
     answers_in_peace,
     place,
+    small_model,
     text_with_code,
     wait_for,
 )
 from bench.faults.program import program
-from bench.faults.server import weights_of
 from common.status import Phase
-from training.record import circumstances
+from training.record import Weights, circumstances
 
 MAX_UNFINISHED = 6  # documents that wait or are being read
-SIZES = (300, 600, 1_200, 4_000)
+SIZES = (1_000, 10_000, 50_000, 150_000)
 SETTINGS = {"LECTERN_WORKER__MAX_ATTEMPTS": "100000"}  # no document is to blame for a kill
 PUBLISHING_SHARE = 0.3  # of the kills, that wait for a document that is being published
 PUBLISHING_S = 20.0  # or longer for one that has been read
@@ -56,16 +56,20 @@ class Ledger:
 
 
 def measure(options: Namespace) -> dict[str, Any]:
+    """Run the program with a small model, unless another one is named."""
+    with small_model(options.model) as (model, weights):
+        return _measure(options, model, weights)
+
+
+def _measure(options: Namespace, model: str, weights: Weights) -> dict[str, Any]:
     """Kill workers of a server without one, then servers with a worker, and look what is left."""
     num_workers, num_servers = (6, 3) if options.smoke else (200, 40)
     started_s = time.monotonic()
-    workers = _storm(
-        options.model, kill_workers, num_workers, {"LECTERN_SERVER__EMBEDDED_WORKER": "0"}
-    )
-    servers = _storm(options.model, kill_servers, num_servers, {})
+    workers = _storm(model, kill_workers, num_workers, {"LECTERN_SERVER__EMBEDDED_WORKER": "0"})
+    servers = _storm(model, kill_servers, num_servers, {})
     return {
         "benchmark": "kills -9 in the middle of work",
-        **circumstances("cpu", weights_of(options.model)),
+        **circumstances("cpu", weights),
         "minutes": (time.monotonic() - started_s) / 60,
         "workers": workers,
         "servers": servers,

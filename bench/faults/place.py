@@ -19,11 +19,15 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
-from bench.faults.server import START_S, STOP_S, Caller
+from bench.faults.server import START_S, STOP_S, Caller, weights_of
+from bench.random_llama import SEED
+from bench.serving.model_folder import TINY, write_model_folder
+from training.record import Weights, drawn
 
 CONTEXT = get_context("forkserver")
 CONTEXT.set_forkserver_preload(["cli.serve", "bench.faults.place"])
 PATIENCE_S = 900.0
+SPREAD = 0.3  # of random weights: with less, answers about similar documents are the same
 NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 # Notes every publication, so that one that happens twice is seen though the row is replaced.
 AUDIT = """
@@ -57,14 +61,14 @@ class Place:
 
     Args:
         folder: is made; has the log and, unless `data` names another one, the data folder.
-        model: folder of a model; empty for the bundled reader.
+        model: folder of a model.
         settings: further environment variables of all processes.
     """
 
     def __init__(
         self,
         folder: Path,
-        model: str = "",
+        model: str,
         data: Path | None = None,
         settings: Mapping[str, str] = NO_SETTINGS,
     ) -> None:
@@ -79,8 +83,7 @@ class Place:
             "HF_HUB_OFFLINE": "1",
             "LECTERN_DATA_DIR": str(self.data),
             "LECTERN_SERVER__PORT": str(self._port),
-            "LECTERN_PRECOMPUTE__NUM_PROBES": "8",  # reads small documents in a third of the time
-            **({"LECTERN_MODEL": model} if model else {}),
+            "LECTERN_MODEL": model,
             **settings,
         }
         self._started: list[ForkServerProcess] = []
@@ -199,6 +202,22 @@ def wait_for(
 
 
 QUESTION = "What is the access code of the north tower?"
+
+
+@contextmanager
+def small_model(model: str) -> Iterator[tuple[str, Weights]]:
+    """Write a model that reads a small document in 0.1 s and says something else of each.
+
+    Args:
+        model: folder of the model to serve instead, if one is named.
+    Returns: a context manager of the folder and of what results say about the weights.
+    """
+    if model:
+        yield model, weights_of(model)
+        return
+    with TemporaryDirectory(prefix="lectern-model-") as folder:
+        write_model_folder(Path(folder), TINY, "cpu", spread=SPREAD)
+        yield folder, drawn(f"tiny Llama, standard deviation {SPREAD}", SEED)
 
 
 def text_with_code(number: int, num_bytes: int) -> bytes:
