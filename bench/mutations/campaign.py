@@ -8,10 +8,11 @@ from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 from queue import SimpleQueue
+from shutil import copytree
 from tempfile import TemporaryDirectory
 
 from bench.mutations.catalogue import Mutation
-from bench.mutations.trial import KILLED, UNSOUND, Outcome, Trials
+from bench.mutations.trial import KILLED, UNSOUND, Outcome, Trials, copy_tree
 from training.record import commit
 
 LIMIT_S = 300.0  # of one bug's tests
@@ -74,8 +75,11 @@ class _Copies:
     def of(cls, tree: Path, number: int) -> Iterator["_Copies"]:
         """Make copies that are removed at the end of the block."""
         with TemporaryDirectory(prefix="mutations-") as folder, ExitStack() as stack:
-            copies = (Trials(tree, Path(folder) / f"copy{index}") for index in range(number))
-            yield cls([stack.enter_context(copy) for copy in copies])
+            roots = [Path(folder) / f"copy{index}" for index in range(number)]
+            copy_tree(tree, roots[0])
+            for root in roots[1:]:
+                copytree(roots[0], root)
+            yield cls([stack.enter_context(Trials(root)) for root in roots])
 
     def try_out(self, mutation: Mutation) -> Outcome:
         """See `Trials.try_out`."""

@@ -14,7 +14,7 @@ import pytest
 
 from bench.mutations import campaign, program, pytest_runs
 from bench.mutations.catalogue import DoesNotApply, Mutation, plant, read_catalogue
-from bench.mutations.trial import BROKEN, KILLED, NOT_PLANTED, SURVIVED, UNSOUND, Outcome
+from bench.mutations.trial import BROKEN, KILLED, NOT_PLANTED, SURVIVED, UNSOUND, Outcome, this_machine
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = {"app", "cli", "common", "engine", "ingest", "precompute", "storage", "workers"}
@@ -222,6 +222,7 @@ def test_a_run_goes_on_where_it_was_ended(tmp_path: Path, monkeypatch: pytest.Mo
     bugs = [BUG, named("members get no discount", "test_price")]
     kept = tmp_path / "outcomes.json"
     monkeypatch.setattr(campaign, "Trials", Tried)
+    monkeypatch.setattr(campaign, "copy_tree", lambda _, root: root.mkdir())
     monkeypatch.setenv("BENCH_COMMIT", "0123456")
 
     def tried(mutations: Sequence[Mutation]) -> int:
@@ -265,7 +266,7 @@ def test_fewer_than_95_of_100_are_a_failure(
     assert result["missed"] == [f"bug {number}" for number in range(num_killed, 20)]
     assert result["packages"] == {"shop": {"bugs": 20, "caught": num_killed}}
     assert result["commit"]
-    assert "cores" in result["machine"]
+    assert result["machines"] == [this_machine()]
 
 
 def test_a_choice_of_bugs_writes_no_result(
