@@ -65,6 +65,7 @@ def report(mutations: Sequence[Mutation], outcomes: Mapping[str, Outcome]) -> di
     return {
         "benchmark": "mutations",
         "commit": commit(),
+        "commits": sorted({outcomes[one.name].commit for one in mutations}),
         "machines": sorted({outcomes[one.name].machine for one in mutations}),
         "bugs": len(mutations),
         "caught": len(caught),

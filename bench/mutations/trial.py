@@ -14,6 +14,7 @@ from typing import Self
 
 from bench.mutations.catalogue import DoesNotApply, Mutation, plant
 from bench.mutations.pytest_runs import PytestRuns
+from training.record import commit
 
 TESTS_FAILED = 1  # pytest's exit status
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?\.py::.+?)(?: - .*)?$", re.MULTILINE)
@@ -38,12 +39,14 @@ class Outcome:
         reason: the test that failed, or what kept the bug from being judged.
         seconds: how long the tests ran.
         machine: where they ran.
+        commit: at which.
     """
 
     outcome: str
     reason: str
     seconds: float
     machine: str = field(default_factory=this_machine)
+    commit: str = field(default_factory=commit)
 
 
 class Trials:
