@@ -30,8 +30,9 @@ from tokenizers import Tokenizer
 from app.config import ServerConfig
 from bench import RESULTS
 from bench.faults.server import ROOT, Caller, Server, serving, weights_of
+from bench.random_llama import SEED
 from reader import WEIGHTS
-from training.record import circumstances, percentiles, write
+from training.record import circumstances, drawn, percentiles, write
 
 WORDS = ("lamps", "copper coins", "letters", "grey horses", "maps", "harbour", "old mill", "garden")
 QUESTION = "Who sold 7 maps at the harbour, and what did the library count?"
@@ -47,6 +48,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, nargs="+", default=[16_384])
     parser.add_argument("--beside", type=int, default=0, help="tokens of a document read meanwhile")
     parser.add_argument("--model", default="", help="a model's folder; none: the bundled reader")
+    parser.add_argument("--drawn", default="", help="the shape of random weights in that folder")
     parser.add_argument("--before", type=Path, default=None, help="an earlier checkout")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--resident-bytes", type=int, default=0)
@@ -56,7 +58,7 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     result: dict[str, Any] = {
         "benchmark": "reading over HTTP",
-        **circumstances(device, weights_of(options.model)),
+        **circumstances(device, drawn(options.drawn, SEED) if options.drawn else weights_of("")),
         "data_folder": os.environ.get("TMPDIR", "/tmp"),
         "rounds": [],
     }
