@@ -19,12 +19,15 @@ from common.errors import InvalidInput, LecternError, NotReady, Transient
 STATUS: Mapping[str, int] = MappingProxyType(
     {
         "invalid_input": 400,
+        "unsupported_parameter": 400,
+        "ambiguous_document": 400,
         "malformed_json": 400,
         "malformed_body": 400,
         "invalid_api_key": 401,
         "forbidden": 403,
         "not_found": 404,
         "document_not_found": 404,
+        "answer_not_found": 404,
         "document_deleted": 404,
         "method_not_allowed": 405,
         "request_timeout": 408,
