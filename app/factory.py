@@ -50,8 +50,9 @@ def create_app(services: Services) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.services = services
-    for router in (documents.router, questions.router, openapi_router):
-        app.include_router(router, dependencies=[Depends(authenticate)], responses=ERROR_RESPONSES)
+    for router in (documents.router, questions.router):  # each route checks key and scope itself
+        app.include_router(router, responses=ERROR_RESPONSES)
+    app.include_router(openapi_router, dependencies=[Depends(authenticate)])
     app.include_router(health.router)
     admin.install(app, services.data_dir)
     errors.install(app)

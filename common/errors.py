@@ -104,6 +104,30 @@ class Unauthorized(InvalidInput):
     code = "invalid_api_key"
 
 
+class ScopeMissing(InvalidInput):
+    """The API key is valid, but may not do this."""
+
+    code = "insufficient_scope"
+
+
+class TenantSuspended(InvalidInput):
+    """The API key is valid, but the operator has suspended its tenant."""
+
+    code = "tenant_suspended"
+
+
+class TenantNotFound(InvalidInput):
+    """There is no tenant of this name."""
+
+    code = "tenant_not_found"
+
+
+class KeyNotFound(InvalidInput):
+    """This tenant has no such API key; the same is said of another tenant's key."""
+
+    code = "key_not_found"
+
+
 class DocumentNotFound(InvalidInput):
     """This tenant has no such document.
 
@@ -250,6 +274,18 @@ class TooManyRequests(Transient):
     """One key has as many requests, uploads or event streams under way as one key may have."""
 
     code = "too_many_requests"
+
+
+class RateLimited(Transient):
+    """A tenant or a key has used what it may use in the present minute or day."""
+
+    code = "rate_limit_exceeded"
+
+
+class QuotaExceeded(Transient):
+    """A tenant or a key has as many documents, bytes or waiting jobs as it may have."""
+
+    code = "quota_exceeded"
 
 
 class QuestionTimeout(Transient):

@@ -1,6 +1,7 @@
 """The composition of storage: all of its parts, opened once by the process that uses them."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import cast
 from uuid import UUID
@@ -26,6 +27,8 @@ from storage.notify.base import DocumentState, Notifier, NotifierConfig
 from storage.processes import Processes
 from storage.reading_times import ReadingTimes
 from storage.tenants import Tenants
+
+DELETED_AT_ONCE = 100
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,24 @@ class Storage:
             error_code=document.error_code if has_failed else None,
             error_message=document.error_message if has_failed else None,
         )
+
+    def delete_tenant(self, tenant_id: UUID) -> int:
+        """Delete a tenant with its keys, documents and all that was made of them.
+
+        It is suspended first, so that nothing is added meanwhile. Called again, it goes on where
+        it was interrupted.
+
+        Returns: how many documents were deleted.
+        """
+        self.tenants.suspend(tenant_id)
+        num_deleted = 0
+        while documents := self.documents.list(tenant_id, DELETED_AT_ONCE):
+            for document in documents:
+                with suppress(DocumentNotFound):  # somebody else deletes it, too
+                    self.documents.delete(tenant_id, document.id)
+                    num_deleted += 1
+        self.tenants.remove(tenant_id)
+        return num_deleted
 
     def close(self) -> None:
         """Close all connections."""
