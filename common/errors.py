@@ -74,6 +74,12 @@ class AmbiguousDocument(InvalidInput):
     code = "ambiguous_document"
 
 
+class ModelNotFound(InvalidInput):
+    """A chat names a model that is not served, or a document that is not there."""
+
+    code = "model_not_found"
+
+
 class AnswerNotFound(InvalidInput):
     """This tenant has no such earlier answer, or no longer."""
 

@@ -52,16 +52,20 @@ class Turns:
         question: str,
         answer: str,
         previous_id: UUID | None = None,
+        *,
+        turn_id: UUID | None = None,
     ) -> UUID:
         """Store a turn and keep the ones before it as long; return its id.
 
+        Args:
+            turn_id: the id that it gets; None for a new one.
         Raises: AnswerNotFound if the turn before is not there.
         """
         earlier = () if previous_id is None else self.chain(tenant_id, previous_id)
         with self._db.session() as session:
             now = self._db.now(session)
             row = ConversationTurn(
-                id=uuid4(),
+                id=turn_id or uuid4(),
                 tenant_id=tenant_id,
                 document_id=document_id,
                 previous_id=previous_id,

@@ -75,7 +75,7 @@ async def get_document(
 ) -> DocumentBody:
     """Return one document, with its progress while it is being read."""
     key = parse_document_id(document_id)
-    return await run_in_threadpool(_get_document, services, tenant_id, key)
+    return await run_in_threadpool(read_document, services, tenant_id, key)
 
 
 @router.delete("/{document_id}", status_code=204, dependencies=WRITES)
@@ -137,7 +137,8 @@ def _get_page(
     )
 
 
-def _get_document(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
+def read_document(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
+    """Return the body of a tenant's document. Raises: DocumentNotFound."""
     document = services.storage.documents.get(tenant_id, document_id)
     return _document_bodies(services, [document])[0]
 

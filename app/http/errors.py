@@ -30,6 +30,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "not_found": 404,
         "document_not_found": 404,
         "answer_not_found": 404,
+        "model_not_found": 404,
         "key_not_found": 404,
         "document_deleted": 404,
         "method_not_allowed": 405,
