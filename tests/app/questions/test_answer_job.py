@@ -10,13 +10,14 @@ from structlog.testing import capture_logs
 from app.questions.answer_job import AnswerJob
 from app.questions.checked_question import CheckedQuestion
 from app.questions.schemas import AnswerBody
-from app.services.document_cache import LoadedDocument
 from app.services.document_loader import DocumentLoader
 from app.services.question_queue import PendingAnswer
 from app.services.services import Services
 from common.errors import DatabaseUnavailable
 from engine.decode.sampling import Sampling
 from engine.document.cache import DocumentCache
+from engine.residents.documents import Lease
+from engine.residents.entry import Tier
 from storage.db.records import DocumentRecord
 from tests.app.live import until
 from tests.app.seeding import StorageSeeder
@@ -30,9 +31,9 @@ class SlowLoader:
     def __init__(self, cache: DocumentCache) -> None:
         self._cache = cache
 
-    def load(self, document: DocumentRecord) -> LoadedDocument[DocumentCache]:
-        """See `DocumentLoader.load`."""
-        return LoadedDocument(self._cache, hit=False, load_ms=LOAD_MS)
+    def lease(self, document: DocumentRecord) -> Lease[DocumentCache]:
+        """See `DocumentLoader.lease`."""
+        return Lease(self._cache, Tier.DISK, load_ms=LOAD_MS)
 
 
 class Waited:
