@@ -87,6 +87,7 @@ class PromptTemplate:
         head: ids before the document; middle: between document and question; foot: after it.
         between: ids between an answer and the next question; None if the template takes no second
             question.
+        alone: ids before the first question of a chat without a document.
         chars_per_token: the most characters that a token can stand for; None if there is no limit.
         thinking: how the model marks its thinking; None if its tokenizer has no marks for it.
         fingerprint: identifies the head where the configuration makes it another one than the
@@ -98,6 +99,7 @@ class PromptTemplate:
     middle: tuple[int, ...]
     foot: tuple[int, ...]
     between: tuple[int, ...] | None = None
+    alone: tuple[int, ...] = ()
     chars_per_token: int | None = None
     thinking: ThinkingFormat | None = None
     fingerprint: str = ""
@@ -121,6 +123,7 @@ class PromptTemplate:
             middle,
             foot,
             None if between is None else template_ids(tokenizer, between),
+            template_ids(tokenizer, _alone(tokenizer, config)),
             chars_per_token=most_chars_per_token(tokenizer),
             thinking=find_thinking_format(tokenizer, foot),
             fingerprint="" if head == _usual_head(tokenizer) else digest({"head": head}),
@@ -166,7 +169,14 @@ class PromptTemplate:
         Returns: ids (tokens,) int64.
         Raises: InvalidInput if there are turns and the template takes one question alone.
         """
-        ids = [*self.middle]
+        return self._encode_turns(self.middle, question, turns)
+
+    def encode_chat(self, question: str, turns: Sequence[Turn] = ()) -> Tensor:
+        """Tokenize a whole chat without a document; int64. Raises: as `encode_question`."""
+        return self._encode_turns(self.alone, question, turns)
+
+    def _encode_turns(self, start: Iterable[int], question: str, turns: Sequence[Turn]) -> Tensor:
+        ids = [*start]
         for turn in turns:
             ids += [*self._ids(turn.question), *self.foot, *self.encode_next(turn.answer)]
         ids += [*self._ids(question), *self.foot]
@@ -231,6 +241,19 @@ def _usual_head(tokenizer: Any) -> tuple[int, ...] | None:
 
 def _plain(tokenizer: Any) -> tuple[str, str, str]:
     return _start(tokenizer), PLAIN_QUESTION, "\nAnswer:"
+
+
+def _alone(tokenizer: Any, config: PromptConfig) -> str:
+    """The prompt's text before the first question of a chat without a document."""
+    if config.format == "plain":
+        return _start(tokenizer) + PLAIN_QUESTION.lstrip()
+    text: str = tokenizer.apply_chat_template(
+        [{"role": "user", "content": QUESTION_MARK}],
+        tokenize=False,
+        add_generation_prompt=True,
+        **{**ARGUMENTS, **config.template_arguments},
+    )
+    return text.partition(QUESTION_MARK)[0]
 
 
 def _between(tokenizer: Any, config: PromptConfig) -> str | None:
