@@ -45,6 +45,7 @@ from workers.worker import Worker
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 40.0
+SWITCH_S = 0.0002
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,15 @@ def make_secrets(stack: Stack) -> Secrets:
     return Secrets(key, ensure_password(stack.settings.data_dir))
 
 
+def share_interpreter() -> None:
+    """Let threads take turns in the interpreter often.
+
+    A thread that launches work on a GPU lets go of the interpreter at every launch. Another one
+    that computes in Python would keep it for 5 ms by default, a launch's time hundreds of times.
+    """
+    sys.setswitchinterval(SWITCH_S)
+
+
 def run_server(console: Console, settings: Settings, listener: socket.socket) -> None:
     """Serve until SIGINT or SIGTERM; answers that have begun may finish first.
 
@@ -146,6 +156,7 @@ def run_server(console: Console, settings: Settings, listener: socket.socket) ->
     Raises: UnsupportedModel.
     """
     configure(settings.log_level, as_json=settings.log_json)
+    share_interpreter()
     say(console, f"Loading {settings.model_files().path} ...")
     stack = open_stack(settings)
     url = url_of(listener)
@@ -165,6 +176,7 @@ def run_server(console: Console, settings: Settings, listener: socket.socket) ->
 def run_worker(console: Console, settings: Settings) -> None:
     """Read waiting documents until SIGINT or SIGTERM."""
     configure(settings.log_level, as_json=settings.log_json)
+    share_interpreter()
     say(console, f"Loading {settings.model_files().path} ...")
     worker, storage = open_worker(settings)
     say(console, "Waiting for documents. Ctrl-C stops the worker.")

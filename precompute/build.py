@@ -22,6 +22,8 @@ from precompute.layout import lay_out_clusters, lay_out_window
 from precompute.pace import ReadingPace
 from precompute.prefill import PrefilledLayer, prefill
 
+TOGETHER_KEYS = 1 << 20  # of all heads that are clustered together on a GPU
+
 
 def precompute_document(
     model: LoadedModel,
@@ -102,15 +104,19 @@ class _Step:
 
     def report(self, phase: Phase, tokens_done: int) -> None:
         self._last = phase, tokens_done
-        self.check()
+        if phase != Phase.TOKENIZE:
+            self._pace.rest()
+        self._progress(phase, tokens_done, self.num_tokens)
+        if phase != Phase.TOKENIZE:
+            self._pace.next_piece()
 
     def check(self) -> None:
-        uses_device = self._last[0] != Phase.TOKENIZE
-        if uses_device:
-            self._pace.make_room()
-        self._progress(*self._last, self.num_tokens)
-        if uses_device:
-            self._pace.next_piece()
+        if self._last[0] == Phase.TOKENIZE:
+            self._progress(*self._last, self.num_tokens)
+            return
+        if self._pace.is_host_due():
+            self._progress(*self._last, self.num_tokens)
+        self._pace.next_piece()
 
 
 def most_document_tokens(model: LoadedModel, settings: PrecomputeConfig) -> int:
@@ -178,18 +184,37 @@ def _lay_out(
     step: _Step,
     on_layer: Callable[[int, LayerCache], None] | None,
 ) -> tuple[LayerCache, ...]:
-    """Take the layers one by one, so that no more than one is held in both orders."""
+    """Take the layers a few at a time, so that no more of them are held in both orders."""
     laid_out: list[LayerCache] = []
     num_layers, num_tokens = len(layers), step.num_tokens
     with torch.inference_mode():
         while layers:
-            layer, window = layers.popleft(), model.spec.layers[len(laid_out)].window
-            laid_out.append(
-                lay_out_clusters(layer, kmeans, settings)
-                if window is None
-                else lay_out_window(layer, window, num_tokens)
-            )
-            if on_layer is not None:
-                on_layer(len(laid_out) - 1, laid_out[-1])
+            window = model.spec.layers[len(laid_out)].window
+            if window is not None:
+                found = [lay_out_window(layers.popleft(), window, num_tokens)]
+            else:
+                found = lay_out_clusters(_take(layers, model, len(laid_out)), kmeans, settings)
+            for layer in found:
+                if on_layer is not None:
+                    on_layer(len(laid_out), layer)
+                laid_out.append(layer)
             step.report(Phase.CLUSTER, num_tokens * len(laid_out) // num_layers)
     return tuple(laid_out)
+
+
+def _take(layers: deque[PrefilledLayer], model: LoadedModel, index: int) -> list[PrefilledLayer]:
+    """Take the next layers to be clustered together: on a GPU as many as make large work.
+
+    Args:
+        index: of the first of the layers.
+    """
+    taken = [layers.popleft()]
+    num_keys = taken[0].keys[..., 0].numel()
+    while layers and model.device.type == "cuda":
+        num_keys += layers[0].keys[..., 0].numel()
+        is_windowed = model.spec.layers[index + len(taken)].window is not None
+        is_alike = layers[0].keys.shape[1:] == taken[0].keys.shape[1:]
+        if num_keys > TOGETHER_KEYS or is_windowed or not is_alike:
+            break
+        taken.append(layers.popleft())
+    return taken

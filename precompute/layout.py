@@ -1,5 +1,8 @@
 """Physical order: clusters become contiguous runs, so that loads are coalesced."""
 
+import itertools
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -26,24 +29,47 @@ def lay_out_window(layer: PrefilledLayer, window: int, num_tokens: int) -> Layer
 
 
 def lay_out_clusters(
-    layer: PrefilledLayer, kmeans: KMeans, settings: PrecomputeConfig
-) -> LayerCache:
+    layers: Sequence[PrefilledLayer], kmeans: KMeans, settings: PrecomputeConfig
+) -> list[LayerCache]:
     """Cluster retrieval heads' keys on two levels and bring keys and values into cluster order.
+
+    Layers that are given together are clustered together, head by head as they would be alone:
+    short documents' heads are too few to fill a GPU.
 
     Sinks and tail come first and stay exact. A level-2 cluster is a contiguous run of tokens, in
     document order within; a level-1 cluster is a contiguous run of level-2 clusters.
     Source: Squeezed Attention, section 4.1 and 4.3.
     """
-    heads, num_tokens, _ = layer.keys.shape
-    tokens = torch.arange(num_tokens, device=layer.keys.device).expand(heads, -1)
+    num_tokens = layers[0].keys.shape[1]
     first, last = settings.num_sinks, num_tokens - settings.num_tail
-    if first >= last or heads == 0:
-        return _gathered(layer, tokens, num_tokens, None)
-    anchors = torch.cat((tokens[:, :first], tokens[:, last:]), dim=1)
-    keys = layer.keys[:, first:last]
+    counts = [layer.keys.shape[0] for layer in layers]
+    if first >= last or sum(counts) == 0:
+        return [_gathered(layer, _in_order(layer.keys), num_tokens, None) for layer in layers]
+    parts = [layer.keys[:, first:last] for layer in layers]
+    keys = parts[0] if len(parts) == 1 else torch.cat(parts)
     level2, level1, order = _two_levels(keys, kmeans, settings)
+    tokens = _in_order(keys, num_tokens)
+    anchors = torch.cat((tokens[:, :first], tokens[:, last:]), dim=1)
     positions = torch.cat((anchors, order + first), dim=1)
-    return _gathered(layer, positions, anchors.shape[1], (level2, level1))
+    heads = itertools.pairwise(itertools.accumulate(counts, initial=0))
+    found = []
+    for layer, (start, end) in zip(layers, heads, strict=True):
+        own = slice(start, end)
+        levels = (_of_heads(level2, own), _of_heads(level1, own)) if end > start else None
+        num_anchors = anchors.shape[1] if end > start else num_tokens
+        found.append(_gathered(layer, positions[own], num_anchors, levels))
+    return found
+
+
+def _in_order(keys: Tensor, num_tokens: int | None = None) -> Tensor:
+    """Places of the tokens in the document's order (heads, tokens) int64."""
+    num_tokens = keys.shape[1] if num_tokens is None else num_tokens
+    return torch.arange(num_tokens, device=keys.device).expand(keys.shape[0], -1)
+
+
+def _of_heads(clusters: Clusters, heads: slice) -> Clusters:
+    """The clusters of some heads, in memory of their own."""
+    return Clusters(clusters.centroids[heads].clone(), clusters.offsets[heads].clone())
 
 
 def _gathered(

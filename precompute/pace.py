@@ -1,5 +1,6 @@
 """How a document is read on a GPU that answers questions meanwhile: piece by piece, in turns."""
 
+import time
 from collections import deque
 from contextlib import ExitStack
 from types import TracebackType
@@ -11,6 +12,8 @@ from engine.document.cache import DocumentCache
 from engine.turns import DeviceTurns
 
 MOST_AHEAD = 1  # pieces that the GPU need not have begun when the host goes on to the next
+TURN_S = 0.015  # so long reading goes on, though an answer waits; the last piece comes on top
+HOST_EVERY_S = 0.1
 BUSY_CHUNK_TOKENS = 2048  # of prefill at a time, while questions are answered
 
 
@@ -32,6 +35,7 @@ class ReadingPace:
             self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._ahead: deque[torch.cuda.Event] = deque()
         self._has_turn = False
+        self._began_s = self._host_s = time.monotonic()
         self._within = ExitStack()
 
     def __enter__(self) -> Self:
@@ -55,21 +59,33 @@ class ReadingPace:
         """Begin a piece of work; what was launched before it is another piece."""
         if self._stream is None:
             return
-        if self._has_turn and not self._turns.is_wanted:
+        if self._has_turn:
             event = torch.cuda.Event()  # type: ignore[no-untyped-call]
             event.record(self._stream)
             self._ahead.append(event)
             if len(self._ahead) > MOST_AHEAD:
                 self._ahead.popleft().synchronize()
-            return
+            if not self._turns.is_wanted or time.monotonic() - self._began_s < TURN_S:
+                return
         self.rest()
         self._turns.begin_reading()
-        self._has_turn = True
+        self._has_turn, self._began_s = True, time.monotonic()
 
-    def make_room(self) -> None:
-        """Leave the device to answers, if there are any, before work on the host."""
+    def is_host_due(self) -> bool:
+        """Whether it is time for the host's own work, which may take a while.
+
+        On a GPU that is so a few times a second; answers have the device meanwhile, if there are
+        any. On a CPU it always is.
+        """
+        if self._stream is None:
+            return True
+        now_s = time.monotonic()
+        if now_s - self._host_s < HOST_EVERY_S:
+            return False
+        self._host_s = now_s
         if self._turns.has_answers or self._turns.is_wanted:
             self.rest()
+        return True
 
     def rest(self) -> None:
         """End the present piece, and leave the device to others until the next one."""

@@ -9,7 +9,7 @@ from engine.attend.clusters import Lookup
 from engine.config import LookupConfig
 from engine.document.budget import BudgetCurve, LayerSplit, Thresholds
 from engine.document.cache import DocumentCache, LayerCache
-from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
+from engine.kernels.shared.score_clusters import aggregate, aggregate_blocks, log_cluster_scores
 
 LOWEST, NUM_BINS = -24.0, 384  # log scores in nats; anything lower is read at budget 1 alone
 FLOOR_TOKENS = 256  # a head, on average: a question that gets fewer is not worth asking
@@ -82,12 +82,13 @@ class ScoreHistogram:
             softcap=lookup.softcap,
             extra_lse=lookup.extra_lse,
         )
+        if not self._apart:
+            owners = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
+            owners = owners.to(scores.device)
+            how = self._config.aggregation
+            return aggregate_blocks(scores, lookup.group, owners, len(lengths), how)
         heads, rows, clusters = scores.shape
         steps = scores.reshape(heads, lookup.group, rows // lookup.group, clusters)
-        if not self._apart:
-            parts = torch.split(steps, list(lengths), dim=2)
-            how = self._config.aggregation
-            return torch.stack([aggregate(p.flatten(1, 2), lookup.group, how) for p in parts])
         steps = steps.permute(2, 0, 1, 3).flatten(0, 1)  # (steps x heads, group, clusters)
         votes = aggregate(steps, lookup.group, self._config.aggregation)
         return votes.reshape(-1, heads, clusters)

@@ -146,14 +146,14 @@ def measure_document(repeats: int) -> dict[str, Any]:
     kmeans: KMeans = plugins.build(clustering, "triton", KMeansConfig(ITERATIONS))
     shape = replace(SIZES["cuda"], num_anchors=0)
     layers = [PrefilledLayer(keys, keys) for keys in _synthetic_keys(shape)]
-    laid_out = lay_out_clusters(layers[0], kmeans, settings)
+    (laid_out,) = lay_out_clusters([layers[0]], kmeans, settings)
     where = laid_out.positions.long()[..., None].expand_as(laid_out.keys)
     if not torch.equal(laid_out.keys, layers[0].keys.gather(1, where)):
         raise SystemExit("Laying out lost a key.")
 
     def document() -> None:
         for index in range(LAYERS):
-            lay_out_clusters(layers[index % SYNTHETIC_LAYERS], kmeans, settings)
+            lay_out_clusters([layers[index % SYNTHETIC_LAYERS]], kmeans, settings)
 
     torch.cuda.reset_peak_memory_stats()
     held = torch.cuda.memory_allocated()

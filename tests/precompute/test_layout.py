@@ -27,7 +27,7 @@ def prefilled(num_tokens: int) -> PrefilledLayer:
 
 def laid_out(num_tokens: int, num_sinks: int = 4, num_tail: int = 16) -> LayerCache:
     settings = replace(SETTINGS, num_sinks=num_sinks, num_tail=num_tail)
-    return lay_out_clusters(prefilled(num_tokens), KMEANS, settings)
+    return lay_out_clusters([prefilled(num_tokens)], KMEANS, settings)[0]
 
 
 SIZES = [(1, 4, 16), (20, 4, 16), (21, 4, 16), (130, 4, 16), (500, 4, 128), (90, 0, 0), (90, 3, 0)]
@@ -120,7 +120,7 @@ def test_level_one_clusters_level_two_by_the_sizes_of_its_clusters() -> None:
             asked.append((points, weights))
             return super().labels(points, weights, num_clusters)
 
-    layer = lay_out_clusters(prefilled(200), Noting(KMeansConfig()), SETTINGS)
+    (layer,) = lay_out_clusters([prefilled(200)], Noting(KMeansConfig()), SETTINGS)
     (keys, ones), (means, sizes) = asked
     assert torch.equal(keys, prefilled(200).keys[:, 4:-16])
     assert (ones == 1).all()
@@ -130,9 +130,8 @@ def test_level_one_clusters_level_two_by_the_sizes_of_its_clusters() -> None:
 
 def test_centroids_have_the_keys_dtype() -> None:
     before = prefilled(200)
-    layer = lay_out_clusters(
-        PrefilledLayer(before.keys.bfloat16(), before.values.bfloat16()), KMEANS, SETTINGS
-    )
+    halved = PrefilledLayer(before.keys.bfloat16(), before.values.bfloat16())
+    (layer,) = lay_out_clusters([halved], KMEANS, SETTINGS)
     assert layer.level1.centroids.dtype == layer.level2.centroids.dtype == torch.bfloat16
 
 
@@ -149,5 +148,20 @@ def test_what_a_window_keeps_are_anchors(num_tokens: int, kept: int) -> None:
 
 def test_a_layer_without_retrieval_heads_still_tells_its_length() -> None:
     nothing = normal(0, 300, WIDTH)
-    layer = lay_out_clusters(PrefilledLayer(nothing, nothing), KMEANS, SETTINGS)
+    (layer,) = lay_out_clusters([PrefilledLayer(nothing, nothing)], KMEANS, SETTINGS)
     assert (layer.num_retrieval, layer.num_tokens, layer.has_clusters) == (0, 300, False)
+
+
+def test_layers_that_are_laid_out_together_are_as_alone() -> None:
+    nothing = normal(0, 200, WIDTH)
+    layers = [
+        prefilled(200),
+        PrefilledLayer(nothing, nothing),
+        PrefilledLayer(normal(1, 200, WIDTH, seed=5), normal(1, 200, WIDTH, seed=6)),
+    ]
+    together = lay_out_clusters(layers, KMEANS, SETTINGS)
+    for found, layer in zip(together, layers, strict=True):
+        (alone,) = lay_out_clusters([layer], KMEANS, SETTINGS)
+        assert (found.num_retrieval, found.num_anchors) == (alone.num_retrieval, alone.num_anchors)
+        for one, other in zip(found.tensors(), alone.tensors(), strict=True):
+            assert_close(one, other)

@@ -1,5 +1,6 @@
 """Centroid lookup: how much attention an average key of each cluster would get."""
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -50,6 +51,38 @@ def aggregate(log_scores: Tensor, group: int, aggregation: str) -> Tensor:
     if rows % group:
         raise ShapeError(f"{rows} rows cannot be those of groups of {group} query heads.")
     return AGGREGATIONS[aggregation](log_scores.reshape(heads, group, rows // group, clusters))
+
+
+def aggregate_blocks(
+    log_scores: Tensor, group: int, owners: Tensor, num_blocks: int, aggregation: str
+) -> Tensor:
+    """Aggregate as `aggregate` does, several blocks of tokens at once.
+
+    Args:
+        log_scores, group, aggregation: as of `aggregate`; the tokens of all blocks side by side.
+        owners: each token's block (tokens,) int64, none without a token.
+        num_blocks: how many there are.
+    Returns: (num_blocks, kv_heads, clusters), the logarithm of the aggregated shares.
+    Raises: as `aggregate`.
+    """
+    check_aggregation(aggregation)
+    heads, rows, clusters = check_dims("log_scores", log_scores)
+    if rows % group:
+        raise ShapeError(f"{rows} rows cannot be those of groups of {group} query heads.")
+    scores = log_scores.reshape(heads, group, rows // group, clusters)
+    by_token = scores.amax(dim=1) if aggregation == "max" else scores.logsumexp(dim=1)
+    where = owners[None, :, None].expand_as(by_token)
+    greatest = by_token.new_full((heads, num_blocks, clusters), -torch.inf)
+    greatest = greatest.scatter_reduce(1, where, by_token, "amax")
+    if aggregation == "max_group_mean":
+        greatest = greatest - math.log(group)
+    if aggregation == "mean":
+        lengths = torch.bincount(owners, minlength=num_blocks)[None, :, None]
+        finite = greatest.masked_fill(torch.isneginf(greatest), 0.0)
+        shares = (by_token - finite.gather(1, where)).exp()
+        total = torch.zeros_like(greatest).scatter_add_(1, where, shares)
+        greatest = total.log() + finite - (group * lengths).log()
+    return greatest.transpose(0, 1)
 
 
 def check_aggregation(name: str) -> None:

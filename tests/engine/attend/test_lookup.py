@@ -41,7 +41,7 @@ def some_layer(seed: int = 0) -> LayerCache:
     topics = normal(HEADS, 12, WIDTH, seed=seed)
     keys = topics[:, torch.arange(TOKENS) % 12] + 0.5 * normal(HEADS, TOKENS, WIDTH, seed=seed + 1)
     layer = PrefilledLayer(keys, normal(HEADS, TOKENS, WIDTH, seed=seed + 2))
-    return lay_out_clusters(layer, TorchKMeans(KMeansConfig()), SETTINGS)
+    return lay_out_clusters([layer], TorchKMeans(KMeansConfig()), SETTINGS)[0]
 
 
 def some_lookup(group: int = 2, tokens: int = 3, softcap: float | None = None) -> Lookup:

@@ -5,7 +5,12 @@ import torch
 from torch.testing import assert_close
 
 from common.errors import ShapeError
-from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
+from engine.kernels.shared.score_clusters import (
+    AGGREGATIONS,
+    aggregate,
+    aggregate_blocks,
+    log_cluster_scores,
+)
 from tests.engine import naive
 from tests.engine.naive import TOLERANCE, normal
 
@@ -58,3 +63,16 @@ def test_sizes_that_are_not_of_the_clusters_are_refused() -> None:
 def test_rows_that_are_no_groups_are_refused() -> None:
     with pytest.raises(ShapeError, match="groups of 3"):
         aggregate(normal(2, 4, 5), 3, "mean")
+
+
+@pytest.mark.parametrize("how", AGGREGATIONS)
+@pytest.mark.parametrize("group", [1, 3])
+def test_blocks_are_aggregated_as_each_alone(how: str, group: int) -> None:
+    lengths = [1, 4, 2]
+    scores = 5 * normal(2, group * 7, 6)
+    scores[:, :, 2] = -torch.inf  # an empty cluster
+    owners = torch.arange(3).repeat_interleave(torch.tensor(lengths))
+    found = aggregate_blocks(scores, group, owners, 3, how)
+    by_token = scores.reshape(2, group, 7, 6)
+    for block, part in enumerate(by_token.split(lengths, dim=2)):
+        assert_close(found[block], aggregate(part.flatten(1, 2), group, how))
