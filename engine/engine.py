@@ -27,7 +27,9 @@ def _never() -> bool:
 
 
 class Engine:
-    """Answers questions about documents with one model; one thread at a time uses it.
+    """Answers questions about documents with one model.
+
+    But for `prepare`, one thread at a time uses it.
 
     Args:
         model: the loaded model; the engine owns what is made around it until it is closed.
@@ -106,7 +108,21 @@ class Engine:
         sampling: Sampling,
         mask: TokenMask | None = None,
     ) -> RunningAnswer:
-        """Check and tokenize a question, before any forward pass; to be ended by `finish`.
+        """Prepare a question and add it; to be ended by `finish`. As `prepare`."""
+        running = self.prepare(document, question, budget=budget, sampling=sampling, mask=mask)
+        self.add(running)
+        return running
+
+    def prepare(
+        self,
+        document: DocumentCache,
+        question: str,
+        *,
+        budget: float,
+        sampling: Sampling,
+        mask: TokenMask | None = None,
+    ) -> RunningAnswer:
+        """Check and tokenize a question; any thread may do so.
 
         Args:
             budget: share of the document cache's bytes that may be read per token, in (0, 1].
@@ -114,7 +130,7 @@ class Engine:
         Raises: EmptyQuestion, QuestionTooLong.
         """
         ids = self._encode_question(document, question)
-        running = RunningAnswer(
+        return RunningAnswer(
             self.model,
             document,
             ids,
@@ -125,8 +141,10 @@ class Engine:
             chunk_tokens=self._config.question_chunk_tokens,
             mask=mask,
         )
+
+    def add(self, running: RunningAnswer) -> None:
+        """Let an answer take part in steps; to be ended by `finish`."""
         self.runner.add(running)
-        return running
 
     def step(self, rows: Sequence[RunningAnswer]) -> list[TextDelta | LecternError]:
         """Take one forward pass for answers that are all being prefilled, or are all decoding.

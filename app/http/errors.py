@@ -54,6 +54,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "busy": 503,
         "database_unavailable": 503,
         "gpu_busy": 503,
+        "step_failed": 503,
         "shutting_down": 503,
         "question_timeout": 504,
         "storage_full": 507,

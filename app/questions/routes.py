@@ -10,12 +10,14 @@ from app.http.auth import AuthenticatedRoute, TenantDep
 from app.http.exchange import exchange_of
 from app.http.sse import STREAM_RESPONSE, EventStream
 from app.questions.accepted_question import AcceptedQuestion
-from app.questions.answer_job import AnswerJob
+from app.questions.answer_job import AnswerJob, AnswerParts
 from app.questions.checked_question import CheckedQuestion, check_question
-from app.questions.schemas import AnswerBody, QuestionBody
+from app.questions.schemas import AnswerBody, AnswerItem, QuestionBody
 from app.services.document_loader import check_ready
+from app.services.question_queue import PendingAnswer
 from app.services.services import Services, ServicesDep
 from common.errors import NotReady
+from engine.serving.request import AnswerRequest
 
 router = APIRouter(tags=["questions"], route_class=AuthenticatedRoute)
 FIRST_PIECE_WAIT_S = 10.0
@@ -58,7 +60,7 @@ async def _submit(
     """Queue a question about a tenant's document.
 
     Raises: DocumentNotFound; DocumentNotReady, CacheRebuilding or DocumentFailed if the document
-        cannot be asked about; TooManyQuestions, ShuttingDown.
+        cannot be asked about; TooManyQuestions, Busy, ShuttingDown.
     """
     documents, queue = services.storage.documents, services.question_queue
     document = await run_in_threadpool(documents.get, tenant_id, document_id)
@@ -70,14 +72,15 @@ async def _submit(
             reading_times.seconds_until_ready, document_id
         )
         raise
-    job = AnswerJob(
-        services.engine,
+    parts = AnswerParts(
+        services.engine.model,
         services.document_loader,
         services.storage.answers,
         services.background_writes,
-        document,
-        question,
-        request_id,
     )
-    pending = queue.submit(document_id, job.run)
+
+    def request(pending: PendingAnswer[AnswerItem]) -> AnswerRequest:
+        return AnswerJob(parts, document, question, pending, request_id).request(tenant_id)
+
+    pending = queue.submit(document_id, tenant_id, request)
     return AcceptedQuestion(queue, documents, document, pending)

@@ -38,7 +38,10 @@ class ModelRunner(Protocol):
         ...
 
     def add(self, running: RunningAnswer) -> None:
-        """An answer begins, before its first pass. It may pause between any two of its passes."""
+        """An answer begins, before its first pass.
+
+        It may pause between any two of its passes, so that more than `max_rows` may be there.
+        """
         ...
 
     def remove(self, running: RunningAnswer) -> None:
