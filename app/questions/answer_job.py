@@ -18,13 +18,15 @@ from app.questions.schemas import (
     UsageBody,
 )
 from app.services.background_writes import BackgroundWrites
-from app.services.document_cache import LoadedDocument
 from app.services.document_loader import DocumentLoader
 from app.services.question_queue import PendingAnswer
 from common.errors import GpuBusy, LecternError
 from engine.decode.answer import Answer, TextDelta
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
+from engine.residents.documents import Lease
+from engine.residents.entry import Tier
+from engine.serving.engine_loop import EngineLoop
 from engine.serving.request import AnswerRequest
 from storage.answers import OK, Answers
 from storage.db.records import DocumentRecord
@@ -36,11 +38,13 @@ class AnswerParts:
 
     Attributes:
         model: for its own way of choosing tokens.
-        loader: loads documents.
+        engine_loop: answers.
+        loader: leases documents.
         answers: where answers are recorded, by `background_writes`.
     """
 
     model: LoadedModel
+    engine_loop: EngineLoop
     loader: DocumentLoader
     answers: Answers
     background_writes: BackgroundWrites
@@ -56,6 +60,7 @@ class AnswerJob:
         document: what is asked about.
         question: what is asked.
         pending: where the answer goes.
+        key: whose question it is; keys are served in turn.
     """
 
     def __init__(
@@ -64,6 +69,7 @@ class AnswerJob:
         document: DocumentRecord,
         question: CheckedQuestion,
         pending: PendingAnswer[AnswerItem],
+        key: Hashable,
         request_id: str = "",
     ) -> None:
         self._parts = parts
@@ -73,17 +79,15 @@ class AnswerJob:
         self._log = structlog.get_logger("lectern.questions").bind(
             request_id=request_id, document_id=str(document.id)
         )
+        self._key = key
         self._begun_s = time.monotonic()
-        self._loaded: LoadedDocument[DocumentCache] | None = None
+        self._lease: Lease[DocumentCache] | None = None
+        self._has_spoken = self._was_tried_again = False
 
-    def request(self, key: Hashable) -> AnswerRequest:
-        """Return what the engine loop is asked.
-
-        Args:
-            key: whose question it is.
-        """
+    def request(self) -> AnswerRequest:
+        """Return what the engine loop is asked."""
         question = self._question
-        return AnswerRequest(key, question.text, question.budget, question.sampling, self)
+        return AnswerRequest(self._key, question.text, question.budget, question.sampling, self)
 
     @property
     def is_cancelled(self) -> bool:
@@ -96,27 +100,40 @@ class AnswerJob:
         self._pending.begin()
 
     def open_document(self) -> DocumentCache:
-        """Load the document. Raises: as `DocumentLoader.load`."""
-        self._loaded = self._parts.loader.load(self._document)
-        return self._loaded.cache
+        """Lease the document. Raises: as `DocumentLoader.lease`."""
+        self._lease = self._parts.loader.lease(self._document)
+        return self._lease.cache
 
     def deliver(self, item: TextDelta | Answer) -> None:
         """Pass text on, and the whole answer as a body."""
+        self._has_spoken = True
         if isinstance(item, TextDelta):
             self._pending.put(item)
             return
-        assert self._loaded is not None  # there is no answer without a document
-        timings_ms = _timings_ms(item, self._pending.queue_ms, self._loaded.load_ms)
-        self._record(item, self._loaded, timings_ms)
-        body = self._answer_body(item, timings_ms, cache_hit=self._loaded.hit)
+        lease = self._lease
+        assert lease is not None  # there is no answer without a document
+        timings_ms = _timings_ms(item, self._pending.queue_ms, lease.load_ms)
+        self._record(item, lease, timings_ms)
+        body = self._answer_body(item, timings_ms, cache_hit=lease.hit)
         _log_answer(self._log, body)
         self._pending.put(body)
 
     def end(self, error: Exception | None) -> None:
-        """Give the document back; if the GPU's memory ran out, remove all documents from it."""
-        self._loaded = None
+        """Give the document back, and pass the end on.
+
+        If the GPU's memory ran out, other documents are evicted; unless some of the answer is on
+        its way, the question is asked once more then.
+        """
         if isinstance(error, GpuBusy):
-            self._parts.loader.loaded_documents.clear()
+            documents = self._parts.loader.documents
+            documents.evict(documents.limit_bytes(Tier.DEVICE))
+        if self._lease is not None:
+            self._lease.close()
+            self._lease = None
+        if isinstance(error, GpuBusy) and not (self._has_spoken or self._was_tried_again):
+            self._was_tried_again = True
+            self._parts.engine_loop.submit(self.request())
+            return
         if error is not None:
             code = error.code if isinstance(error, LecternError) else LecternError.code
             queue_ms = round(self._pending.queue_ms, 1)
@@ -125,20 +142,20 @@ class AnswerJob:
         self._pending.end(error)
 
     def _record(
-        self, answer: Answer, loaded: LoadedDocument[DocumentCache], timings_ms: dict[str, float]
+        self, answer: Answer, lease: Lease[DocumentCache], timings_ms: dict[str, float]
     ) -> None:
         """Let the answer's figures be recorded, for which the caller does not wait."""
         write = partial(
             self._parts.answers.record,
             tenant_id=self._document.tenant_id,
             document_id=self._document.id,
-            cache_hit=loaded.hit,
+            cache_hit=lease.hit,
             budget_requested=answer.budget.requested,
             budget_loaded=answer.budget.loaded,
             first_token_ms=timings_ms["first_token"],
             total_ms=timings_ms["total"],
             num_tokens=answer.usage.completion_tokens,
-            saved_ms=(self._document.reading_ms or 0.0) - loaded.load_ms,
+            saved_ms=(self._document.reading_ms or 0.0) - lease.load_ms,
         )
         self._parts.background_writes.add(write)
 

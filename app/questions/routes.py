@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 
 from app.documents.schemas import parse_document_id
-from app.http.auth import AuthenticatedRoute, TenantDep
+from app.http.auth import AuthenticatedRoute, CallerDep
 from app.http.exchange import exchange_of
 from app.http.sse import STREAM_RESPONSE, EventStream
 from app.questions.accepted_question import AcceptedQuestion
@@ -18,6 +18,7 @@ from app.services.question_queue import PendingAnswer
 from app.services.services import Services, ServicesDep
 from common.errors import NotReady
 from engine.serving.request import AnswerRequest
+from storage.db.records import ApiKeyRecord
 
 router = APIRouter(tags=["questions"], route_class=AuthenticatedRoute)
 FIRST_PIECE_WAIT_S = 10.0
@@ -30,7 +31,7 @@ async def ask(
     document_id: str,
     body: QuestionBody,
     request: Request,
-    tenant_id: TenantDep,
+    caller: CallerDep,
     services: ServicesDep,
 ) -> AnswerBody | EventStream:
     """Answer a question: as JSON, or with `stream` as pieces of text and then the same JSON.
@@ -43,7 +44,7 @@ async def ask(
     question = check_question(body, services.config, services.engine.model.generation)
     key = parse_document_id(document_id)
     request_id = exchange_of(request).request_id
-    accepted = await _submit(services, tenant_id, key, question, request_id)
+    accepted = await _submit(services, caller, key, question, request_id)
     if not body.stream:
         return await accepted.whole_answer(request)
     await accepted.wait_for_first_piece(request, FIRST_PIECE_WAIT_S)
@@ -52,7 +53,7 @@ async def ask(
 
 async def _submit(
     services: Services,
-    tenant_id: UUID,
+    caller: ApiKeyRecord,
     document_id: UUID,
     question: CheckedQuestion,
     request_id: str,
@@ -63,7 +64,7 @@ async def _submit(
         cannot be asked about; TooManyQuestions, Busy, ShuttingDown.
     """
     documents, queue = services.storage.documents, services.question_queue
-    document = await run_in_threadpool(documents.get, tenant_id, document_id)
+    document = await run_in_threadpool(documents.get, caller.tenant_id, document_id)
     try:
         check_ready(document)
     except NotReady as error:
@@ -74,13 +75,14 @@ async def _submit(
         raise
     parts = AnswerParts(
         services.engine.model,
+        services.engine_loop,
         services.document_loader,
         services.storage.answers,
         services.background_writes,
     )
 
     def request(pending: PendingAnswer[AnswerItem]) -> AnswerRequest:
-        return AnswerJob(parts, document, question, pending, request_id).request(tenant_id)
+        return AnswerJob(parts, document, question, pending, caller.id, request_id).request()
 
-    pending = queue.submit(document_id, tenant_id, request)
+    pending = queue.submit(document_id, caller.id, request)
     return AcceptedQuestion(queue, documents, document, pending)

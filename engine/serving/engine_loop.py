@@ -8,12 +8,13 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
+from common.error_trace import error_trace
 from common.errors import (
     CallerGone,
     EngineFault,
@@ -22,6 +23,7 @@ from common.errors import (
     StepFailed,
 )
 from engine.decode.running_answer import RunningAnswer
+from engine.document.cache import DocumentCache
 from engine.engine import Engine
 from engine.model.memory import out_of_memory_as_busy
 from engine.serving.activity import Activity
@@ -94,13 +96,21 @@ class EngineLoop:
         if not self._thread.is_alive():  # then what came in too late is told so here
             with suppress(queue.Empty):
                 while True:
-                    self._inbox.get_nowait()()
+                    _do(self._inbox.get_nowait())
             self._end_all(ShuttingDown(STOPPED))
 
     def submit(self, request: AnswerRequest) -> None:
         """Take a question; its listener hears of all that follows."""
         self.activity.begin()
         self._inbox.put(partial(self._receive, request))
+
+    def entered(self, key: Hashable, cache: DocumentCache) -> None:
+        """A document is on the device, see `engine.residents.entry.Listener`."""
+        self._inbox.put(partial(self._engine.runner.add_document, key, cache))
+
+    def left(self, key: Hashable, cache: DocumentCache) -> None:  # noqa: ARG002
+        """A document leaves the device, see `engine.residents.entry.Listener`."""
+        self._inbox.put(partial(self._engine.runner.remove_document, key))
 
     def wake(self) -> None:
         """Let the loop look at once whether a question was cancelled."""
@@ -146,13 +156,13 @@ class EngineLoop:
         try:
             self._engine.runner.warm_up()
         except Exception as error:  # what cannot be prepared may still be computed
-            log.error("preparing the engine failed", exc_info=error)
+            log.error("preparing the engine failed: %s", error_trace(error))
         self._is_ready = True
         while not self._is_closed:
             try:
                 self._turn()
             except Exception as error:  # a fault of our own: nothing that runs can be trusted
-                log.error("a turn of the engine loop failed", exc_info=error)
+                log.error("a turn of the engine loop failed: %s", error_trace(error))
                 self._num_failures += 1
                 self._end_all(StepFailed(FAILED))
         self._end_all(ShuttingDown(STOPPED))
@@ -175,9 +185,9 @@ class EngineLoop:
         """Do what came in; if there is no step to take, wait for it a while."""
         with suppress(queue.Empty):
             if not self._scheduler.has_step:
-                self._inbox.get(timeout=IDLE_S)()
+                _do(self._inbox.get(timeout=IDLE_S))
             while True:
-                self._inbox.get_nowait()()
+                _do(self._inbox.get_nowait())
 
     def _receive(self, request: AnswerRequest) -> None:
         self._scheduler.add(request.key, Answering(request))
@@ -242,7 +252,7 @@ class EngineLoop:
     def _fail(self, step: Step[Answering], error: Exception) -> None:
         """A step failed: what its questions have computed so far cannot be trusted."""
         if not isinstance(error, LecternError):
-            log.error("a forward pass failed", exc_info=error)
+            log.error("a forward pass failed: %s", error_trace(error))
             self._num_failures += 1
         told = error if isinstance(error, LecternError) else StepFailed(FAILED)
         for question in step.questions:
@@ -287,7 +297,15 @@ class EngineLoop:
         try:
             question.item.request.listener.end(error)
         except Exception as fault:
-            log.error("a listener failed", exc_info=fault)
+            log.error("a listener failed: %s", error_trace(fault))
+
+
+def _do(action: Callable[[], None]) -> None:
+    """Do what came in through the inbox; a fault in it ends nothing else."""
+    try:
+        action()
+    except Exception as error:
+        log.error("an action of the engine's inbox failed: %s", error_trace(error))
 
 
 def _call_for(future: "Future[Result]", function: Callable[[], Result]) -> None:

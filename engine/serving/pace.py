@@ -36,7 +36,7 @@ class Pace:
         self.prefill_tokens = max(1, min(fitting, self._max_prefill_tokens))
 
     def note_decode(self, num_rows: int, spent_s: float) -> None:
-        """Learn from a decoding step: more rows while steps are quick, fewer where they are slow."""
+        """Learn from a decoding step: more rows while steps are quick, fewer where they are not."""
         if spent_s > DECODE_STEP_S:
             fewer = int(num_rows * DECODE_STEP_S / spent_s)
             self.decode_rows = min(self._max_rows, max(MIN_ROWS, fewer))

@@ -199,8 +199,7 @@ class Scheduler(Generic[Item]):
         victims = [
             one
             for one in self._running
-            if self._num_running[one.key] > OWN_SLOTS
-            and one.phase in (Phase.PREFILL, Phase.DECODE)
+            if self._num_running[one.key] > OWN_SLOTS and one.phase in (Phase.PREFILL, Phase.DECODE)
         ]
         if not victims:
             return False
