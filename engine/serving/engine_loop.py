@@ -200,6 +200,7 @@ class EngineLoop:
             request.question,
             budget=request.budget,
             sampling=request.sampling,
+            turns=request.turns,
             mask=request.mask,
         )
 

@@ -1,12 +1,13 @@
 """A question for the engine loop, and who waits for its answer."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from engine.decode.answer import Answer, TextDelta
 from engine.decode.sampling import Sampling, TokenMask
 from engine.document.cache import DocumentCache
+from engine.model.prompt import Turn
 
 
 class AnswerListener(Protocol):
@@ -49,6 +50,7 @@ class AnswerRequest:
         sampling: how tokens are chosen, and how many there may be.
         listener: who waits for the answer.
         mask: which tokens may come; None for all.
+        turns: earlier questions with their answers, oldest first.
     """
 
     key: Hashable
@@ -57,3 +59,4 @@ class AnswerRequest:
     sampling: Sampling
     listener: AnswerListener
     mask: TokenMask | None = None
+    turns: Sequence[Turn] = ()
