@@ -65,7 +65,7 @@ def main() -> None:
     num_tokens = sum(len(one.tokens) for one in crowd)
     result = {
         "benchmark": "crowd_cpu",
-        "circumstances": circumstances(model, arguments.model),
+        **circumstances("cpu", model.weights),
         "streams": len(asked),
         "documents": len(documents),
         "document_tokens": documents[0].num_tokens,
