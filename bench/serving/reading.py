@@ -36,7 +36,7 @@ from training.record import circumstances, drawn, percentiles, write
 
 WORDS = ("lamps", "copper coins", "letters", "grey horses", "maps", "harbour", "old mill", "garden")
 QUESTION = "Who sold 7 maps at the harbour, and what did the library count?"
-POLL_S = 0.02
+POLL_S = 0.1
 ANSWER_TOKENS = 400
 TIMEOUT_S = 900.0
 WARM_TOKENS = 3000
@@ -64,15 +64,20 @@ def main() -> None:
     }
     for number in range(options.rounds):
         found: dict[str, Any] = {}
-        if options.before is not None:
-            found["before"] = _measure_server(options, options.before, number)
-        found["now"] = _measure_server(options, ROOT, number)
         result["rounds"].append(found)
-        result["summary"] = _summary(result["rounds"], options.tokens)
-        print(json.dumps(found, indent=1), write(options.name, result, options.out), flush=True)
+        try:
+            if options.before is not None:
+                _measure_server(options, options.before, number, found.setdefault("before", {}))
+            _measure_server(options, ROOT, number, found.setdefault("now", {}))
+            result["summary"] = _summary(result["rounds"], options.tokens)
+        finally:  # what is there is kept if the rest is cut off
+            print(json.dumps(found, indent=1), write(options.name, result, options.out), flush=True)
 
 
-def _measure_server(options: argparse.Namespace, root: Path, number: int) -> dict[str, Any]:
+def _measure_server(
+    options: argparse.Namespace, root: Path, number: int, found: dict[str, Any]
+) -> None:
+    """Measure one server; `found` grows with each document."""
     settings = {}
     named = {field.name for field in fields(ServerConfig)}
     if options.resident_bytes and "resident_cache_bytes" in named:
@@ -80,20 +85,21 @@ def _measure_server(options: argparse.Namespace, root: Path, number: int) -> dic
     for name in ("LD_LIBRARY_PATH", "TRITON_CACHE_DIR", "CUDA_HOME"):
         if name in os.environ:
             settings[name] = os.environ[name]
-    found: dict[str, Any] = {}
     with serving(options.model, root, **settings) as server:
         try:
             _read(server, WARM_TOKENS, seed=99)  # kernels are compiled and chosen here
             for num_tokens in options.tokens:
                 print(f"{num_tokens} tokens", flush=True)
                 found[str(num_tokens)] = _read(server, num_tokens, seed=number)
+                if torch.cuda.is_available():  # libraries chose kernels for its shapes: once more
+                    found[f"{num_tokens} first"] = found[str(num_tokens)]
+                    found[str(num_tokens)] = _read(server, num_tokens, seed=number + 1000)
             if options.beside:
                 found["beside"] = _beside(server, options.beside, min(options.tokens))
         finally:
             log = (server.folder / "server.log").read_text()
             options.out.mkdir(parents=True, exist_ok=True)
             (options.out / f"{options.name}.log").write_text(log[-200_000:])
-    return found
 
 
 def drawn_text(num_tokens: int, seed: int) -> bytes:
