@@ -38,6 +38,8 @@ class ServerConfig:
         resident_cache_bytes: bytes of documents that are kept in memory; when there are more, the
             least recently used document is removed.
         embedded_worker: whether the server also reads documents, in its own process.
+        worker_process: whether it starts a process for that instead, which shares nothing with it
+            but the data folder and the database.
         trusted_proxies: addresses and networks, separated by commas, whose `X-Forwarded-For` and
             `X-Forwarded-Proto` headers are believed; empty for none.
         max_connections: open connections; the system's limit on open files may lower it.
@@ -65,6 +67,7 @@ class ServerConfig:
     question_timeout_s: Annotated[float, Gt(0)] = 300.0
     resident_cache_bytes: Annotated[int, Gt(0)] = 2048 * MIB
     embedded_worker: bool = True
+    worker_process: bool = False
     trusted_proxies: Annotated[str, Predicate(are_networks)] = ""
     max_connections: Annotated[int, Gt(0)] = 4096
     connections_per_address: Annotated[int, Gt(0)] = 2048

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 
 import structlog
@@ -26,6 +26,7 @@ from app.services.services import Services, make_services
 from cli.listener import CannotServe, url_of
 from cli.settings import Settings
 from cli.show import say
+from cli.worker_process import worker_command, worker_process
 from cli.worker_thread import WorkerThread
 from common.logging import configure
 from engine.engine import Engine
@@ -85,7 +86,7 @@ def open_stack(settings: Settings) -> Stack:
     extraction = with_most_chars(extraction_limits(settings.worker), most_chars)
     services = make_services(settings.server, settings.data_dir, storage, engine, extraction)
     worker = None
-    if settings.server.embedded_worker:
+    if settings.server.embedded_worker and not settings.server.worker_process:
         residence = ServerResidence(services.resident_documents, storage.readable)
         worker = make_worker(settings, storage, engine, residence)
     return Stack(settings, storage, services, create_app(services), worker)
@@ -164,7 +165,7 @@ def run_server(console: Console, settings: Settings, listener: socket.socket) ->
     say(console, f"Lectern serves on {url} (dashboard: {url}/admin). Ctrl-C stops it.")
     server = _make_server(stack, listener)
     hurry = threading.Event()
-    with _ending_signals(hurry), _running(stack, hurry) as worker_ended:
+    with _ending_signals(hurry), _running(stack, hurry) as worker_ended, _worker_process(stack):
         if not hurry.is_set():  # by a signal from before the server listens to them
             server.run(sockets=[listener])
         if server.is_hurried:
@@ -244,6 +245,19 @@ def _running(stack: Stack, hurry: threading.Event) -> Iterator[threading.Event]:
         finally:
             if thread is None or thread.stop(hurry, STOP_TIMEOUT_S):
                 worker_ended.set()
+
+
+@contextmanager
+def _worker_process(stack: Stack) -> Iterator[None]:
+    """Run a worker in a process of its own while the block runs, if the settings say so."""
+    server = stack.settings.server
+    with ExitStack() as within:
+        if server.embedded_worker and server.worker_process:
+            parameters = stack.services.engine.model.model.parameters()
+            weights_bytes = sum(parameter.nbytes for parameter in parameters)
+            command = worker_command(stack.settings.data_dir.resolve())
+            within.enter_context(worker_process(command, weights_bytes))
+        yield
 
 
 @contextmanager

@@ -191,7 +191,8 @@ def _beside(server: Server, num_tokens: int, asked_tokens: int) -> dict[str, Any
     _wait_for(caller, asked_id, ("ready",))
     list(_answer_gaps(server, asked_id, 8))  # the document's graph is captured here
     alone = list(_answer_gaps(server, asked_id))
-    is_read, gaps = threading.Event(), []
+    is_read = threading.Event()
+    gaps: list[float] = []
 
     def ask() -> None:
         while not is_read.is_set():
