@@ -140,6 +140,7 @@ def _read(server: Server, num_tokens: int, seed: int) -> dict[str, Any]:
         stored_s = (spent["cluster"] + spent["calibrate"] + spent["pack"]) / 1000
         found["after_prefill_s"] = stored_s
         found["after_prefill_per_plain_writing"] = stored_s / found["plain_writing_s"]
+        found["prefill_per_ready"] = spent["prefill"] / 1000 / found["ready_s"]
         found["calibrate_per_askable"] = spent["calibrate"] / 1000 / found["askable_s"]
     print(json.dumps(found), flush=True)
     caller.call("DELETE", f"/documents/{document_id}")
@@ -260,7 +261,7 @@ def _summary(rounds: Sequence[dict[str, Any]], tokens: Sequence[int]) -> dict[st
     for name in map(str, tokens):
         now = [one["now"][name] for one in rounds]
         figures = ("askable_s", "first_answer_s", "ready_s", "plain_writing_s", "after_prefill_s",
-                   "after_prefill_per_plain_writing", "calibrate_per_askable")  # fmt: skip
+                   "after_prefill_per_plain_writing", "calibrate_per_askable", "prefill_per_ready")  # fmt: skip
         summary[name] = {
             figure: percentiles([one[figure] for one in now if figure in one])
             for figure in figures
@@ -271,6 +272,9 @@ def _summary(rounds: Sequence[dict[str, Any]], tokens: Sequence[int]) -> dict[st
                 one["now"][name]["ready_s"] / one["before"][name]["ready_s"] for one in rounds
             ]
             summary[name]["ready_per_before"] = percentiles(ratios)
+    waits = [one["now"]["beside"]["longest_wait_ms"] for one in rounds if "beside" in one["now"]]
+    if waits:
+        summary["beside"] = {"longest_wait_ms": max(waits)}
     return summary
 
 
