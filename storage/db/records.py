@@ -36,6 +36,7 @@ class DocumentRecord:
         uploader: public part of the API key that uploaded it; empty if it is not known.
         num_tokens, num_pages: of the extracted text; None before the document was read.
         reading_ms: milliseconds that prefill took, which every further question saves.
+        is_pinned: whether its cache is never to leave memory.
         is_stale: whether the document was read, but there is no artifact of the process's own
             model and settings; the first question has it read again.
     """
@@ -57,6 +58,7 @@ class DocumentRecord:
     reading_ms: float | None
     created_at: datetime
     ready_at: datetime | None
+    is_pinned: bool
     is_stale: bool = False
 
 

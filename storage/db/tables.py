@@ -18,6 +18,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    false,
     text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -114,6 +115,7 @@ class Document(Base):
         status: of the last reading. An artifact of a process's own fingerprint makes the document
             ready for that process whatever the status is.
         num_tokens, num_pages, reading_ms: of the last reading.
+        is_pinned: whether its cache is never to leave memory.
     """
 
     __tablename__ = "documents"
@@ -141,6 +143,7 @@ class Document(Base):
     reading_ms: Mapped[float | None]
     created_at: Mapped[datetime]
     ready_at: Mapped[datetime | None]
+    is_pinned: Mapped[bool] = mapped_column(default=False, server_default=false())
 
 
 class Job(Base):
