@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -83,15 +83,19 @@ class StoredArtifact:
         manifest: the verified manifest.
         open: opens one of its files by name, on any thread. Within the block as at its beginning,
             it raises what `Artifacts.load` does; KeyError for a file that the manifest lacks.
+        names: of the files that `files` yields; None for all.
     """
 
     manifest: dict[str, Any]
     open: Callable[[str], AbstractContextManager[StoredFile]]
+    names: Collection[str] | None = None
 
     @property
     def files(self) -> Iterator[tuple[str, bytes]]:
         """Yield (name, bytes) of each file, read and verified when the iterator reaches it."""
         for name in self.manifest["files"]:
+            if self.names is not None and name not in self.names:
+                continue
             with self.open(name) as file:
                 data = bytearray(file.num_bytes)
                 file.read_into(memoryview(data))
@@ -177,9 +181,13 @@ class Artifacts:
             used = update(Artifact).where(Artifact.id == artifact.id)
             session.execute(used.values(used_at=now))
 
-    def load(self, artifact: ArtifactRecord) -> StoredArtifact:
+    def load(
+        self, artifact: ArtifactRecord, names: Collection[str] | None = None
+    ) -> StoredArtifact:
         """Read an artifact with bounded reads, and hand out only what was verified.
 
+        Args:
+            names: the files that are wanted; None for all.
         Returns: the manifest, and the means to read the files.
         Raises: CorruptArtifact if anything differs from what was published, CacheRebuilding if the
             artifact was replaced meanwhile, Transient if it cannot be read at the moment; all of
@@ -192,7 +200,8 @@ class Artifacts:
                 raise CorruptArtifact(DAMAGED)
             manifest = json.loads(data)
             _check_binding(manifest, artifact)
-        return StoredArtifact(manifest, partial(self._open, folder, manifest, artifact))
+        open_file = partial(self._open, folder, manifest, artifact)
+        return StoredArtifact(manifest, open_file, names)
 
     def quarantine(self, artifact: ArtifactRecord) -> None:
         """Take a damaged artifact out of use, keep its files for a day and queue its document.

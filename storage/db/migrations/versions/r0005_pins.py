@@ -3,15 +3,17 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003"
-down_revision = "0002"
+revision = "0005"
+down_revision = "0004"
 branch_labels = None
 depends_on = None
 
 
 def upgrade() -> None:
     """Apply."""
-    column = sa.Column("is_pinned", sa.Boolean(), nullable=False, server_default=sa.false())
+    column: sa.Column[bool] = sa.Column(
+        "is_pinned", sa.Boolean(), nullable=False, server_default=sa.false()
+    )
     op.add_column("documents", column)
 
 
