@@ -11,6 +11,7 @@ from engine.model.loader import LoadedModel
 GPU_SHARE = 0.9  # of all its memory, for weights, documents and all else
 CPU_SHARE = 0.5  # of what programs can have beside the loaded model
 HOST_SHARE = 0.5  # the same behind a GPU
+ORDINARY_TOKENS = 512  # of a question and its answer
 GPU_SLACK_BYTES = 1 << 30  # of libraries, captured graphs, and one layer in two orders
 MIB = 1 << 20
 
@@ -40,7 +41,7 @@ class Work:
 
     Attributes:
         questions: answered at the same time.
-        question_tokens: that question, thinking and answer have together at most.
+        question_tokens: that question, thinking and answer of one have together at most.
         pass_tokens: that go through the model in one pass at most.
     """
 
@@ -71,9 +72,13 @@ def memory_limits(model: LoadedModel, config: MemoryConfig, work: Work) -> Memor
 
 
 def work_bytes(model: LoadedModel, work: Work) -> int:
-    """Estimate the device memory that questions and passes take beside weights and documents."""
-    keys = work.questions * work.question_tokens * _key_bytes(model)
-    return 2 * keys + _pass_bytes(model, work.pass_tokens)  # a decode graph has a copy of the keys
+    """Estimate the device memory that questions and passes take beside weights and documents.
+
+    All questions together are counted as if they were of ordinary length, and one as the longest.
+    """
+    ordinary = work.questions * min(work.question_tokens, ORDINARY_TOKENS)
+    keys = max(ordinary, 2 * work.question_tokens) * _key_bytes(model)
+    return keys + _pass_bytes(model, work.pass_tokens)
 
 
 def _gpu_bytes(model: LoadedModel, share: float, work: Work) -> int:
