@@ -12,12 +12,14 @@ class ReadableDocument:
     Attributes:
         artifact_id: of the artifact that it is being stored as.
         num_tokens, num_pages: of its text.
+        is_pinned: whether it is never to leave memory.
     """
 
     document_id: UUID
     artifact_id: UUID
     num_tokens: int
     num_pages: int
+    is_pinned: bool = False
 
 
 class ReadableDocuments:

@@ -25,7 +25,7 @@ from common.errors import (
 )
 from common.status import Phase
 from storage.artifacts.draft import ArtifactDraft
-from storage.db.records import JobRecord
+from storage.db.records import DocumentRecord, JobRecord
 from storage.jobs.transitions import JOB_LOST_ERRORS
 from storage.readable import ReadableDocument
 from storage.storage import Storage
@@ -139,7 +139,7 @@ class JobRun:
                 self._rooms,
             ):
                 built = self._builder.build(path, document.kind, report, writer)
-                with self._readable(draft.id, built):
+                with self._readable(document, draft.id, built):
                     self._publish(draft, writer, built, report)
         except StorageFull:
             storage.space.free(2 * self._expected_bytes)
@@ -148,16 +148,18 @@ class JobRun:
         storage.notifier.notify_watchers(document.id)
 
     @contextmanager
-    def _readable(self, artifact_id: UUID, built: BuiltArtifact) -> Iterator[None]:
+    def _readable(
+        self, document: DocumentRecord, artifact_id: UUID, built: BuiltArtifact
+    ) -> Iterator[None]:
         """While the block stores a document, let the server in this process be asked about it."""
         if self._residence is None or built.cache is None:
             yield
             return
-        document = ReadableDocument(
-            self._job.document_id, artifact_id, built.num_tokens, built.num_pages
+        readable = ReadableDocument(
+            document.id, artifact_id, built.num_tokens, built.num_pages, document.is_pinned
         )
-        with self._residence.keep(document, built.cache, self._room):
-            self._storage.notifier.notify_watchers(document.document_id)
+        with self._residence.keep(readable, built.cache, self._room):
+            self._storage.notifier.notify_watchers(document.id)
             yield
 
     def _publish(

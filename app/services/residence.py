@@ -52,7 +52,13 @@ class ServerResidence:
         """
         key = document.artifact_id
         try:
-            lease = self.documents.put(key, cache, document=document.document_id, room=room)
+            lease = self.documents.put(
+                key,
+                cache,
+                document=document.document_id,
+                room=room,
+                pinned=document.is_pinned,
+            )
         except LecternError as error:
             _log_no_room(cache.num_bytes, error)
             yield

@@ -40,6 +40,16 @@ POLL_S = 0.1
 ANSWER_TOKENS = 400
 TIMEOUT_S = 900.0
 WARM_TOKENS = 3000
+FIGURES = (
+    "askable_s",
+    "first_answer_s",
+    "ready_s",
+    "plain_writing_s",
+    "after_prefill_s",
+    "after_prefill_per_plain_writing",
+    "calibrate_per_askable",
+    "prefill_per_ready",
+)
 
 
 def main() -> None:
@@ -260,11 +270,9 @@ def _summary(rounds: Sequence[dict[str, Any]], tokens: Sequence[int]) -> dict[st
     summary: dict[str, Any] = {}
     for name in map(str, tokens):
         now = [one["now"][name] for one in rounds]
-        figures = ("askable_s", "first_answer_s", "ready_s", "plain_writing_s", "after_prefill_s",
-                   "after_prefill_per_plain_writing", "calibrate_per_askable", "prefill_per_ready")  # fmt: skip
         summary[name] = {
             figure: percentiles([one[figure] for one in now if figure in one])
-            for figure in figures
+            for figure in FIGURES
             if figure in now[0]
         }
         if "before" in rounds[0]:
