@@ -12,7 +12,7 @@ from engine.document.artifact import DOCUMENT_FILE, describe, layer_file, pack_l
 from engine.document.cache import DocumentCache, LayerCache
 from engine.model.loader import LoadedModel
 from engine.model.memory import out_of_memory_as_busy
-from engine.residents.transfer import copy_layers
+from engine.residents.transfer import copy_layer
 from engine.turns import DeviceTurns
 from ingest.limits import Limits
 from ingest.sandbox import extract_limited
@@ -126,7 +126,7 @@ def _as_stored(cache: DocumentCache, dtype: str) -> DocumentCache:
     def rounded(tensor: Tensor) -> Tensor:
         return tensor.to(stored_dtype).to(tensor.dtype) if tensor.is_floating_point() else tensor
 
-    return copy_layers(cache, rounded)
+    return replace(cache, layers=tuple(copy_layer(layer, rounded) for layer in cache.layers))
 
 
 def _stored_kv_bytes(cache: DocumentCache, dtype: str) -> int:

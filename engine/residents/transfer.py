@@ -32,11 +32,12 @@ class DocumentTransfer:
 
     def _copy(self, cache: DocumentCache, copy: Copy) -> DocumentCache:
         """Return a document whose layers' tensors are copies; its ids and text are shared."""
-        layers = self.staging.map(lambda layer: _copy_layer(layer, copy), cache.layers)
+        layers = self.staging.map(lambda layer: copy_layer(layer, copy), cache.layers)
         return replace(cache, layers=tuple(layers))
 
 
-def _copy_layer(layer: LayerCache, copy: Copy) -> LayerCache:
+def copy_layer(layer: LayerCache, copy: Copy) -> LayerCache:
+    """Return a layer whose tensors are what `copy` makes of them."""
     return replace(
         layer,
         keys=copy(layer.keys),

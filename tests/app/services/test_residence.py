@@ -13,6 +13,7 @@ from app.services.services import Services
 from common.errors import StorageFull
 from engine.document.cache import DocumentCache
 from engine.residents.documents import ResidentDocuments
+from engine.residents.staging import Staging
 from engine.residents.transfer import DocumentTransfer
 from storage.readable import ReadableDocument
 from tests.app.seeding import StorageSeeder
@@ -78,7 +79,9 @@ def test_a_document_that_was_stored_stays_in_memory(
 def test_without_room_a_document_is_read_all_the_same(
     seeder: StorageSeeder, cache: DocumentCache, services: Services, model: object
 ) -> None:
-    full = ResidentDocuments[DocumentCache](10, 0, DocumentTransfer(cache.ids.device))
+    full = ResidentDocuments[DocumentCache](
+        10, 0, DocumentTransfer(Staging(cache.ids.device, 1 << 20))
+    )
     residence = ServerResidence(full, services.storage.readable)
     document = ReadableDocument(uuid4(), uuid4(), 1, 1)
     with residence.room(cache.num_bytes) as room, residence.keep(document, cache, room):
