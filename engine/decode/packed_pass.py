@@ -58,7 +58,7 @@ class PackedStates:
                 torch.cat([part[row] for row in rows], dim=1) for part in (queries, keys, values)
             )
             found = attend_rows(states, replace(call, query=query, key=key, value=value))
-            for row, one in zip(rows, found.split(1, dim=1), strict=True):
+            for row, one in zip(rows, found.chunk(len(rows), dim=1), strict=True):
                 out[row] = one
         for row, state in enumerate(self.states):
             if out[row] is None:
