@@ -18,7 +18,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -149,7 +149,7 @@ def check_families(
     # Those that take longest come first, so that no process is left with them at the end.
     shapes = sorted(names, key=lambda one: (one.window is None, one.kv_heads), reverse=True)
     check = partial(check_layer, efforts=efforts, device=device)
-    for shape, found in zip(shapes, _map(check, shapes, processes), strict=True):
+    for shape, found in _as_checked(check, shapes, processes):
         wrong = [row for row in found if not row["passed"]]
         worst = max((row["errors"].get("out", 0.0) for row in found), default=math.nan)
         print(
@@ -162,14 +162,17 @@ def check_families(
         yield from ({"families": names[shape], **row} for row in found)
 
 
-def _map(check: Any, shapes: Sequence[LayerShape], processes: int) -> Iterator[Any]:
-    """Check the shapes, in their order; with one process in this one."""
+def _as_checked(
+    check: Any, shapes: Sequence[LayerShape], processes: int
+) -> Iterator[tuple[LayerShape, Any]]:
+    """Check the shapes, and give each as soon as it is done; with one process in this one."""
     if processes == 1:
-        yield from map(check, shapes)
+        yield from ((shape, check(shape)) for shape in shapes)
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        yield from pool.map(check, shapes)
+        futures = {pool.submit(check, shape): shape for shape in shapes}
+        yield from ((futures[future], future.result()) for future in as_completed(futures))
 
 
 def _wanted(parts: Sequence[str] | None) -> dict[str, Layers]:
