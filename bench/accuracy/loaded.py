@@ -1,7 +1,7 @@
 """What questions load, beside what was asked for: prefill and decoding apart."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
 
@@ -9,6 +9,7 @@ from engine.decode.answer import Answer
 from engine.decode.sampling import Sampling
 from engine.document.cache import DocumentCache
 from engine.engine import Engine
+from engine.model.loader import LoadedModel
 
 BUDGETS = (0.08, 0.11, 0.15, 0.2, 0.3, 0.4, 0.5)
 STEPS = 12  # tokens that are decoded
@@ -51,19 +52,29 @@ def ask_at(
     )
 
 
-def describe_loaded(rows: Sequence[LoadedRow], floor: float) -> dict[str, Any]:
+def without_end(model: LoadedModel) -> LoadedModel:
+    """The model without tokens that end an answer: every answer has as many tokens as it may."""
+    return replace(model, generation=replace(model.generation, eos_ids=()))
+
+
+def describe_loaded(rows: Sequence[LoadedRow], document: DocumentCache) -> dict[str, Any]:
     """The means over the questions of each budget, and how far the worst mean is from its budget.
 
-    Args:
-        floor: the least budget that the document can keep; those below it do not count.
+    Budgets below the document's floor do not count, nor those that pay for all that its heads keep:
+    under a head plan that is less than full attention's bytes.
     """
+    floor, ceiling = document.curves.floor, share_of_all(document)
+    asked = sorted({row.budget for row in rows})
     points = [
         _mean([row for row in rows if row.budget == budget])
-        for budget in sorted({row.budget for row in rows if row.budget >= floor})
+        for budget in asked
+        if floor <= budget <= ceiling
     ]
     return {
         "floor": floor,
-        "budgets_below_the_floor": sorted({row.budget for row in rows if row.budget < floor}),
+        "ceiling": ceiling,
+        "budgets_below_the_floor": [budget for budget in asked if budget < floor],
+        "budgets_that_pay_for_all": [budget for budget in asked if budget > ceiling],
         "points": points,
         "largest_deviation_prefill": max(_deviations(points, "prefill"), default=0.0),
         "largest_deviation_decode": max(_deviations(points, "decode"), default=0.0),
@@ -72,6 +83,13 @@ def describe_loaded(rows: Sequence[LoadedRow], floor: float) -> dict[str, Any]:
         ),
         "rows": [asdict(row) for row in rows],
     }
+
+
+def share_of_all(document: DocumentCache) -> float:
+    """The share of full attention's bytes in the layers under the budget that heads keep at all."""
+    layers = document.budgeted_layers
+    kept = sum(layer.constant_vectors + 2 * layer.num_clustered for layer in layers)
+    return kept / sum(layer.full_vectors for layer in layers)
 
 
 def _mean(rows: Sequence[LoadedRow]) -> dict[str, Any]:

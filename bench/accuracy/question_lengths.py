@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from bench import RESULTS
-from bench.accuracy.loaded import ask_at, describe_loaded
+from bench.accuracy.loaded import ask_at, describe_loaded, without_end
 from bench.serving.first_token import document_of
 from engine.config import ModelConfig
 from engine.decode.sampling import Sampling
@@ -106,16 +106,15 @@ def measure(
     options: argparse.Namespace,
 ) -> dict[str, Any]:
     """What questions load, length by length, and how long they take beside `exact`."""
-    floor = document.curves.floor
     by_length, worst = {}, {"prefill": 0.0, "decode": 0.0}
-    with Engine(model) as engine:
+    with Engine(without_end(model)) as engine:
         for length, questions in asked.items():
             rows = [
                 ask_at(engine, document, question, budget)
                 for budget in BUDGETS
                 for question in questions
             ]
-            found = describe_loaded(rows, floor)
+            found = describe_loaded(rows, document)
             found["times_exact"] = {
                 str(budget): times_exact(engine, document, questions[0], budget, options.repeats)
                 for budget in TIMED
@@ -125,7 +124,7 @@ def measure(
                 worst[phase] = max(so_far, found[f"largest_deviation_{phase}"])
     ratios = {length: one["times_exact"] for length, one in by_length.items()}
     return {
-        "floor": floor,
+        "floor": document.curves.floor,
         "largest_deviation": max(worst.values()),
         "largest_deviation_prefill": worst["prefill"],
         "largest_deviation_decode": worst["decode"],

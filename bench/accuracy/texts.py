@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from bench import RESULTS
-from bench.accuracy.loaded import ask_at, describe_loaded
+from bench.accuracy.loaded import ask_at, describe_loaded, without_end
 from bench.accuracy.text_kinds import PIECES, draw_kind
 from common.errors import LecternError
 from engine.config import ModelConfig
@@ -117,7 +117,7 @@ def measure(model: LoadedModel, kind: str, options: argparse.Namespace) -> dict[
     per_token = prose.num_tokens / document.num_tokens  # a cut may cost a token
     draw = Random(kind)
     starts = [draw.randrange(max(1, len(text) - 60)) for _ in range(options.questions)]
-    with Engine(model) as engine:
+    with Engine(without_end(model)) as engine:
         rows = [
             ask_at(engine, document, f"What is said about {text[start : start + 40]!r}?", budget)
             for budget in options.budgets
@@ -129,7 +129,7 @@ def measure(model: LoadedModel, kind: str, options: argparse.Namespace) -> dict[
         "seconds": seconds,
         "english_seconds": base,
         "times_english": {clock: seconds[clock] / base[clock] * per_token for clock in base},
-        **describe_loaded(rows, document.curves.floor),
+        **describe_loaded(rows, document),
     }
 
 

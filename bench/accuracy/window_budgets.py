@@ -23,7 +23,7 @@ from transformers import AutoConfig, AutoTokenizer
 from transformers.models.auto import AutoModelForCausalLM
 
 from bench import RESULTS
-from bench.accuracy.loaded import BUDGETS, ask_at, describe_loaded
+from bench.accuracy.loaded import BUDGETS, ask_at, describe_loaded, without_end
 from bench.kernels.family_graph import counted_fallbacks
 from bench.kernels.layer import SHARPNESS
 from bench.serving.precompute import draw_text
@@ -104,7 +104,7 @@ def measure(shape: WindowedShape, options: argparse.Namespace) -> dict[str, Any]
     )
     read = time.perf_counter()
     questions = [draw_text(model, tokens, seed=1 + tokens) for tokens in QUESTION_TOKENS]
-    with counted_fallbacks() as fallbacks, Engine(model) as engine:
+    with counted_fallbacks() as fallbacks, Engine(without_end(model)) as engine:
         rows = [
             ask_at(engine, document, question, budget)
             for budget in options.budgets
@@ -115,7 +115,7 @@ def measure(shape: WindowedShape, options: argparse.Namespace) -> dict[str, Any]
         "document_tokens": document.num_tokens,
         "layers": len(document.layers),
         "layers_with_a_window": windowed,
-        **describe_loaded(rows, document.curves.floor),
+        **describe_loaded(rows, document),
         "fallbacks": fallbacks,
         "seconds": {
             "build": built - started,

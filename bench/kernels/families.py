@@ -21,14 +21,14 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
 from bench.kernels.family_checks import check_layer
 from bench.kernels.family_graph import check_graph
 from bench.kernels.family_layer import Effort, LayerShape
-from training.record import circumstances, drawn
+from training.record import circumstances, commit, drawn
 
 Layers = tuple[LayerShape, ...]
 
@@ -86,6 +86,7 @@ def main() -> None:
     parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS, help="document tokens")
     cores = os.cpu_count() or 1
     parser.add_argument("--processes", type=int, default=min(MOST_PROCESSES, max(1, cores - 2)))
+    parser.add_argument("--again", type=Path, help="a result: check only what failed in it")
     parser.add_argument("--tiny", action="store_true", help="small documents, interpreted on a CPU")
     arguments = parser.parse_args()
     started = time.perf_counter()
@@ -96,13 +97,61 @@ def main() -> None:
     if arguments.tiny:
         efforts = [Effort.tiny()]
     rows: list[dict[str, Any]] = []
+    if arguments.again is not None:
+        earlier = json.loads(arguments.again.read_text())
+        rows = [row | {"commit": row.get("commit", earlier["commit"])} for row in earlier["rows"]]
+        _check_again(rows, efforts, device, arguments.processes)
+        _finish(arguments.out, rows, efforts[0].dtype, device, started)
     for row in _all_rows(_wanted(arguments.families), efforts, device, arguments.processes):
         rows.append(row)
         _write(arguments.out, rows, efforts[0].dtype, device, time.perf_counter() - started)
+    _finish(arguments.out, rows, efforts[0].dtype, device, started)
+
+
+def _finish(
+    out: Path, rows: Sequence[dict[str, Any]], dtype: str, device: str, started: float
+) -> NoReturn:
+    """Write the whole result, and exit."""
     failed = [row for row in rows if not row["passed"]]
-    _write(arguments.out, rows, efforts[0].dtype, device, time.perf_counter() - started, done=True)
-    print(f"{len(failed)} of {len(rows)} checks failed; written to {arguments.out}")
+    _write(out, rows, dtype, device, time.perf_counter() - started, done=True)
+    print(f"{len(failed)} of {len(rows)} checks failed; written to {out}")
     sys.exit(1 if failed else 0)
+
+
+def _check_again(
+    rows: list[dict[str, Any]], efforts: Sequence[Effort], device: str, processes: int
+) -> None:
+    """Check anew what failed, and put it in its place; each row says of which commit it is."""
+    shapes = {str(layer): layer for layers in FAMILIES.values() for layer in layers}
+    failed = [place for place, row in enumerate(rows) if not row["passed"]]
+    by_shape: dict[LayerShape, list[int]] = defaultdict(list)
+    for place in failed:
+        by_shape[shapes[rows[place]["shape"]]].append(place)
+    check = partial(_check_some, efforts=efforts, device=device)
+    wanted = [
+        (shape, tuple((rows[place]["op"], rows[place]["tokens"]) for place in places))
+        for shape, places in by_shape.items()
+    ]
+    now = commit()
+    for (shape, _), found in _as_checked(check, wanted, processes):
+        for row in found:
+            (place,) = (
+                one
+                for one in by_shape[shape]
+                if (rows[one]["op"], rows[one]["tokens"]) == (row["op"], row["tokens"])
+            )
+            rows[place] = {"families": rows[place]["families"], **row, "commit": now}
+            print(
+                f"{'passed' if row['passed'] else 'FAILED'}  {row['op']}  {shape}: {row['errors']}"
+            )
+
+
+def _check_some(
+    wanted: tuple[LayerShape, tuple[tuple[str, int], ...]], efforts: Sequence[Effort], device: str
+) -> list[dict[str, Any]]:
+    """Check some ops of a layer, each with a document of some tokens."""
+    shape, ops = wanted
+    return check_layer(shape, efforts, device, only=frozenset(ops))
 
 
 def _all_rows(
@@ -162,9 +211,7 @@ def check_families(
         yield from ({"families": names[shape], **row} for row in found)
 
 
-def _as_checked(
-    check: Any, shapes: Sequence[LayerShape], processes: int
-) -> Iterator[tuple[LayerShape, Any]]:
+def _as_checked(check: Any, shapes: Sequence[Any], processes: int) -> Iterator[tuple[Any, Any]]:
     """Check the shapes, and give each as soon as it is done; with one process in this one."""
     if processes == 1:
         yield from ((shape, check(shape)) for shape in shapes)
