@@ -23,8 +23,8 @@ LIBRARIES: Mapping[str, tuple[tuple[str, ...], int]] = MappingProxyType(
     }
 )
 
-# Further packages on a GPU. FP8's kernels come through `kernels`; without a GPU for them the weights
-# are widened by transformers.
+# Further packages on a GPU. FP8's kernels come through `kernels`; transformers widens the weights
+# where no GPU is there for them.
 GPU_LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType({"fp8": ("kernels",)})
 FP8_CAPABILITY = (8, 9)  # of the first GPUs that multiply in FP8
 
