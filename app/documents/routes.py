@@ -1,4 +1,4 @@
-"""Routes of documents: upload, list, get, follow and delete."""
+"""Routes of documents: upload, list, get, follow, pin, prefetch and delete."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -8,20 +8,28 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from app.documents.events import EventSource, follow_document
-from app.documents.schemas import DocumentBody, DocumentPage, document_body, parse_document_id
+from app.documents.schemas import (
+    DocumentBody,
+    DocumentChange,
+    DocumentPage,
+    document_body,
+    parse_document_id,
+)
 from app.documents.upload import Upload, receive_file
-from app.http.auth import CallerDep, TenantDep
+from app.http.auth import CallerDep, ScopedRoute, TenantDep, needs
 from app.http.exchange import exchange_of
 from app.http.sse import STREAM_RESPONSE, EventStream
-from app.services.document_loader import DELETED
+from app.services.document_loader import DELETED, check_ready
 from app.services.services import Services, ServicesDep
 from app.services.upload_room import STOPPING
 from common.errors import DocumentDeleted, ShuttingDown
+from common.scopes import Scope
 from common.status import DocumentStatus
 from ingest.inspect import Kind
 from storage.db.records import ApiKeyRecord, DocumentRecord
 
-router = APIRouter(prefix="/documents", tags=["documents"])
+router = APIRouter(prefix="/documents", tags=["documents"], route_class=ScopedRoute)
+READS, WRITES = [needs(Scope.READ)], [needs(Scope.WRITE)]
 UPLOAD_BODY = {
     "requestBody": {
         "required": True,
@@ -38,7 +46,7 @@ UPLOAD_BODY = {
 }
 
 
-@router.post("", status_code=202, openapi_extra=UPLOAD_BODY)
+@router.post("", status_code=202, openapi_extra=UPLOAD_BODY, dependencies=WRITES)
 async def upload(
     request: Request, response: Response, caller: CallerDep, services: ServicesDep
 ) -> DocumentBody:
@@ -55,7 +63,7 @@ async def upload(
     return body
 
 
-@router.get("")
+@router.get("", dependencies=READS)
 async def list_documents(
     tenant_id: TenantDep,
     services: ServicesDep,
@@ -67,16 +75,34 @@ async def list_documents(
     return await run_in_threadpool(_get_page, services, tenant_id, limit, after_id)
 
 
-@router.get("/{document_id}")
+@router.get("/{document_id}", dependencies=READS)
 async def get_document(
     document_id: str, tenant_id: TenantDep, services: ServicesDep
 ) -> DocumentBody:
     """Return one document, with its progress while it is being read."""
     key = parse_document_id(document_id)
-    return await run_in_threadpool(_get_document, services, tenant_id, key)
+    return await run_in_threadpool(read_document, services, tenant_id, key)
 
 
-@router.delete("/{document_id}", status_code=204)
+@router.patch("/{document_id}", dependencies=WRITES)
+async def change_document(
+    document_id: str, change: DocumentChange, tenant_id: TenantDep, services: ServicesDep
+) -> DocumentBody:
+    """Pin a document, whose cache then never leaves memory, or unpin it."""
+    key = parse_document_id(document_id)
+    return await run_in_threadpool(_set_pinned, services, tenant_id, key, change.pinned)
+
+
+@router.post("/{document_id}/prefetch", status_code=202, dependencies=READS)
+async def prefetch_document(
+    document_id: str, tenant_id: TenantDep, services: ServicesDep
+) -> DocumentBody:
+    """Load a ready document into memory soon, so that its first question need not wait for it."""
+    key = parse_document_id(document_id)
+    return await run_in_threadpool(_prefetch, services, tenant_id, key)
+
+
+@router.delete("/{document_id}", status_code=204, dependencies=WRITES)
 async def delete_document(
     document_id: str, tenant_id: TenantDep, services: ServicesDep
 ) -> Response:  # fmt: skip
@@ -86,7 +112,12 @@ async def delete_document(
     return Response(status_code=204)
 
 
-@router.get("/{document_id}/events", response_class=Response, responses=dict(STREAM_RESPONSE))
+@router.get(
+    "/{document_id}/events",
+    response_class=Response,
+    responses=dict(STREAM_RESPONSE),
+    dependencies=READS,
+)
 async def document_events(
     document_id: str, request: Request, caller: CallerDep, services: ServicesDep
 ) -> EventStream:
@@ -130,7 +161,8 @@ def _get_page(
     )
 
 
-def _get_document(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
+def read_document(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
+    """Return the body of a tenant's document. Raises: DocumentNotFound."""
     document = services.storage.documents.get(tenant_id, document_id)
     return _document_bodies(services, [document])[0]
 
@@ -143,15 +175,45 @@ def _document_bodies(
     ready = [document.id for document in documents if document.status is DocumentStatus.READY]
     jobs = services.storage.jobs.latest_of(in_work) if in_work else {}
     artifacts = services.storage.artifacts.current_of(ready) if ready else {}
+    tiers, warnings = services.resident_documents.tiers(), services.memory_warnings
     return [
-        document_body(document, jobs.get(document.id), artifacts.get(document.id))
+        document_body(
+            document,
+            jobs.get(document.id),
+            artifacts.get(document.id),
+            tiers.get(document.id),
+            warnings.find(document, jobs.get(document.id)),
+        )
         for document in documents
     ]
 
 
+def _prefetch(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
+    document = services.storage.documents.get(tenant_id, document_id)
+    check_ready(document)
+    services.prefetcher.start(document)
+    return _document_bodies(services, [document])[0]
+
+
+def _set_pinned(
+    services: Services, tenant_id: UUID, document_id: UUID, is_pinned: bool
+) -> DocumentBody:
+    """Pin or unpin a document; a ready one that is pinned is loaded.
+
+    Raises: PinsExceedMemory if it does not fit beside the documents that are pinned.
+    """
+    documents, residents = services.storage.documents, services.resident_documents
+    document = documents.get(tenant_id, document_id)
+    if is_pinned:
+        services.memory_warnings.check_pin(document, documents.pinned())
+    document = documents.set_pinned(tenant_id, document_id, is_pinned)
+    residents.set_pinned(document_id, is_pinned)
+    if is_pinned and document.status is DocumentStatus.READY and not document.is_stale:
+        services.prefetcher.start(document)
+    return _document_bodies(services, [document])[0]
+
+
 def _delete_document(services: Services, tenant_id: UUID, document_id: UUID) -> None:
-    artifact = services.storage.artifacts.current(document_id)
     services.storage.documents.delete(tenant_id, document_id)
     services.question_queue.cancel_document(document_id, DocumentDeleted(DELETED))
-    if artifact is not None:
-        services.loaded_documents.drop(artifact.id)
+    services.resident_documents.drop_document(document_id)

@@ -149,7 +149,7 @@ def first_token_s(engine: Engine, document: DocumentCache, question: str, budget
     """Seconds of processor time from a question's text to its first token."""
     began = time.process_time()
     running = engine.start(document, question, budget=budget, sampling=Sampling(max_tokens=1))
-    engine.step(running)
+    engine.step([running])
     spent = time.process_time() - began
     engine.finish(running)
     return spent
