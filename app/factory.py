@@ -20,6 +20,7 @@ from app.http.request_log import RequestLog
 from app.http.schemas import ErrorBody
 from app.questions import routes as questions
 from app.services.services import Services
+from app.tenants import routes as tenants
 from common.logging import log_loop_error
 
 GRACE_S = 25.0
@@ -50,7 +51,11 @@ def create_app(services: Services) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.services = services
-    for router in (documents.router, questions.router):  # each route checks key and scope itself
+    for router in (
+        documents.router,
+        questions.router,
+        tenants.router,
+    ):  # each route checks key and scope itself
         app.include_router(router, responses=ERROR_RESPONSES)
     app.include_router(openapi_router, dependencies=[Depends(authenticate)])
     app.include_router(health.router)
@@ -73,8 +78,10 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     await run_in_threadpool(remove_leftovers, services.data_dir / "incoming")
     services.question_queue.start()
     services.background_writes.start()
+    services.deleted_documents.start()
     try:
         yield
     finally:
         await run_in_threadpool(services.question_queue.close, GRACE_S)
         await run_in_threadpool(services.background_writes.close, WRITES_S)
+        await run_in_threadpool(services.deleted_documents.close, WRITES_S)

@@ -1,5 +1,6 @@
 """`lectern tenant`: make, list, suspend and delete tenants, on the server's own machine."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
@@ -11,6 +12,7 @@ from rich.text import Text
 
 from cli.options import DataDir, not_none, read_settings
 from cli.show import format_moment, make_console, say
+from common.errors import InvalidInput
 
 if TYPE_CHECKING:  # importing SQLAlchemy takes time, which other commands should not need
     from storage.db.records import TenantRecord
@@ -85,6 +87,8 @@ def delete(
     with _storage(data_dir) as storage:
         tenant = storage.tenants.get(name)
         if not yes:
+            if not sys.stdin.isatty():
+                raise InvalidInput("This deletes all of its documents, for good; say --yes.")
             typer.confirm(f"Delete {name}, its keys and all of its documents?", abort=True)
         num_documents = storage.delete_tenant(tenant.id)
     say(make_console(), f"Deleted {name} ({tenant.id}) and {num_documents} documents.")

@@ -28,6 +28,7 @@ from engine.engine import Engine
 from engine.model.memory import out_of_memory_as_busy
 from storage.answers import OK, Answers
 from storage.db.records import DocumentRecord
+from storage.quotas.quotas import QuestionGrant
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class AnswerJob:
     document: DocumentRecord
     question: CheckedQuestion
     request_id: str = ""
+    grant: QuestionGrant | None = None
 
     def run(self, pending: PendingAnswer[AnswerItem]) -> Iterator[AnswerItem]:
         """Load the document and answer; yield the text as it comes, then the whole answer.
@@ -73,11 +75,15 @@ class AnswerJob:
 
     def _run(self, pending: PendingAnswer[AnswerItem]) -> Iterator[AnswerItem]:
         loaded = self.loader.load(self.document)
+        if self.grant is not None:
+            self.grant.begin()
         for item in self._answer(loaded.cache, pending):
             if isinstance(item, TextDelta):
                 yield item
             else:
                 timings_ms = _timings_ms(item, pending.queue_ms, loaded.load_ms)
+                if self.grant is not None:
+                    self.grant.end(item.usage.question_tokens + item.usage.completion_tokens)
                 self._record(item, loaded, timings_ms)
                 yield self._answer_body(item, timings_ms, cache_hit=loaded.hit)
 

@@ -30,6 +30,15 @@ class CheckedQuestion:
     budget: float
     sampling: Sampling
 
+    def most_tokens(self, *, thinks: bool) -> int:
+        """Return how many tokens question and answer have at most, but for a few of the prompt.
+
+        Args:
+            thinks: whether the model marks thinking, which has a limit of its own.
+        """
+        thinking = (self.sampling.max_thinking_tokens or 0) if thinks else 0
+        return len(self.text.encode()) + self.sampling.max_tokens + thinking
+
 
 def check_question(
     body: QuestionBody, limits: ServerConfig, generation: GenerationDefaults = GREEDY

@@ -1,13 +1,14 @@
 """The route of questions."""
 
+from functools import partial
 from uuid import UUID
 
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 
 from app.documents.schemas import parse_document_id
-from app.http.auth import ScopedRoute, TenantDep, needs
-from app.http.exchange import exchange_of
+from app.http.auth import CallerDep, ScopedRoute, needs
+from app.http.exchange import Exchange, exchange_of
 from app.http.sse import STREAM_RESPONSE, EventStream
 from app.questions.accepted_question import AcceptedQuestion
 from app.questions.answer_job import AnswerJob
@@ -17,9 +18,13 @@ from app.services.document_loader import check_ready
 from app.services.services import Services, ServicesDep
 from common.errors import NotReady
 from common.scopes import Scope
+from storage.db.records import ApiKeyRecord
+from storage.quotas.quotas import QuestionGrant
+from storage.quotas.windows import WindowSpent
 
 router = APIRouter(tags=["questions"], route_class=ScopedRoute)
 FIRST_PIECE_WAIT_S = 10.0
+SETTLED_S = 60.0  # within which a question that timed out has been settled
 
 
 @router.post(
@@ -32,7 +37,7 @@ async def ask(
     document_id: str,
     body: QuestionBody,
     request: Request,
-    tenant_id: TenantDep,
+    caller: CallerDep,
     services: ServicesDep,
 ) -> AnswerBody | EventStream:
     """Answer a question: as JSON, or with `stream` as pieces of text and then the same JSON.
@@ -44,8 +49,7 @@ async def ask(
     """
     question = check_question(body, services.config, services.engine.model.generation)
     key = parse_document_id(document_id)
-    request_id = exchange_of(request).request_id
-    accepted = await _submit(services, tenant_id, key, question, request_id)
+    accepted = await _submit(services, caller, key, question, exchange_of(request))
     if not body.stream:
         return await accepted.whole_answer(request)
     await accepted.wait_for_first_piece(request, FIRST_PIECE_WAIT_S)
@@ -54,18 +58,18 @@ async def ask(
 
 async def _submit(
     services: Services,
-    tenant_id: UUID,
+    caller: ApiKeyRecord,
     document_id: UUID,
     question: CheckedQuestion,
-    request_id: str,
+    exchange: Exchange,
 ) -> AcceptedQuestion:
-    """Queue a question about a tenant's document.
+    """Queue a question about a document of the caller's tenant.
 
     Raises: DocumentNotFound; DocumentNotReady, CacheRebuilding or DocumentFailed if the document
-        cannot be asked about; TooManyQuestions, ShuttingDown.
+        cannot be asked about; RateLimited; TooManyQuestions, ShuttingDown.
     """
     documents, queue = services.storage.documents, services.question_queue
-    document = await run_in_threadpool(documents.get, tenant_id, document_id)
+    document = await run_in_threadpool(documents.get, caller.tenant_id, document_id)
     try:
         check_ready(document)
     except NotReady as error:
@@ -74,6 +78,7 @@ async def _submit(
             reading_times.seconds_until_ready, document_id
         )
         raise
+    grant = await _take_quota(services, caller, question, exchange)
     job = AnswerJob(
         services.engine,
         services.document_loader,
@@ -81,7 +86,30 @@ async def _submit(
         services.background_writes,
         document,
         question,
-        request_id,
+        exchange.request_id,
+        grant,
     )
     pending = queue.submit(document_id, job.run)
     return AcceptedQuestion(queue, documents, document, pending)
+
+
+async def _take_quota(
+    services: Services, caller: ApiKeyRecord, question: CheckedQuestion, exchange: Exchange
+) -> QuestionGrant:
+    """Take what the question may use, and let it be settled when the request ends.
+
+    Raises: RateLimited.
+    """
+    quotas = services.storage.quotas
+    thinks = services.engine.model.prompt.thinking is not None
+    num_tokens = question.most_tokens(thinks=thinks)
+    timeout_s = services.config.question_timeout_s + SETTLED_S
+    try:
+        grant = await run_in_threadpool(quotas.take_question, caller, num_tokens, timeout_s)
+    except WindowSpent as error:
+        exchange.note_window(error.state)
+        raise
+    exchange.at_end(partial(services.background_writes.add, partial(quotas.settle, grant)))
+    if grant.state is not None:
+        exchange.note_window(grant.state)
+    return grant

@@ -97,6 +97,11 @@ class LoadedDocuments(Generic[Cache]):
             if (cache := self._documents.pop(key, None)) is not None:
                 self._num_bytes -= cache.num_bytes
 
+    def in_memory(self) -> tuple[Hashable, ...]:
+        """Return the keys of all documents in memory."""
+        with self._lock:
+            return tuple(self._documents)
+
     def clear(self) -> None:
         """Remove all documents; threads that are using one keep it in memory until they end."""
         with self._lock:
