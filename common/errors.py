@@ -210,6 +210,12 @@ class DocumentTooLargeForGpu(InvalidInput):
     code = "document_too_large_for_gpu"
 
 
+class DocumentTooLargeForMemory(InvalidInput):
+    """The document's cache is larger than the memory that all documents together may have."""
+
+    code = "document_too_large_for_memory"
+
+
 class OriginalMissing(Permanent):
     """The uploaded file of a document is no longer stored; only a new upload helps."""
 
@@ -280,6 +286,12 @@ class GpuBusy(Transient):
     """The GPU has no free memory at the moment."""
 
     code = "gpu_busy"
+
+
+class MemoryFull(Transient):
+    """The memory for documents is taken by pinned documents and by those in use."""
+
+    code = "memory_full"
 
 
 class StorageFull(Transient):

@@ -193,9 +193,6 @@ def _document_bodies(
 
 
 def _delete_document(services: Services, tenant_id: UUID, document_id: UUID) -> None:
-    services.storage.documents.get(tenant_id, document_id)  # nothing else is done for others
-    artifact = services.storage.artifacts.current(document_id)
     services.storage.documents.delete(tenant_id, document_id)
     services.question_queue.cancel_document(document_id, DocumentDeleted(DELETED))
-    if artifact is not None:
-        services.loaded_documents.drop(artifact.id)
+    services.resident_documents.drop_document(document_id)

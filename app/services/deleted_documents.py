@@ -6,8 +6,8 @@ from uuid import UUID
 
 import structlog
 
-from app.services.document_cache import LoadedDocuments
 from common.errors import Transient
+from engine.residents.documents import ResidentDocuments
 from storage.artifacts.store import Artifacts
 
 LOOK_S = 10.0
@@ -21,9 +21,9 @@ class DeletedDocuments:
     """
 
     def __init__(
-        self, loaded_documents: LoadedDocuments[Any], artifacts: Artifacts, look_s: float = LOOK_S
+        self, documents: ResidentDocuments[Any], artifacts: Artifacts, look_s: float = LOOK_S
     ) -> None:
-        self._loaded_documents = loaded_documents
+        self._documents = documents
         self._artifacts = artifacts
         self._look_s = look_s
         self._stop = threading.Event()
@@ -42,10 +42,10 @@ class DeletedDocuments:
 
     def forget(self) -> int:
         """Remove from memory what is no longer stored; return how many documents that were."""
-        keys = [key for key in self._loaded_documents.in_memory() if isinstance(key, UUID)]
+        keys = [key for key in self._documents.tiers() if isinstance(key, UUID)]
         gone = set(keys) - self._artifacts.existing(keys) if keys else set()
         for key in gone:
-            self._loaded_documents.drop(key)
+            self._documents.drop(key)
         return len(gone)
 
     def _run(self) -> None:

@@ -3,6 +3,7 @@
 Where the bytes lie, their hashes and their publication are the storage's business.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -27,6 +28,7 @@ from engine.document.cache import (
 from engine.document.safetensors_writer import serialize
 
 DOCUMENT_FILE = "document.safetensors"
+NOT_AS_DESCRIBED = "The stored cache does not fit its own description."
 
 
 def layer_file(layer: int) -> str:
@@ -58,6 +60,30 @@ def pack(
     return manifest, _files(document, getattr(torch, dtype))
 
 
+def resident_bytes(manifest: Mapping[str, Any], dtype: torch.dtype) -> int:
+    """Return the bytes of memory that a document takes, from its verified manifest alone.
+
+    Args:
+        dtype: what keys, values and centroids become.
+    Raises: CorruptArtifact if the manifest describes no document.
+    """
+    try:
+        per_token = torch.int64.itemsize + 2 * torch.int32.itemsize  # its id, and its span
+        num_bytes = int(manifest["num_tokens"]) * per_token
+        for layer in manifest["layers"]:
+            for name, shape in layer["shapes"].items():
+                num_bytes += math.prod(shape) * _memory_dtype(name, dtype).itemsize
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptArtifact(NOT_AS_DESCRIBED) from error
+    return num_bytes
+
+
+def _memory_dtype(name: str, dtype: torch.dtype) -> torch.dtype:
+    """The dtype of a layer's tensor in memory."""
+    is_integer = name == "positions" or name.endswith(".offsets")
+    return torch.int32 if is_integer else dtype
+
+
 def unpack(
     manifest: Mapping[str, Any],
     files: Iterable[tuple[str, bytes | memoryview]],
@@ -74,7 +100,7 @@ def unpack(
     try:
         return _unpack(manifest, files, device, dtype)
     except (SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CorruptArtifact("The stored cache does not fit its own description.") from error
+        raise CorruptArtifact(NOT_AS_DESCRIBED) from error
 
 
 def _files(document: DocumentCache, dtype: torch.dtype) -> Iterator[tuple[str, memoryview]]:

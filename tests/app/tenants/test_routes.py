@@ -223,4 +223,4 @@ def test_a_document_that_another_process_deleted_leaves_memory(
     assert services.deleted_documents.forget() == 0
     seeder.delete(document_id)
     assert services.deleted_documents.forget() == 1
-    assert services.loaded_documents.occupancy().documents == 1
+    assert len(services.resident_documents.tiers()) == 1
