@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from cli.limits import Assignments, parse_limits, use_table
 from cli.options import DataDir, not_none, read_settings
 from cli.show import format_moment, make_console, say
 from common.errors import InvalidInput
@@ -58,6 +59,25 @@ def show(data_dir: DataDir = None) -> None:
         storage.tenants.default()  # it is made by whoever comes first
         tenants = storage.tenants.list()
     make_console().print(tenants_table(tenants))
+
+
+@app.command("show")
+def show_one(name: Name, data_dir: DataDir = None) -> None:
+    """Show what a tenant may use, and what it has used."""
+    with _storage(data_dir) as storage:
+        uses = storage.quotas.use(storage.tenants.get(name).id)
+    make_console().print(use_table(uses))
+
+
+@app.command()
+def limit(name: Name, assignments: Assignments, data_dir: DataDir = None) -> None:
+    """Set or remove limits of a tenant; running servers follow within two seconds."""
+    amounts = parse_limits(assignments)
+    with _storage(data_dir) as storage:
+        tenant = storage.tenants.get(name)
+        storage.quotas.limits.set_for_tenant(tenant.id, amounts)
+        uses = storage.quotas.use(tenant.id)
+    make_console().print(use_table(uses))
 
 
 @app.command()

@@ -40,7 +40,7 @@ async def authenticate(request: Request, credentials: Credentials) -> ApiKeyReco
     if exchange.caller is not None:
         return exchange.caller
     storage: Storage = request.app.state.services.storage
-    caller, state = await run_in_threadpool(_admit, storage, credentials.credentials)
+    caller, state = await run_in_threadpool(admit, storage, credentials.credentials)
     exchange.authenticated(caller)
     if isinstance(state, WindowSpent):
         exchange.note_window(state.state)
@@ -105,7 +105,7 @@ class ScopedRoute(APIRoute):
 TenantDep = Annotated[UUID, Depends(tenant_of)]
 
 
-def _admit(storage: Storage, key: str) -> tuple[ApiKeyRecord, WindowState | WindowSpent | None]:
+def admit(storage: Storage, key: str) -> tuple[ApiKeyRecord, WindowState | WindowSpent | None]:
     """Verify a key and count the request; a limit that is reached is returned beside the key."""
     caller = storage.keys.verify(key)
     try:
