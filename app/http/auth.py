@@ -45,8 +45,7 @@ async def authenticate(request: Request, credentials: Credentials) -> ApiKeyReco
     if isinstance(state, WindowSpent):
         exchange.note_window(state.state)
         raise state
-    if state is not None:
-        exchange.note_window(state)
+    exchange.note_window(state)
     return caller
 
 

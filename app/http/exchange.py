@@ -99,8 +99,10 @@ class Exchange:
         if self._connection is not None and not self._connection.authenticated():
             raise Busy("The server has as many requests under way as it takes; try again soon.")
 
-    def note_window(self, state: WindowState) -> None:
-        """Tell the caller how a limit stands, in the headers that the `openai` client knows."""
+    def note_window(self, state: WindowState | None) -> None:
+        """Tell the caller how a limit stands, if one does, in headers that `openai` knows."""
+        if state is None:
+            return
         what = "tokens" if state.resource is Resource.TOKENS else "requests"
         self._headers[f"x-ratelimit-limit-{what}"] = str(state.limit)
         self._headers[f"x-ratelimit-remaining-{what}"] = str(state.remaining)

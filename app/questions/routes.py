@@ -110,6 +110,5 @@ async def _take_quota(
         exchange.note_window(error.state)
         raise
     exchange.at_end(partial(services.background_writes.add, partial(quotas.settle, grant)))
-    if grant.state is not None:
-        exchange.note_window(grant.state)
+    exchange.note_window(grant.state)
     return grant

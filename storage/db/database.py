@@ -44,6 +44,14 @@ class Database:
         self._writing = sessionmaker(
             self._engine.execution_options(**{BEGIN: "BEGIN IMMEDIATE"}), expire_on_commit=False
         )
+        self._relaxed_engine: Engine = dialect.make_engine(
+            self._url, wait_s or dialect.WAIT_S, is_relaxed=True
+        )
+        event.listen(self._relaxed_engine, "begin", _begin)
+        self._relaxed = sessionmaker(
+            self._relaxed_engine.execution_options(**{BEGIN: "BEGIN IMMEDIATE"}),
+            expire_on_commit=False,
+        )
         self._reading = sessionmaker(
             self._engine.execution_options(**{BEGIN: "BEGIN"}), expire_on_commit=False
         )
@@ -55,6 +63,17 @@ class Database:
         Raises: DatabaseUnavailable, Busy, StorageFull.
         """
         with _typed_errors(), self._writing.begin() as session:
+            yield session
+
+    @contextmanager
+    def relaxed_session(self) -> Iterator[Session]:
+        """Open a transaction that may write, and that does not wait until the disk has it.
+
+        It survives the end of the process, but may be lost when the machine loses power.
+
+        Raises: DatabaseUnavailable, Busy, StorageFull.
+        """
+        with _typed_errors(), self._relaxed.begin() as session:
             yield session
 
     @contextmanager
@@ -119,6 +138,7 @@ class Database:
     def close(self) -> None:
         """Close all connections."""
         self._engine.dispose()
+        self._relaxed_engine.dispose()
 
 
 def _begin(connection: Connection) -> None:

@@ -44,8 +44,8 @@ class WindowSpent(RateLimited):
         state: how the limit stands.
     """
 
-    def __init__(self, message: str, state: WindowState) -> None:
-        super().__init__(message, retry_after_s=state.reset_s)
+    def __init__(self, message: str, state: WindowState | None = None) -> None:
+        super().__init__(message, retry_after_s=None if state is None else state.reset_s)
         self.state = state
 
 

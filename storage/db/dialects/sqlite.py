@@ -17,16 +17,19 @@ MIGRATION_WAIT_S = 30.0
 ERASE_WAIT_S = 0.25
 
 
-def make_engine(url: URL, wait_s: float) -> Engine:
+def make_engine(url: URL, wait_s: float, *, is_relaxed: bool = False) -> Engine:
     """Make an engine whose connections enforce foreign keys and sync the log at every commit.
 
     Args:
         wait_s: seconds that a statement waits for a lock.
+        is_relaxed: whether commits return before the log is synced.
     """
+
+    synchronous = "synchronous=NORMAL" if is_relaxed else "synchronous=FULL"
 
     def connect(connection: sqlite3.Connection, _: Any) -> None:
         connection.isolation_level = None  # the driver must not begin transactions, since we do
-        _set(connection, f"busy_timeout={1000 * wait_s:.0f}", "synchronous=FULL", "foreign_keys=ON")
+        _set(connection, f"busy_timeout={1000 * wait_s:.0f}", synchronous, "foreign_keys=ON")
         _set(connection, "secure_delete=ON")
 
     engine = create_engine(url, pool_timeout=wait_s)
