@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer
 
-from bench.random_llama import SHAPES, ModelShape, random_llama
+from bench.random_llama import SHAPES, SPREAD, ModelShape, random_llama
 from reader import WEIGHTS
 
 TINY = ModelShape(8192, 64, 128, 2, 4, 2)
@@ -29,7 +29,11 @@ SHARD = "2GB"
 
 
 def write_model_folder(
-    folder: Path, shape: ModelShape, device: str, context_tokens: int = CONTEXT_TOKENS
+    folder: Path,
+    shape: ModelShape,
+    device: str,
+    context_tokens: int = CONTEXT_TOKENS,
+    spread: float = SPREAD,
 ) -> None:
     """Write configuration, weights and tokenizer of a Llama with random weights in bf16.
 
@@ -37,8 +41,9 @@ def write_model_folder(
         folder: made if it is missing; files of the same names are replaced.
         device: where the weights are drawn; they are the same each time on one kind of device.
         context_tokens: the longest context of the model.
+        spread: standard deviation of the weights.
     """
-    model = random_llama(shape, context_tokens, device)
+    model = random_llama(shape, context_tokens, device, spread=spread)
     known = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json")).get_vocab_size()
     with torch.inference_mode():
         model.lm_head.weight[known:] = 0.0
