@@ -8,11 +8,16 @@ import threading
 import time
 from contextlib import closing
 from typing import Any
+from uuid import UUID
+
+from sqlalchemy import func, select
 
 from bench.faults.program import program
 from bench.faults.server import BOUNDARY, Caller, Server, serving, weights_of
 from storage.config import StorageConfig
-from storage.storage import open_storage
+from storage.db.records import JobRecord
+from storage.db.tables import Job
+from storage.storage import Storage, open_storage
 from training.record import circumstances, percentiles
 
 DOCUMENTS, QUESTIONS, PROBES, CALLERS = 200, 200, 12, 32
@@ -26,11 +31,10 @@ def measure(options: Any) -> dict[str, Any]:
     num_documents = 20 if options.smoke else DOCUMENTS
     num_questions = 20 if options.smoke else QUESTIONS
     with serving(options.model) as server:
-        with closing(open_storage(StorageConfig(server.folder / "data"))) as storage:
-            keys = [
-                storage.keys.create(storage.tenants.create(name), name)[0]
-                for name in ("many", "few")
-            ]
+        storage = open_storage(StorageConfig(server.folder / "data"))
+        keys = [
+            storage.keys.create(storage.tenants.create(name), name)[0] for name in ("many", "few")
+        ]
         many, few = (server.caller(key) for key in keys)
         ready = few.upload_patiently("ready.txt", TEXT.encode()).json()["id"]
         theirs = many.upload_patiently("ready.txt", TEXT.encode()).json()["id"]
@@ -38,39 +42,38 @@ def measure(options: Any) -> dict[str, Any]:
             caller.wait_until_read(document_id)
             _first_token_ms(server, keys[0 if caller is many else 1], document_id)
         alone = [_first_token_ms(server, keys[1], ready) for _ in range(PROBES)]
-        read_before = _upload_beside(many, few, num_documents)
+        begun_before = _upload_beside(storage, many, few, num_documents)
         together = _ask_beside(server, keys, (theirs, ready), num_questions)
+        storage.close()
     return {
         "benchmark": "one document and one question beside another tenant's many",
         **circumstances("cpu", weights_of(options.model)),
         "documents": num_documents,
         "questions": num_questions,
-        "begun_before": read_before,
+        "begun_before": begun_before,
         "first_token_alone_ms": percentiles(alone),
         "first_token_beside_ms": percentiles(together),
         "ratio": percentiles(together)["p50"] / percentiles(alone)["p50"],
     }
 
 
-def _upload_beside(many: Caller, few: Caller, num_documents: int) -> int:
+def _upload_beside(storage: Storage, many: Caller, few: Caller, num_documents: int) -> int:
     """Return how many of one tenant's documents are begun after another's upload and before it."""
     for number in range(num_documents):
         many.upload_patiently(f"{number}.txt", f"{TEXT}{number}".encode())
-    document_id = few.upload_patiently("mine.txt", f"{TEXT}mine".encode()).json()["id"]
-    waiting = _waiting(many)
-    while few.call("GET", f"/documents/{document_id}").json()["status"] == "queued":
-        time.sleep(0.02)
-    return max(0, waiting - _waiting(many))
+    mine = UUID(few.upload_patiently("mine.txt", f"{TEXT}mine".encode()).json()["id"])
+    while (job := _job_of(storage, mine)).started_at is None:
+        time.sleep(0.05)
+    between = Job.started_at.between(job.created_at, job.started_at)
+    others = select(func.count()).where(Job.document_id != mine, between)
+    with storage.db.reading() as session:
+        return session.scalar(others) or 0
 
 
-def _waiting(caller: Caller) -> int:
-    count, after = 0, ""
-    while True:
-        page = caller.call("GET", f"/documents?limit=100{after}").json()
-        count += len([one for one in page["data"] if one["status"] == "queued"])
-        if not page["has_more"]:
-            return count
-        after = f"&after={page['last_id']}"
+def _job_of(storage: Storage, document_id: UUID) -> JobRecord:
+    job = storage.jobs.latest(document_id)
+    assert job is not None
+    return job
 
 
 def _ask_beside(
