@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
 
 from app.admin import routes as admin
+from app.documents import actions, content
 from app.documents import routes as documents
 from app.documents.upload import remove_leftovers
 from app.http import errors, health
@@ -51,11 +52,13 @@ def create_app(services: Services) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.services = services
-    for router in (
+    for router in (  # each route checks key and scope itself
         documents.router,
+        actions.router,
+        content.router,
         questions.router,
         tenants.router,
-    ):  # each route checks key and scope itself
+    ):
         app.include_router(router, responses=ERROR_RESPONSES)
     app.include_router(openapi_router, dependencies=[Depends(authenticate)])
     app.include_router(health.router)

@@ -62,6 +62,30 @@ class CorruptArtifact(LecternError):
 # -- requests ----------------------------------------------------------------------------------
 
 
+class UnsupportedParameter(InvalidInput):
+    """A request asks by name for something that the server does not do."""
+
+    code = "unsupported_parameter"
+
+
+class AmbiguousDocument(InvalidInput):
+    """Several of the tenant's documents have the name that a request gives."""
+
+    code = "ambiguous_document"
+
+
+class ModelNotFound(InvalidInput):
+    """A chat names a model that is not served, or a document that is not there."""
+
+    code = "model_not_found"
+
+
+class AnswerNotFound(InvalidInput):
+    """This tenant has no such earlier answer, or no longer."""
+
+    code = "answer_not_found"
+
+
 class ShapeError(InvalidInput):
     """Tensors do not fit together in shape, dtype, device or layout."""
 

@@ -27,8 +27,10 @@ from storage.notify.base import DocumentState, Notifier, NotifierConfig
 from storage.processes import Processes
 from storage.quotas.quotas import Quotas
 from storage.reading_times import ReadingTimes
+from storage.stored_answers import StoredAnswers
 from storage.tenants import Tenants
 from storage.traces import Trace, find_traces
+from storage.turns import Turns
 
 DELETED_AT_ONCE = 100
 
@@ -55,6 +57,8 @@ class Storage:
     artifacts: Artifacts
     space: ArtifactSpace
     answers: Answers
+    turns: Turns
+    stored_answers: StoredAnswers
     reading_times: ReadingTimes
     dashboard: Dashboard
     processes: Processes
@@ -172,6 +176,8 @@ def assemble(db: Database, config: StorageConfig) -> Storage:
         artifacts=artifacts,
         space=_space(db, config, ""),
         answers=Answers(db),
+        turns=Turns(db, 3600 * config.conversation_hours),
+        stored_answers=StoredAnswers(db, 3600 * config.stored_answer_hours),
         reading_times=ReadingTimes(db),
         dashboard=Dashboard(db),
         processes=Processes(db),

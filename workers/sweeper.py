@@ -72,6 +72,8 @@ class Sweeper:
         storage.artifacts.collect_garbage()
         storage.documents.collect_garbage()
         storage.processes.prune()
+        storage.turns.delete_expired()
+        storage.stored_answers.delete_expired()
         if days:
             storage.answers.prune(days)
         storage.db.erase_deleted()

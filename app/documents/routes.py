@@ -89,7 +89,7 @@ async def get_document(
 ) -> DocumentBody:
     """Return one document, with its progress while it is being read."""
     key = parse_document_id(document_id)
-    return await run_in_threadpool(_get_document, services, tenant_id, key)
+    return await run_in_threadpool(read_document, services, tenant_id, key)
 
 
 @router.patch("/{document_id}", dependencies=WRITES)
@@ -99,7 +99,7 @@ async def change_document(
     """Change when a document is deleted; null for never."""
     key = parse_document_id(document_id)
     await run_in_threadpool(_change_document, services, tenant_id, key, change)
-    return await run_in_threadpool(_get_document, services, tenant_id, key)
+    return await run_in_threadpool(read_document, services, tenant_id, key)
 
 
 @router.delete("/{document_id}", status_code=204, dependencies=WRITES)
@@ -164,7 +164,8 @@ def _get_page(
     )
 
 
-def _get_document(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
+def read_document(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
+    """Return the body of a tenant's document. Raises: DocumentNotFound."""
     document = services.storage.documents.get(tenant_id, document_id)
     return _document_bodies(services, [document])[0]
 

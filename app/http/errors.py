@@ -19,6 +19,8 @@ from common.errors import InvalidInput, LecternError, NotReady, QuotaExceeded, T
 STATUS: Mapping[str, int] = MappingProxyType(
     {
         "invalid_input": 400,
+        "unsupported_parameter": 400,
+        "ambiguous_document": 400,
         "malformed_json": 400,
         "malformed_body": 400,
         "invalid_api_key": 401,
@@ -27,6 +29,8 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "tenant_suspended": 403,
         "not_found": 404,
         "document_not_found": 404,
+        "answer_not_found": 404,
+        "model_not_found": 404,
         "key_not_found": 404,
         "tenant_not_found": 404,
         "document_deleted": 404,

@@ -364,3 +364,51 @@ class QuestionPlace(Base):
     key_id: Mapped[UUID] = mapped_column(ForeignKey("api_keys.id", ondelete="CASCADE"))
     process: Mapped[str] = mapped_column(String(200))
     expires_at: Mapped[datetime]
+
+
+class ConversationTurn(Base):
+    """A question with its answer, and the turn before; all later turns go with it.
+
+    Attributes:
+        expires_at: when it is deleted; later turns of its conversation move it on.
+    """
+
+    __tablename__ = "conversation_turns"
+    __table_args__ = (
+        Index(None, "tenant_id"),
+        Index(None, "document_id"),
+        Index(None, "previous_id"),
+        Index(None, "expires_at"),
+    )
+    id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
+    document_id: Mapped[UUID | None] = mapped_column(ForeignKey("documents.id", ondelete="CASCADE"))
+    previous_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("conversation_turns.id", ondelete="CASCADE")
+    )
+    question: Mapped[str] = mapped_column(Text)
+    answer: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime]
+
+
+class StoredAnswer(Base):
+    """A whole answer in JSON, which is given again to the same question.
+
+    Attributes:
+        key: hash of all that the answer follows from, in hexadecimal digits.
+    """
+
+    __tablename__ = "stored_answers"
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "key"),
+        Index(None, "document_id"),
+        Index(None, "expires_at"),
+    )
+    id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
+    document_id: Mapped[UUID] = mapped_column(ForeignKey("documents.id", ondelete="CASCADE"))
+    key: Mapped[str] = mapped_column(String(64))
+    body: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime]

@@ -45,6 +45,10 @@ OPERATIONS = (
     DELETE,
     ("get", "/documents/{document_id}"),
     ("get", "/documents/{document_id}/events"),
+    ("get", "/documents/{document_id}/content"),
+    ("get", "/documents/{document_id}/text"),
+    ("post", "/documents/{document_id}/retry"),
+    ("post", "/documents/{document_id}/cancel"),
     ("get", "/usage"),
     ("get", "/keys"),
     REVOKE_KEY,
@@ -123,7 +127,8 @@ def fitting(given: Schema) -> SearchStrategy[Any]:
         case "integer":
             end = plain.pop("exclusiveMaximum", None)
             most = plain.pop("maximum", None) if end is None else int(end) - 1
-            drawn = st.integers(int(plain.pop("minimum")), int(most))
+            least = int(plain.pop("minimum"))
+            drawn = st.integers(least, least + 1000 if most is None else int(most))
         case "number":
             above = plain.pop("exclusiveMinimum", None)
             least = plain.pop("minimum", above)
