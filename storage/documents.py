@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -122,6 +122,26 @@ class Documents:
     def find(self, document_id: UUID) -> DocumentRecord:
         """Return a document of any tenant, for workers. Raises: DocumentNotFound."""
         return self._select(Document.id == document_id)
+
+    def set_pinned(self, tenant_id: UUID, document_id: UUID, is_pinned: bool) -> DocumentRecord:
+        """Note whether a document's cache is never to leave memory. Raises: DocumentNotFound."""
+        with self._db.session() as session:
+            own = and_(Document.id == document_id, Document.tenant_id == tenant_id)
+            session.execute(update(Document).where(own).values(is_pinned=is_pinned))
+        return self.get(tenant_id, document_id)
+
+    def pinned(self) -> Sequence[DocumentRecord]:
+        """Return the pinned documents of all tenants that are ready."""
+        pinned = self._view().where(Document.is_pinned).order_by(Document.created_at, Document.id)
+        with self._db.reading() as session:
+            records = [self._record(row) for row in session.execute(pinned)]
+        return [one for one in records if one.status is DocumentStatus.READY and not one.is_stale]
+
+    def existing(self, document_ids: Iterable[UUID]) -> frozenset[UUID]:
+        """Return those of these documents that there still are."""
+        with self._db.reading() as session:
+            found = select(Document.id).where(Document.id.in_(tuple(document_ids)))
+            return frozenset(session.scalars(found))
 
     def is_deleted(self, document: DocumentRecord) -> bool:
         """Return whether a document has been deleted since its record was read.

@@ -11,13 +11,15 @@ from app.http.auth import CallerDep, ScopedRoute, needs
 from app.http.exchange import Exchange, exchange_of
 from app.http.sse import STREAM_RESPONSE, EventStream
 from app.questions.accepted_question import AcceptedQuestion
-from app.questions.answer_job import AnswerJob
+from app.questions.answer_job import AnswerJob, AnswerParts
 from app.questions.checked_question import CheckedQuestion, check_question
-from app.questions.schemas import AnswerBody, QuestionBody
+from app.questions.schemas import AnswerBody, AnswerItem, QuestionBody
 from app.services.document_loader import check_ready
+from app.services.question_queue import PendingAnswer
 from app.services.services import Services, ServicesDep
 from common.errors import NotReady
 from common.scopes import Scope
+from engine.serving.request import AnswerRequest
 from storage.db.records import ApiKeyRecord
 from storage.quotas.quotas import QuestionGrant
 from storage.quotas.windows import WindowSpent
@@ -66,7 +68,7 @@ async def _submit(
     """Queue a question about a document of the caller's tenant.
 
     Raises: DocumentNotFound; DocumentNotReady, CacheRebuilding or DocumentFailed if the document
-        cannot be asked about; RateLimited; TooManyQuestions, ShuttingDown.
+        cannot be asked about; RateLimited, TooManyQuestions, Busy, ShuttingDown.
     """
     documents, queue = services.storage.documents, services.question_queue
     document = await run_in_threadpool(documents.get, caller.tenant_id, document_id)
@@ -79,17 +81,19 @@ async def _submit(
         )
         raise
     grant = await _take_quota(services, caller, question, exchange)
-    job = AnswerJob(
-        services.engine,
+    parts = AnswerParts(
+        services.engine.model,
+        services.engine_loop,
         services.document_loader,
         services.storage.answers,
         services.background_writes,
-        document,
-        question,
-        exchange.request_id,
-        grant,
     )
-    pending = queue.submit(document_id, job.run)
+
+    def request(pending: PendingAnswer[AnswerItem]) -> AnswerRequest:
+        job = AnswerJob(parts, document, question, pending, caller.id, exchange.request_id, grant)
+        return job.request()
+
+    pending = queue.submit(document_id, caller.id, request)
     return AcceptedQuestion(queue, documents, document, pending)
 
 

@@ -67,6 +67,7 @@ CALLS: Mapping[Operation, Call] = {
     ("get", "/documents/{document_id}/events"): Call(target="document"),
     ("post", "/documents/{document_id}/retry"): Call(202, target="document"),
     ("post", "/documents/{document_id}/cancel"): Call(202, target="document"),
+    ("post", "/documents/{document_id}/prefetch"): Call(202, target="document"),
     ("get", "/documents/{document_id}/content"): Call(target="document"),
     ("get", "/documents/{document_id}/text"): Call(target="document"),
     ("post", "/documents/{document_id}/ask"): Call(request=ASK, target="document"),
