@@ -19,6 +19,7 @@ from app.http.exchange import ExchangeLimits
 from app.http.middleware import RequestLimitsMiddleware
 from app.http.request_log import RequestLog
 from app.http.schemas import ErrorBody
+from app.openai import chat, models, responses
 from app.questions import routes as questions
 from app.services.services import Services
 from common.logging import log_loop_error
@@ -56,6 +57,9 @@ def create_app(services: Services) -> FastAPI:
         actions.router,
         content.router,
         questions.router,
+        chat.router,
+        responses.router,
+        models.router,
     ):
         app.include_router(router, responses=ERROR_RESPONSES)
     app.include_router(openapi_router, dependencies=[Depends(authenticate)])

@@ -165,6 +165,12 @@ class QuestionTooLong(InvalidInput):
     code = "question_too_long"
 
 
+class ConversationTooLong(QuestionTooLong):
+    """The question fits, but not together with the earlier turns of its conversation."""
+
+    code = "conversation_too_long"
+
+
 class EmptyQuestion(InvalidInput):
     """The question contains no text."""
 
@@ -334,6 +340,12 @@ class Busy(Transient):
     """The database is locked by another writer, or the server has no room for more requests."""
 
     code = "busy"
+
+
+class StepFailed(Transient):
+    """A forward pass failed for a reason of the server's own; its questions end, others go on."""
+
+    code = "step_failed"
 
 
 class LeaseLost(Transient):
