@@ -22,6 +22,7 @@ from app.http.schemas import ErrorBody
 from app.openai import chat, models, responses
 from app.questions import routes as questions
 from app.services.services import Services
+from app.tenants import routes as tenants
 from common.logging import log_loop_error
 
 GRACE_S = 25.0
@@ -60,6 +61,7 @@ def create_app(services: Services) -> FastAPI:
         chat.router,
         responses.router,
         models.router,
+        tenants.router,
     ):
         app.include_router(router, responses=ERROR_RESPONSES)
     app.include_router(openapi_router, dependencies=[Depends(authenticate)])
@@ -83,8 +85,10 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     await run_in_threadpool(remove_leftovers, services.data_dir / "incoming")
     services.question_queue.start()
     services.background_writes.start()
+    services.deleted_documents.start()
     try:
         yield
     finally:
         await run_in_threadpool(services.question_queue.close, GRACE_S)
         await run_in_threadpool(services.background_writes.close, WRITES_S)
+        await run_in_threadpool(services.deleted_documents.close, WRITES_S)

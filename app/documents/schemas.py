@@ -4,7 +4,9 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from app.http.schemas import Body
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.http.schemas import MAX_TTL_S, MIN_TTL_S, Body
 from common.errors import DocumentNotFound
 from common.status import DocumentStatus
 from storage.db.records import ArtifactRecord, DocumentRecord, JobRecord
@@ -42,6 +44,7 @@ class DocumentBody(Body):
     reading_ms: float | None
     created_at: int
     ready_at: int | None
+    expires_at: int | None
     progress: ProgressBody | None
     cache_bytes: int | None
     is_stale: bool
@@ -64,6 +67,17 @@ class TextBody(Body):
     end_char: int
     num_chars: int
     pages: list[TextPageBody]
+
+
+class DocumentChange(BaseModel):
+    """What is to change of a document; fields that are left out stay as they are.
+
+    `expires_after_s`: seconds from now after which it is deleted; null for never.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    expires_after_s: int | None = Field(default=None, ge=MIN_TTL_S, le=MAX_TTL_S, strict=True)
 
 
 class DocumentPage(Body):
@@ -122,6 +136,7 @@ def document_body(
         reading_ms=document.reading_ms,
         created_at=int(document.created_at.timestamp()),
         ready_at=_unix_seconds(document.ready_at),
+        expires_at=_unix_seconds(document.expires_at),
         progress=_progress_body(job),
         cache_bytes=None if artifact is None else artifact.num_bytes,
         is_stale=document.is_stale,

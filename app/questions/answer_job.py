@@ -31,6 +31,7 @@ from engine.serving.engine_loop import EngineLoop
 from engine.serving.request import AnswerRequest
 from storage.answers import OK, Answers
 from storage.db.records import DocumentRecord
+from storage.quotas.quotas import QuestionGrant
 from storage.turns import Turns
 
 
@@ -68,6 +69,7 @@ class AnswerJob:
         question: what is asked.
         pending: where the answer goes.
         key: whose question it is; keys are served in turn.
+        grant: what the question may use of its tenant's quotas; None for no limit.
     """
 
     def __init__(
@@ -79,8 +81,10 @@ class AnswerJob:
         pending: PendingAnswer[AnswerItem],
         key: Hashable,
         request_id: str = "",
+        grant: QuestionGrant | None = None,
     ) -> None:
         self._parts = parts
+        self._grant = grant
         self._tenant_id = tenant_id
         self._document = document
         self._question = question
@@ -114,6 +118,8 @@ class AnswerJob:
     def begin(self) -> None:
         """Take note that the question has its slot."""
         self._begun_s = time.monotonic()
+        if self._grant is not None:
+            self._grant.begin()
         self._pending.begin()
 
     def open_document(self) -> DocumentCache:
@@ -131,6 +137,8 @@ class AnswerJob:
             return
         lease = self._lease
         load_ms = 0.0 if lease is None else lease.load_ms
+        if self._grant is not None:
+            self._grant.end(item.usage.question_tokens + item.usage.completion_tokens)
         timings_ms = _timings_ms(item, self._pending.queue_ms, load_ms)
         if lease is not None and self._document is not None:
             self._record(item, self._document, lease, timings_ms)

@@ -38,6 +38,17 @@ class CheckedQuestion:
     may_drop_turns: bool = False
     keeping: Keeping | None = None
 
+    def most_tokens(self, *, thinks: bool) -> int:
+        """Return how many tokens question and answer have at most, but for a few of the prompt.
+
+        Args:
+            thinks: whether the model marks thinking, which has a limit of its own.
+        """
+        thinking = (self.sampling.max_thinking_tokens or 0) if thinks else 0
+        texts = [self.text, *(text for turn in self.turns for text in (turn.question, turn.answer))]
+        num_bytes = sum(len(text.encode()) for text in texts)
+        return num_bytes + self.sampling.max_tokens + thinking
+
 
 def check_question(
     body: QuestionBody, limits: ServerConfig, generation: GenerationDefaults = GREEDY

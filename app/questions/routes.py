@@ -31,6 +31,7 @@ from storage.db.records import ApiKeyRecord, DocumentRecord
 
 router = APIRouter(tags=["questions"], route_class=ScopedRoute)
 FIRST_PIECE_WAIT_S = 10.0
+SETTLED_S = 60.0  # within which a question that timed out has been settled
 
 
 @router.post(
@@ -100,7 +101,7 @@ async def submit_question(
     """Queue a question about a document of the caller's tenant, or for the model alone.
 
     Raises: DocumentNotFound; DocumentNotReady, CacheRebuilding or DocumentFailed if the document
-        cannot be asked about; TooManyQuestions, Busy, ShuttingDown.
+        cannot be asked about; RateLimited; TooManyQuestions, Busy, ShuttingDown.
     """
     documents, queue = services.storage.documents, services.question_queue
     document = None
@@ -116,9 +117,18 @@ async def submit_question(
         services.no_document,
     )
 
+    grant = await _take_quota(services, caller, question, exchange)
+
     def request(pending: PendingAnswer[AnswerItem]) -> AnswerRequest:
         job = AnswerJob(
-            parts, caller.tenant_id, document, question, pending, caller.id, exchange.request_id
+            parts,
+            caller.tenant_id,
+            document,
+            question,
+            pending,
+            caller.id,
+            exchange.request_id,
+            grant,
         )
         return job.request()
 
@@ -141,3 +151,24 @@ async def _ready_document(services: Services, tenant_id: UUID, document_id: UUID
         )
         raise
     return document
+
+
+async def _take_quota(
+    services: Services, caller: ApiKeyRecord, question: CheckedQuestion, exchange: Exchange
+) -> QuestionGrant:
+    """Take what the question may use, and let it be settled when the request ends.
+
+    Raises: RateLimited.
+    """
+    quotas = services.storage.quotas
+    thinks = services.engine.model.prompt.thinking is not None
+    num_tokens = question.most_tokens(thinks=thinks)
+    timeout_s = services.config.question_timeout_s + SETTLED_S
+    try:
+        grant = await run_in_threadpool(quotas.take_question, caller, num_tokens, timeout_s)
+    except WindowSpent as error:
+        exchange.note_window(error.state)
+        raise
+    exchange.at_end(partial(services.background_writes.add, partial(quotas.settle, grant)))
+    exchange.note_window(grant.state)
+    return grant

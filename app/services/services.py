@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 from app.config import ServerConfig
 from app.services.background_writes import BackgroundWrites
 from app.services.checks import Checks
+from app.services.deleted_documents import DeletedDocuments
 from app.services.document_loader import DocumentLoader
 from app.services.question_queue import QuestionQueue
 from app.services.readiness import readiness_checks
@@ -44,6 +45,7 @@ class Services:
         watchers: the threads that wait for changes of documents.
         open_requests, event_streams: how many of these each API key may have.
         upload_room: places, threads and processes of uploads.
+        deleted_documents: removes documents from memory that other processes delete.
         background_writes: what is written to SQL when no caller waits for it any more.
     """
 
@@ -61,6 +63,7 @@ class Services:
     open_requests: Shares
     event_streams: Shares
     upload_room: UploadRoom
+    deleted_documents: DeletedDocuments
     background_writes: BackgroundWrites
 
 
@@ -110,6 +113,7 @@ def make_services(
             "event streams", total=config.event_streams, per_key=config.event_streams_per_key
         ),
         upload_room=UploadRoom(config, extraction, question_queue.draining_s),
+        deleted_documents=DeletedDocuments(residents, storage.artifacts),
         background_writes=background_writes,
     )
 
