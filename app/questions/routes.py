@@ -1,6 +1,7 @@
 """The route of questions."""
 
 from dataclasses import replace
+from functools import partial
 from uuid import UUID, uuid4
 
 from fastapi import APIRouter, Request
@@ -28,6 +29,8 @@ from common.scopes import Scope
 from engine.model.prompt import Turn
 from engine.serving.request import AnswerRequest
 from storage.db.records import ApiKeyRecord, DocumentRecord
+from storage.quotas.quotas import QuestionGrant
+from storage.quotas.windows import WindowSpent
 
 router = APIRouter(tags=["questions"], route_class=ScopedRoute)
 FIRST_PIECE_WAIT_S = 10.0
