@@ -149,19 +149,19 @@ class AnswerJob:
     def end(self, error: Exception | None) -> None:
         """Give the document back, and pass the end on.
 
-        If the GPU's memory ran out, other documents are evicted; unless some of the answer is on
-        its way, the question is asked once more then.
+        If the GPU's memory ran out while it was answered, other documents are evicted; unless some
+        of the answer is on its way, the question is asked once more then.
         """
-        if isinstance(error, GpuBusy):
-            documents = self._parts.loader.documents
-            documents.evict(documents.limit_bytes(Tier.DEVICE))
-        if self._lease is not None:
-            self._lease.close()
-            self._lease = None
-        if isinstance(error, GpuBusy) and not (self._has_spoken or self._was_tried_again):
-            self._was_tried_again = True
-            self._parts.engine_loop.submit(self.request())
-            return
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            if isinstance(error, GpuBusy):
+                documents = self._parts.loader.documents
+                documents.evict(documents.limit_bytes(Tier.DEVICE))
+            lease.close()
+            if isinstance(error, GpuBusy) and not (self._has_spoken or self._was_tried_again):
+                self._was_tried_again = True
+                self._parts.engine_loop.submit(self.request())
+                return
         if error is not None:
             code = error.code if isinstance(error, LecternError) else LecternError.code
             queue_ms = round(self._pending.queue_ms, 1)

@@ -36,9 +36,9 @@ class StoppableEngine:
 
     def __call__(self, *_: object, **__: object) -> Iterator[TextDelta | Answer]:
         self.running.release()
-        if self.talks:
-            yield TextDelta("The gate")
         try:
+            if self.talks:
+                yield TextDelta("The gate")
             while not self.release.wait(0.01):
                 yield TextDelta("")
         except GeneratorExit:
