@@ -81,6 +81,7 @@ class Engine:
         budget: float,
         sampling: Sampling,
         turns: Sequence[Turn] = (),
+        may_drop_turns: bool = False,
         cancelled: Callable[[], bool] = _never,
     ) -> Iterator[TextDelta | Answer]:
         """Answer one question about a document: text as it comes, the whole answer last.
@@ -90,6 +91,7 @@ class Engine:
         Args:
             budget: share of the document cache's bytes that may be read per token, in (0, 1].
             turns: earlier questions with their answers, oldest first.
+            may_drop_turns: whether the oldest turns are left out where they do not fit.
             cancelled: asked before every forward pass.
         Raises: EmptyQuestion, QuestionTooLong, CallerGone, NonFiniteNumbers.
         """

@@ -46,8 +46,8 @@ class Call:
     Attributes:
         status: of its success.
         request: further arguments of the request.
-        target: what the id in its path names: "document", one to be "deleted", a "key", a document's
-            "model", or nothing.
+        target: what the id in its path names: "document", one to be "deleted", a "key", the "model"
+            of a document, or nothing.
         missing: the code for an id that names nothing.
     """
 

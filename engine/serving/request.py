@@ -1,6 +1,6 @@
 """A question for the engine loop, and who waits for its answer."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -52,7 +52,6 @@ class AnswerRequest:
         turns: earlier questions with their answers, oldest first.
         may_drop_turns: whether the oldest turns are left out where they do not fit.
         mask: which tokens may come; None for all.
-        turns: earlier questions with their answers, oldest first.
     """
 
     key: Hashable
@@ -63,4 +62,3 @@ class AnswerRequest:
     turns: tuple[Turn, ...] = ()
     may_drop_turns: bool = False
     mask: TokenMask | None = None
-    turns: Sequence[Turn] = ()
