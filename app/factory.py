@@ -86,9 +86,12 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     services.question_queue.start()
     services.background_writes.start()
     services.deleted_documents.start()
+    for document in await run_in_threadpool(services.storage.documents.pinned):
+        services.prefetcher.start(document)
     try:
         yield
     finally:
+        services.prefetcher.close()
         await run_in_threadpool(services.question_queue.close, GRACE_S)
         await run_in_threadpool(services.background_writes.close, WRITES_S)
         await run_in_threadpool(services.deleted_documents.close, WRITES_S)

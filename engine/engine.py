@@ -95,7 +95,15 @@ class Engine:
             cancelled: asked before every forward pass.
         Raises: EmptyQuestion, QuestionTooLong, CallerGone, NonFiniteNumbers.
         """
-        running = self.start(document, question, budget=budget, sampling=sampling, turns=turns)
+        running = self.prepare(
+            document,
+            question,
+            budget=budget,
+            sampling=sampling,
+            turns=turns,
+            may_drop_turns=may_drop_turns,
+        )
+        self.add(running)
         try:
             while not running.is_finished:
                 if cancelled():
