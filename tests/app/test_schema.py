@@ -242,8 +242,6 @@ def good_request(data: DataObject, api: Api, operation: Operation) -> Schema:
     if operation == UPLOAD:
         content = data.draw(st.binary(max_size=300) | st.text(max_size=300).map(str.encode))
         return {"files": {"file": (data.draw(st.text(min_size=1, max_size=60)), content)}}
-    if operation == PIN:
-        return as_json(json.dumps({"pinned": data.draw(st.booleans())}).encode())
     params = {one["name"]: one["schema"] for one in queries(api, operation)}
     drawn = {name: data.draw(st.none() | fitting(one)) for name, one in params.items()}
     return {"params": {name: value for name, value in drawn.items() if value is not None}}
