@@ -19,6 +19,7 @@ from app.http.exchange import ExchangeLimits
 from app.http.middleware import RequestLimitsMiddleware
 from app.http.request_log import RequestLog
 from app.http.schemas import ErrorBody
+from app.openai import chat, models, responses
 from app.questions import routes as questions
 from app.services.services import Services
 from app.tenants import routes as tenants
@@ -57,6 +58,9 @@ def create_app(services: Services) -> FastAPI:
         actions.router,
         content.router,
         questions.router,
+        chat.router,
+        responses.router,
+        models.router,
         tenants.router,
     ):
         app.include_router(router, responses=ERROR_RESPONSES)

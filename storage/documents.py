@@ -198,6 +198,14 @@ class Documents:
         with self._db.reading() as session:
             return tuple(self._record(row) for row in session.execute(page))
 
+    def rename(self, tenant_id: UUID, document_id: UUID, filename: str) -> None:
+        """Give a document another name; several may have the same. Raises: DocumentNotFound."""
+        with self._db.session() as session:
+            own = (Document.id == document_id, Document.tenant_id == tenant_id)
+            renamed = update(Document).where(*own).values(filename=filename)
+            if session.execute(renamed.returning(Document.id)).first() is None:
+                raise DocumentNotFound
+
     def set_expiry(self, tenant_id: UUID, document_id: UUID, ttl_s: int | None) -> None:
         """Let a document be deleted so many seconds from now; None for never.
 

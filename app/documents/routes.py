@@ -15,7 +15,7 @@ from app.documents.schemas import (
     document_body,
     parse_document_id,
 )
-from app.documents.upload import Upload, receive_file
+from app.documents.upload import Upload, display_name, receive_file
 from app.http.auth import CallerDep, ScopedRoute, TenantDep, needs
 from app.http.exchange import MULTIPART_BYTES, content_length, exchange_of
 from app.http.schemas import MAX_TTL_S, MIN_TTL_S
@@ -96,7 +96,10 @@ async def get_document(
 async def change_document(
     document_id: str, change: DocumentChange, tenant_id: TenantDep, services: ServicesDep
 ) -> DocumentBody:
-    """Change when a document is deleted, or whether its cache never leaves memory."""
+    """Change when a document is deleted, null for never, and whether it is pinned.
+
+    The cache of a pinned document never leaves memory.
+    """
     key = parse_document_id(document_id)
     return await run_in_threadpool(_change_document, services, tenant_id, key, change)
 
@@ -178,17 +181,6 @@ def read_document(services: Services, tenant_id: UUID, document_id: UUID) -> Doc
     return _document_bodies(services, [document])[0]
 
 
-def _change_document(
-    services: Services, tenant_id: UUID, document_id: UUID, change: DocumentChange
-) -> DocumentBody:
-    services.storage.documents.get(tenant_id, document_id)
-    if "expires_after_s" in change.model_fields_set:
-        services.storage.documents.set_expiry(tenant_id, document_id, change.expires_after_s)
-    if change.pinned is not None:
-        _set_pinned(services, tenant_id, document_id, change.pinned)
-    return read_document(services, tenant_id, document_id)
-
-
 def _document_bodies(
     services: Services, documents: Sequence[DocumentRecord]
 ) -> list[DocumentBody]:  # fmt: skip
@@ -215,6 +207,20 @@ def _prefetch(services: Services, tenant_id: UUID, document_id: UUID) -> Documen
     check_ready(document)
     services.prefetcher.start(document)
     return _document_bodies(services, [document])[0]
+
+
+def _change_document(
+    services: Services, tenant_id: UUID, document_id: UUID, change: DocumentChange
+) -> DocumentBody:
+    documents = services.storage.documents
+    documents.get(tenant_id, document_id)
+    if change.pinned is not None:
+        _set_pinned(services, tenant_id, document_id, change.pinned)
+    if "expires_after_s" in change.model_fields_set:
+        documents.set_expiry(tenant_id, document_id, change.expires_after_s)
+    if change.filename is not None:
+        documents.rename(tenant_id, document_id, display_name(change.filename))
+    return read_document(services, tenant_id, document_id)
 
 
 def _set_pinned(services: Services, tenant_id: UUID, document_id: UUID, is_pinned: bool) -> None:

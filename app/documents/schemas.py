@@ -67,19 +67,6 @@ class DocumentBody(Body):
     warnings: list[WarningBody]
 
 
-class DocumentChange(BaseModel):
-    """What is to change of a document; fields that are left out stay as they are.
-
-    `expires_after_s`: seconds from now after which it is deleted; null for never. `pinned`: whether
-    its cache is loaded and never leaves memory.
-    """
-
-    model_config = ConfigDict(extra="forbid")
-
-    expires_after_s: int | None = Field(default=None, ge=MIN_TTL_S, le=MAX_TTL_S, strict=True)
-    pinned: bool | None = Field(default=None, strict=True)
-
-
 class TextPageBody(Body):
     """A page's number, from 1, and its half-open span of characters."""
 
@@ -97,6 +84,19 @@ class TextBody(Body):
     end_char: int
     num_chars: int
     pages: list[TextPageBody]
+
+
+class DocumentChange(BaseModel):
+    """What is to change of a document; fields that are left out stay as they are.
+
+    `expires_after_s`: seconds from now after which it is deleted; null for never.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    expires_after_s: int | None = Field(default=None, ge=MIN_TTL_S, le=MAX_TTL_S, strict=True)
+    pinned: bool | None = Field(default=None, strict=True)
+    filename: str | None = Field(default=None, min_length=1, max_length=1000)
 
 
 class DocumentPage(Body):

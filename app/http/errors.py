@@ -46,6 +46,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "invalid_request": 422,
         "empty_question": 422,
         "question_too_long": 422,
+        "conversation_too_long": 422,
         "document_failed": 422,
         "document_rejected": 422,
         "document_too_long": 422,

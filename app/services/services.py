@@ -22,6 +22,7 @@ from app.services.watchers import WatcherThreads
 from engine.document.cache import DocumentCache
 from engine.document.cache_bytes import CacheBytes
 from engine.engine import Engine
+from engine.model.empty_document import empty_document
 from engine.residents.documents import ResidentDocuments
 from engine.residents.limits import MemoryConfig, MemoryLimits, Work, memory_limits
 from engine.residents.staging import Staging
@@ -42,6 +43,7 @@ class Services:
             settings see it.
         engine: answers questions; the loop alone uses it while the server runs.
         engine_loop: the thread that answers, and whether anybody waits (`activity`).
+        no_document: what a chat without a document is asked about.
         resident_documents: the documents that are in memory.
         document_loader: leases them, and loads the others.
         prefetcher: loads them before anybody asks.
@@ -60,6 +62,7 @@ class Services:
     storage: Storage
     engine: Engine
     engine_loop: EngineLoop
+    no_document: DocumentCache
     resident_documents: ResidentDocuments[DocumentCache]
     document_loader: DocumentLoader
     prefetcher: Prefetcher
@@ -113,6 +116,7 @@ def make_services(
         storage=storage,
         engine=engine,
         engine_loop=engine_loop,
+        no_document=empty_document(engine.model),
         resident_documents=residents,
         document_loader=loader,
         prefetcher=Prefetcher(loader.lease),

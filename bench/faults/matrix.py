@@ -46,7 +46,8 @@ class Call:
     Attributes:
         status: of its success.
         request: further arguments of the request.
-        target: what the id in its path names: "document", one to be "deleted", a "key", or nothing.
+        target: what the id in its path names: "document", one to be "deleted", a "key", the "model"
+            of a document, or nothing.
         missing: the code for an id that names nothing.
     """
 
@@ -57,6 +58,14 @@ class Call:
 
 
 ASK = {"json": {"question": "When does the gate close?", "max_tokens": 2}}
+CHAT = {
+    "json": {
+        "model": "lectern",
+        "messages": [{"role": "user", "content": "When does the gate close?"}],
+        "max_tokens": 2,
+    }
+}
+RESPONSE = {"json": {"model": "lectern", "input": "When?", "max_output_tokens": 2}}
 FILE = {"files": {"file": ("shared.txt", b"A text that two tenants have.")}}
 CALLS: Mapping[Operation, Call] = {
     ("post", "/documents"): Call(202, FILE),
@@ -65,12 +74,16 @@ CALLS: Mapping[Operation, Call] = {
     ("patch", "/documents/{document_id}"): Call(request={"json": {}}, target="document"),
     ("delete", "/documents/{document_id}"): Call(204, target="deleted"),
     ("get", "/documents/{document_id}/events"): Call(target="document"),
-    ("post", "/documents/{document_id}/retry"): Call(202, target="document"),
-    ("post", "/documents/{document_id}/cancel"): Call(202, target="document"),
+    ("post", "/documents/{document_id}/ask"): Call(request=ASK, target="document"),
     ("post", "/documents/{document_id}/prefetch"): Call(202, target="document"),
     ("get", "/documents/{document_id}/content"): Call(target="document"),
     ("get", "/documents/{document_id}/text"): Call(target="document"),
-    ("post", "/documents/{document_id}/ask"): Call(request=ASK, target="document"),
+    ("post", "/documents/{document_id}/retry"): Call(202, target="document"),
+    ("post", "/documents/{document_id}/cancel"): Call(202, target="document"),
+    ("post", "/v1/chat/completions"): Call(request=CHAT),
+    ("post", "/v1/responses"): Call(request=RESPONSE),
+    ("get", "/v1/models"): Call(),
+    ("get", "/v1/models/{model}"): Call(target="model", missing="model_not_found"),
     ("get", "/usage"): Call(),
     ("patch", "/tenant"): Call(request={"json": {"document_ttl_s": None}}),
     ("get", "/keys"): Call(),
@@ -159,6 +172,7 @@ class Matrix:
         method, path = operation
         for name in ("document_id", "key_id"):
             path = path.replace(f"{{{name}}}", target)
+        path = path.replace("{model}", f"lectern/{target}")
         return self._send(method, path, key, **call.request)
 
     def _target(self, kind: str, may_change: bool) -> str:

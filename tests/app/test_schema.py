@@ -45,17 +45,13 @@ OPERATIONS = (
     DELETE,
     ("get", "/documents/{document_id}"),
     ("get", "/documents/{document_id}/events"),
-    ("get", "/documents/{document_id}/content"),
-    ("get", "/documents/{document_id}/text"),
-    ("post", "/documents/{document_id}/retry"),
-    ("post", "/documents/{document_id}/cancel"),
     ("get", "/usage"),
     ("get", "/keys"),
     REVOKE_KEY,
     CHANGE,
-    ("post", "/documents/{document_id}/prefetch"),
     CHANGE_TENANT,
     MAKE_KEY,
+    ("post", "/documents/{document_id}/prefetch"),
     *PROBES,
 )
 CLOSED = tuple(operation for operation in OPERATIONS if operation not in PROBES)
@@ -128,8 +124,7 @@ def fitting(given: Schema) -> SearchStrategy[Any]:
         case "integer":
             end = plain.pop("exclusiveMaximum", None)
             most = plain.pop("maximum", None) if end is None else int(end) - 1
-            least = int(plain.pop("minimum"))
-            drawn = st.integers(least, least + 1000 if most is None else int(most))
+            drawn = st.integers(int(plain.pop("minimum")), int(most))
         case "number":
             above = plain.pop("exclusiveMinimum", None)
             least = plain.pop("minimum", above)
@@ -304,9 +299,8 @@ def check(api: Api, operation: Operation, response: Any) -> str | None:
         assert response.content == b""
         return None
     kind = response.headers["content-type"].partition(";")[0]
-    content = described.get("content", {kind: {}})  # an original has the type of its file
-    assert kind in content
-    body = content[kind].get("schema", {})
+    assert kind in described["content"]
+    body = described["content"][kind].get("schema", {})
     if "$ref" in body:
         model = MODELS[body["$ref"].rpartition("/")[2]]
         assert model.model_validate(response.json()).model_dump() == response.json()
