@@ -152,6 +152,8 @@ def _tell(limits: MemoryLimits, sizes: CacheBytes | None) -> None:
     for tier, num_bytes in (("device", limits.device_bytes), ("host", limits.host_bytes)):
         num_tokens = None if sizes is None else sizes.tokens_in(num_bytes)
         log.info("memory for documents", tier=tier, num_bytes=num_bytes, num_tokens=num_tokens)
+    if limits.device_bytes == 0:
+        log.warning("the model leaves no memory for documents: no question can be answered")
 
 
 async def services_of(request: Request) -> Services:
