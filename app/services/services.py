@@ -18,9 +18,11 @@ from app.services.readiness import readiness_checks
 from app.services.shares import Shares
 from app.services.upload_room import UploadRoom
 from app.services.watchers import WatcherThreads
+from common.errors import CacheStale
 from engine.document.cache import DocumentCache
 from engine.document.cache_bytes import CacheBytes
 from engine.engine import Engine
+from engine.model.weights_check import STALE, WeightsCheck
 from engine.residents.documents import ResidentDocuments
 from engine.residents.limits import MemoryConfig, MemoryLimits, Work, memory_limits
 from engine.residents.staging import Staging
@@ -79,6 +81,7 @@ def make_services(
     extraction: Limits = Limits(),
     sizes: CacheBytes | None = None,
     pass_tokens: int = 0,
+    weights_check: WeightsCheck | None = None,
 ) -> Services:
     """Put the services together; `create_app` starts and stops their threads.
 
@@ -88,6 +91,7 @@ def make_services(
         extraction: limits of the extraction of text.
         sizes: bytes that documents take in memory; None if that is not known.
         pass_tokens: that a worker of this process sends through the model at once.
+        weights_check: of whether the model's files are those that were loaded; None for no check.
     """
     limits = memory_limits(engine.model, _memory_config(config), _work(config, pass_tokens))
     staging = Staging(engine.model.device, limits.staging_bytes)
@@ -96,7 +100,9 @@ def make_services(
     )
     _tell(limits, sizes)
     background_writes = BackgroundWrites()
-    loader = DocumentLoader(storage, engine.model, residents, staging, background_writes)
+    loader = DocumentLoader(
+        storage, engine.model, residents, staging, background_writes, weights_check
+    )
     engine_loop = EngineLoop(engine, config.concurrent_questions)
     residents.listen(engine_loop)
     question_queue = QuestionQueue(
@@ -104,6 +110,8 @@ def make_services(
         queued=config.queued_questions,
         timeout_s=config.question_timeout_s,
     )
+    if weights_check is not None:
+        weights_check.on_difference(lambda: question_queue.cancel_running(CacheStale(STALE)))
     return Services(
         config=config,
         data_dir=data_dir,
@@ -116,7 +124,9 @@ def make_services(
         memory_warnings=MemoryWarnings(sizes, residents),
         question_queue=question_queue,
         checks=Checks(
-            readiness_checks(config, data_dir, storage, engine_loop.check, question_queue)
+            readiness_checks(
+                config, data_dir, storage, engine_loop.check, question_queue, weights_check
+            )
         ),
         watchers=WatcherThreads(config.event_streams),
         open_requests=Shares(

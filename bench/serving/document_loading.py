@@ -188,11 +188,9 @@ def _measure_host(
 
 
 def _first_token(engine: Engine, document: DocumentCache) -> None:
-    """Take a question's prefill, at the budget that needs no curve."""
-    sampling = Sampling(max_tokens=2)
-    answer = engine.answer(document, QUESTION, budget=1.0, sampling=sampling)
-    next(answer)
-    answer.close()
+    """Answer a question with one token, at the budget that needs no curve."""
+    for _ in engine.answer(document, QUESTION, budget=1.0, sampling=Sampling(max_tokens=1)):
+        pass
     if document.layers[0].keys.is_cuda:
         torch.cuda.synchronize()
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from common.errors import CacheStale, UnsupportedModel
+from common.errors import CacheStale, ModelChanged
 from engine.model.fingerprint import weights_fingerprint
 
 CHANGED = (
@@ -58,11 +58,15 @@ class WeightsCheck:
     def confirm(self) -> None:
         """Wait until the files are verified, before anything is named after them.
 
-        Raises: UnsupportedModel if they differ.
+        Raises: ModelChanged if they differ.
         """
         self._is_over.wait()
+        self.check_work()
+
+    def check_work(self) -> None:
+        """Return unless the files are known to differ. Raises: ModelChanged."""
         if self._has_differed:
-            raise UnsupportedModel(CHANGED)
+            raise ModelChanged(CHANGED)
 
     def _run(self) -> None:
         try:
