@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -44,6 +45,7 @@ class LoadedModel:
         fingerprint: identifies configuration, tokenizer, weights and dtype.
         plan: which KV heads are retrieval heads; in every layer they were brought to the front.
         weights: identifies the same but for the dtype: what a head plan belongs to.
+        folder: its files; None if it was never in any.
         longrope: the model with each kind of factors; None if it has no LongRoPE.
     """
 
@@ -59,6 +61,7 @@ class LoadedModel:
     plan: HeadPlan
     weights: str = ""
     longrope: LongRope | None = None
+    folder: Path | None = None
 
     def rope_for(self, num_tokens: int) -> str | None:
         """Which factors a text of so many tokens takes; None for a model that has no choice."""
@@ -80,10 +83,14 @@ class LoadedModel:
         return self.generation.eos_ids
 
 
-def load_model(config: ModelConfig) -> LoadedModel:
+def load_model(config: ModelConfig, remembered: Path | None = None) -> LoadedModel:
     """Load a model folder, or an id that is in the local Hugging Face cache or can be fetched.
 
     The revision of an id is part of the model's fingerprint.
+
+    Args:
+        remembered: a file that remembers the digests of unchanged files (`weights_fingerprint`);
+            whoever gives it verifies them later (`WeightsCheck`). None to hash all files.
 
     Raises: UnsupportedModel with a sentence that says why, if it cannot be served exactly;
         HeadPlanRejected if the head plan is none or another model's; InvalidInput for an argument
@@ -93,9 +100,11 @@ def load_model(config: ModelConfig) -> LoadedModel:
     dtype = _choose_dtype(config.dtype, device)
     source = find_model(config.path)
     folder = source.path
-    with explain_loading(config.path):
-        model, tokenizer = _load_parts(folder, dtype, device)
-    weights = weights_fingerprint(folder)
+    with ThreadPoolExecutor(1, "fingerprint") as thread:
+        fingerprint = thread.submit(weights_fingerprint, folder, remembered)  # beside the loading
+        with explain_loading(config.path):
+            model, tokenizer = _load_parts(folder, dtype, device)
+        weights = fingerprint.result()
     model.train(False)
     fingerprint = model_fingerprint(weights, str(dtype).removeprefix("torch."), source.revision)
     with _explain_library(quantisation_of(model.config), device):  # some fail at the first pass
@@ -111,7 +120,7 @@ def load_model(config: ModelConfig) -> LoadedModel:
     if loaded.generation.not_applied:
         names = ", ".join(loaded.generation.not_applied)
         log.warning("not applied, though the model's generation_config.json has it: %s", names)
-    return loaded
+    return replace(loaded, folder=folder)
 
 
 def assemble(
@@ -179,8 +188,10 @@ def _load_parts(folder: Path, dtype: torch.dtype, device: torch.device) -> tuple
         "use_safetensors": True,
     }
     if kind is None:
-        model: Any = AutoModelForCausalLM.from_pretrained(folder, **options)
-        model = model.to(device=device)
+        straight = device.type != "cpu" and find_spec("accelerate") is not None
+        where = {"device_map": {"": str(device)}} if straight else {}
+        model: Any = AutoModelForCausalLM.from_pretrained(folder, **where, **options)
+        model = model if straight else model.to(device=device)
     else:
         model = _load_quantised(folder, kind, device, options)
     return model, AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
