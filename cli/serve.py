@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import structlog
 from fastapi import FastAPI
@@ -30,7 +31,8 @@ from cli.worker_process import worker_command, worker_process
 from cli.worker_thread import WorkerThread
 from common.logging import configure
 from engine.engine import Engine
-from engine.model.loader import load_model
+from engine.model.loader import LoadedModel, load_model
+from engine.model.weights_check import WeightsCheck
 from precompute.build import most_document_chars
 from precompute.fingerprint import artifact_fingerprint
 from precompute.sketch import cache_bytes
@@ -45,6 +47,7 @@ from workers.model_artifact_builder import (
 from workers.residence import Residence
 from workers.worker import Worker
 
+REMEMBERED_WEIGHTS = "weights.json"  # in the data folder: digests of the model's files
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 40.0
 SWITCH_S = 0.0002
@@ -71,17 +74,34 @@ class Secrets:
 
 def open_engine(settings: Settings) -> Engine:
     """Load the model that the settings name, and make an engine for it."""
+    return _open_engine(settings, None)
+
+
+def open_checked_engine(settings: Settings) -> tuple[Engine, WeightsCheck]:
+    """Load the model without hashing files that look unchanged.
+
+    Returns: the engine, and a check of the model's files, which has to be started.
+    """
+    remembered = settings.data_dir / REMEMBERED_WEIGHTS
+    engine = _open_engine(settings, remembered)
+    model = engine.model
+    assert model.folder is not None  # it was loaded from one
+    return engine, WeightsCheck(model.folder, model.weights, remembered)
+
+
+def _open_engine(settings: Settings, remembered: Path | None) -> Engine:
     disable_progress_bar()  # type: ignore[no-untyped-call]  # it would mix with our output
-    return Engine(load_model(settings.model_files()), settings.decoding)
+    return Engine(load_model(settings.model_files(), remembered), settings.decoding)
 
 
 def open_stack(settings: Settings) -> Stack:
     """Open storage, load the model and make the app, and a worker if the settings embed one."""
     make_files_private()
     storage = open_storage(settings.storage())
-    engine = open_engine(settings)
+    engine, weights_check = open_checked_engine(settings)
     model = engine.model
-    storage = storage.of(artifact_fingerprint(model, settings.precompute))
+    fingerprint = artifact_fingerprint(model, settings.precompute)
+    storage = storage.of(fingerprint, weights_check.confirm)
     tell_unread(storage)
     most_chars = most_document_chars(model, settings.precompute)
     extraction = with_most_chars(extraction_limits(settings.worker), most_chars)
@@ -94,11 +114,13 @@ def open_stack(settings: Settings) -> Stack:
         extraction,
         cache_bytes(model.spec, model.plan, settings.precompute, model.dtype),
         settings.precompute.chunk_tokens if reads_here else 0,
+        weights_check,
     )
     worker = None
     if reads_here:
         residence = ServerResidence(services.resident_documents, storage.readable)
-        worker = make_worker(settings, storage, engine, residence)
+        worker = make_worker(settings, storage, engine, weights_check, residence)
+    weights_check.start()
     return Stack(settings, storage, services, create_app(services), worker)
 
 
@@ -106,10 +128,13 @@ def open_worker(settings: Settings) -> tuple[Worker, Storage]:
     """Open storage and load the model for a worker in a process of its own."""
     make_files_private()
     storage = open_storage(settings.storage())
-    engine = open_engine(settings)
-    storage = storage.of(artifact_fingerprint(engine.model, settings.precompute))
+    engine, weights_check = open_checked_engine(settings)
+    fingerprint = artifact_fingerprint(engine.model, settings.precompute)
+    storage = storage.of(fingerprint, weights_check.confirm)
     tell_unread(storage)
-    return make_worker(settings, storage, engine), storage
+    worker = make_worker(settings, storage, engine, weights_check)
+    weights_check.start()
+    return worker, storage
 
 
 def tell_unread(storage: Storage) -> None:
@@ -131,15 +156,22 @@ def make_worker(
     settings: Settings,
     storage: Storage,
     engine: Engine,
+    weights_check: WeightsCheck,
     residence: Residence | None = None,
 ) -> Worker:
     """Make a worker for an engine whose model is loaded already.
 
     Args:
+        weights_check: once the model's files differ, the worker claims nothing.
         residence: the memory of the server in this process; None if there is none.
     """
+
+    def usable_model() -> LoadedModel:
+        weights_check.check_work()
+        return engine.model
+
     limits = extraction_limits(settings.worker)
-    builder = ModelArtifactBuilder(lambda: engine.model, settings.precompute, limits, engine.turns)
+    builder = ModelArtifactBuilder(usable_model, settings.precompute, limits, engine.turns)
     return Worker(storage, builder, settings.worker, residence)
 
 
@@ -244,10 +276,9 @@ def _running(stack: Stack, hurry: threading.Event) -> Iterator[threading.Event]:
         hurry: when it is set, the worker's documents go back to the queue without waiting for it.
     """
     storage = stack.storage
-    name = storage.liveness.new_owner()
     thread = WorkerThread(stack.worker) if stack.worker else None
     worker_ended = threading.Event()
-    with closing(storage), storage.processes.alive(name, SERVER, storage.fingerprint):
+    with closing(storage), storage.processes.alive(storage.process, SERVER, storage.fingerprint):
         if thread is not None:
             thread.start()
         try:

@@ -165,6 +165,12 @@ class QuestionTooLong(InvalidInput):
     code = "question_too_long"
 
 
+class ConversationTooLong(QuestionTooLong):
+    """The question fits, but not together with the earlier turns of its conversation."""
+
+    code = "conversation_too_long"
+
+
 class EmptyQuestion(InvalidInput):
     """The question contains no text."""
 
@@ -322,6 +328,12 @@ class MemoryFull(Transient):
     """The memory for documents is taken by pinned documents and by those in use."""
 
     code = "memory_full"
+
+
+class ModelChanged(Transient):
+    """The model's files were changed under a running process, which has to be restarted."""
+
+    code = "model_changed"
 
 
 class StorageFull(Transient):

@@ -12,6 +12,7 @@ from common.status import DocumentStatus
 from storage import blobs as blob_stores
 from storage import notify as notifiers
 from storage.answers import Answers
+from storage.artifacts.draft import no_confirm
 from storage.artifacts.space import ArtifactSpace
 from storage.artifacts.store import Artifacts
 from storage.blobs.base import Blobs
@@ -25,10 +26,12 @@ from storage.jobs.liveness import WorkerLiveness
 from storage.keys import ApiKeys
 from storage.notify.base import DocumentState, Notifier, NotifierConfig
 from storage.processes import Processes
+from storage.quotas.quotas import Quotas
 from storage.readable import ReadableDocuments
 from storage.reading_times import ReadingTimes
 from storage.stored_answers import StoredAnswers
 from storage.tenants import Tenants
+from storage.traces import Trace, find_traces
 from storage.turns import Turns
 
 DELETED_AT_ONCE = 100
@@ -42,11 +45,14 @@ class Storage:
         config: where files and rows are.
         fingerprint: names the model and settings whose artifacts are current; empty for any.
         readable: documents that this process can be asked about before they are stored.
+        process: name of this process among all of them, different at every start.
     """
 
     config: StorageConfig
     fingerprint: str
+    process: str
     db: Database
+    quotas: Quotas
     tenants: Tenants
     keys: ApiKeys
     documents: Documents
@@ -64,13 +70,14 @@ class Storage:
     blobs: Blobs
     liveness: WorkerLiveness
 
-    def of(self, fingerprint: str) -> "Storage":
+    def of(self, fingerprint: str, confirm: Callable[[], None] = no_confirm) -> "Storage":
         """Return the same storage as a process sees it that has a certain model and settings.
 
         Args:
             fingerprint: from `precompute.fingerprint.artifact_fingerprint`.
+            confirm: called before an artifact is published; raises if the fingerprint is wrong.
         """
-        artifacts = self.artifacts.of(fingerprint)
+        artifacts = self.artifacts.of(fingerprint, confirm)
         return replace(
             self,
             fingerprint=fingerprint,
@@ -120,11 +127,18 @@ class Storage:
                     self.documents.delete(tenant_id, document.id)
                     num_deleted += 1
         self.tenants.remove(tenant_id)
+        self.db.erase_deleted()
         return num_deleted
+
+    def find_traces(self, deleted_id: UUID) -> Iterator[Trace]:
+        """Yield all that is left of a deleted document or tenant; see `storage.traces`."""
+        data_dir = self.config.data_dir.resolve()
+        return find_traces(self.db, data_dir, self.blobs, self.artifacts, deleted_id)
 
     def close(self) -> None:
         """Close all connections."""
         self.notifier.close()
+        self.quotas.close()
         self.db.close()
 
 
@@ -151,11 +165,15 @@ def assemble(db: Database, config: StorageConfig) -> Storage:
     blobs = cast(Blobs, plugins.build(blob_stores, "local", folder / "blobs"))
     artifacts, readable = Artifacts(db, folder / "artifacts"), ReadableDocuments()
     notifier_config = NotifierConfig(url=config.redis_url)
+    liveness = WorkerLiveness(folder / "workers")
+    process = liveness.new_owner()
     notifier = plugins.build(notifiers, "redis" if config.redis_url else "poll", notifier_config)
     return Storage(
         config=config,
         fingerprint="",
+        process=process,
         db=db,
+        quotas=Quotas(db, config.redis_url, process),
         tenants=Tenants(db),
         keys=ApiKeys(db),
         documents=Documents(db, blobs, artifacts, readable=readable),
@@ -171,7 +189,7 @@ def assemble(db: Database, config: StorageConfig) -> Storage:
         processes=Processes(db),
         notifier=cast(Notifier, notifier),
         blobs=blobs,
-        liveness=WorkerLiveness(folder / "workers"),
+        liveness=liveness,
     )
 
 

@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 from app.config import ServerConfig
 from app.services.background_writes import BackgroundWrites
 from app.services.checks import Checks
+from app.services.deleted_documents import DeletedDocuments
 from app.services.document_loader import DocumentLoader
 from app.services.memory_warnings import MemoryWarnings
 from app.services.prefetcher import Prefetcher
@@ -18,9 +19,12 @@ from app.services.readiness import readiness_checks
 from app.services.shares import Shares
 from app.services.upload_room import UploadRoom
 from app.services.watchers import WatcherThreads
+from common.errors import CacheStale
 from engine.document.cache import DocumentCache
 from engine.document.cache_bytes import CacheBytes
 from engine.engine import Engine
+from engine.model.empty_document import empty_document
+from engine.model.weights_check import STALE, WeightsCheck
 from engine.residents.documents import ResidentDocuments
 from engine.residents.limits import MemoryConfig, MemoryLimits, Work, memory_limits
 from engine.residents.staging import Staging
@@ -41,6 +45,7 @@ class Services:
             settings see it.
         engine: answers questions; the loop alone uses it while the server runs.
         engine_loop: the thread that answers, and whether anybody waits (`activity`).
+        no_document: what a chat without a document is asked about.
         resident_documents: the documents that are in memory.
         document_loader: leases them, and loads the others.
         prefetcher: loads them before anybody asks.
@@ -50,6 +55,7 @@ class Services:
         watchers: the threads that wait for changes of documents.
         open_requests, event_streams: how many of these each API key may have.
         upload_room: places, threads and processes of uploads.
+        deleted_documents: removes documents from memory that other processes delete.
         background_writes: what is written to SQL when no caller waits for it any more.
     """
 
@@ -58,6 +64,7 @@ class Services:
     storage: Storage
     engine: Engine
     engine_loop: EngineLoop
+    no_document: DocumentCache
     resident_documents: ResidentDocuments[DocumentCache]
     document_loader: DocumentLoader
     prefetcher: Prefetcher
@@ -68,6 +75,7 @@ class Services:
     open_requests: Shares
     event_streams: Shares
     upload_room: UploadRoom
+    deleted_documents: DeletedDocuments
     background_writes: BackgroundWrites
 
 
@@ -79,6 +87,7 @@ def make_services(
     extraction: Limits = Limits(),
     sizes: CacheBytes | None = None,
     pass_tokens: int = 0,
+    weights_check: WeightsCheck | None = None,
 ) -> Services:
     """Put the services together; `create_app` starts and stops their threads.
 
@@ -88,6 +97,7 @@ def make_services(
         extraction: limits of the extraction of text.
         sizes: bytes that documents take in memory; None if that is not known.
         pass_tokens: that a worker of this process sends through the model at once.
+        weights_check: of whether the model's files are those that were loaded; None for no check.
     """
     limits = memory_limits(engine.model, _memory_config(config), _work(config, pass_tokens))
     staging = Staging(engine.model.device, limits.staging_bytes)
@@ -96,7 +106,9 @@ def make_services(
     )
     _tell(limits, sizes)
     background_writes = BackgroundWrites()
-    loader = DocumentLoader(storage, engine.model, residents, staging, background_writes)
+    loader = DocumentLoader(
+        storage, engine.model, residents, staging, background_writes, weights_check
+    )
     engine_loop = EngineLoop(engine, config.concurrent_questions)
     residents.listen(engine_loop)
     question_queue = QuestionQueue(
@@ -104,19 +116,24 @@ def make_services(
         queued=config.queued_questions,
         timeout_s=config.question_timeout_s,
     )
+    if weights_check is not None:
+        weights_check.on_difference(lambda: question_queue.cancel_running(CacheStale(STALE)))
     return Services(
         config=config,
         data_dir=data_dir,
         storage=storage,
         engine=engine,
         engine_loop=engine_loop,
+        no_document=empty_document(engine.model),
         resident_documents=residents,
         document_loader=loader,
         prefetcher=Prefetcher(loader.lease),
         memory_warnings=MemoryWarnings(sizes, residents),
         question_queue=question_queue,
         checks=Checks(
-            readiness_checks(config, data_dir, storage, engine_loop.check, question_queue)
+            readiness_checks(
+                config, data_dir, storage, engine_loop.check, question_queue, weights_check
+            )
         ),
         watchers=WatcherThreads(config.event_streams),
         open_requests=Shares(
@@ -126,6 +143,7 @@ def make_services(
             "event streams", total=config.event_streams, per_key=config.event_streams_per_key
         ),
         upload_room=UploadRoom(config, extraction, question_queue.draining_s),
+        deleted_documents=DeletedDocuments(residents, storage.documents),
         background_writes=background_writes,
     )
 
@@ -152,6 +170,8 @@ def _tell(limits: MemoryLimits, sizes: CacheBytes | None) -> None:
     for tier, num_bytes in (("device", limits.device_bytes), ("host", limits.host_bytes)):
         num_tokens = None if sizes is None else sizes.tokens_in(num_bytes)
         log.info("memory for documents", tier=tier, num_bytes=num_bytes, num_tokens=num_tokens)
+    if limits.device_bytes == 0:
+        log.warning("the model leaves no memory for documents: no question can be answered")
 
 
 async def services_of(request: Request) -> Services:

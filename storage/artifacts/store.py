@@ -19,7 +19,7 @@ from blake3 import blake3
 from sqlalchemy import ColumnElement, delete, select, true, update
 
 from common.errors import CacheRebuilding, CorruptArtifact, DocumentDeleted, LecternError, Transient
-from storage.artifacts.draft import FOLDER, MANIFEST, ArtifactDraft, no_failpoint
+from storage.artifacts.draft import FOLDER, MANIFEST, ArtifactDraft, no_confirm, no_failpoint
 from storage.db.database import Database
 from storage.db.records import ArtifactRecord, record
 from storage.db.tables import Artifact, Document
@@ -111,6 +111,7 @@ class Artifacts:
         failpoint: called with the name of each step of publishing that is done; tests use it to
             end a process there.
         fingerprint: names a model and settings: only their artifacts are current. Empty for any.
+        confirm: called before anything is published; raises if the fingerprint is wrong.
     """
 
     def __init__(
@@ -119,16 +120,22 @@ class Artifacts:
         root: Path,
         failpoint: Callable[[str], None] = no_failpoint,
         fingerprint: str = "",
+        confirm: Callable[[], None] = no_confirm,
     ) -> None:
         self._db = db
         self._root = root
         self._failpoint = failpoint
         self._fingerprint = fingerprint
+        self._confirm = confirm
         root.mkdir(parents=True, exist_ok=True)
 
-    def of(self, fingerprint: str) -> "Artifacts":
-        """Return the same artifacts, of which only those of one fingerprint are current."""
-        return Artifacts(self._db, self._root, self._failpoint, fingerprint)
+    def of(self, fingerprint: str, confirm: Callable[[], None] = no_confirm) -> "Artifacts":
+        """Return the same artifacts, of which only those of one fingerprint are current.
+
+        Args:
+            confirm: called before anything is published; raises if the fingerprint is wrong.
+        """
+        return Artifacts(self._db, self._root, self._failpoint, fingerprint, confirm)
 
     def draft(self, document_id: UUID, fingerprint: str) -> ArtifactDraft:
         """Begin an artifact of a document.
@@ -148,7 +155,7 @@ class Artifacts:
             "document_id": str(document_id),
             "fingerprint": fingerprint,
         }
-        return ArtifactDraft(self._db, self._root, binding, self._failpoint)
+        return ArtifactDraft(self._db, self._root, binding, self._failpoint, self._confirm)
 
     def current(self, document_id: UUID) -> ArtifactRecord | None:
         """Return the published artifact of a document."""
@@ -225,6 +232,31 @@ class Artifacts:
     def remove(self, folder: str) -> None:
         """Remove the folder of an artifact whose row was deleted; `folder` is its name."""
         shutil.rmtree(self._folder(folder), ignore_errors=True)
+
+    def remove_unpublished(self, document_id: UUID) -> None:
+        """Remove the folders of a deleted document that have no row, but for one being written.
+
+        Whoever writes one finds the document gone and removes it.
+        """
+        for entry in os.scandir(self._root):
+            if entry.name.startswith(f"{document_id}.") and FOLDER.match(entry.name):
+                lock = lock_folder(self._root / entry.name)
+                if lock is not None:
+                    shutil.rmtree(self._root / entry.name, ignore_errors=True)
+                    os.close(lock)
+
+    def unclaimed(self) -> tuple[str, ...]:
+        """Return the names of folders that have no row and that no process is writing."""
+        names = [entry.name for entry in os.scandir(self._root) if FOLDER.match(entry.name)]
+        with self._db.reading() as session:
+            published = set(session.scalars(select(Artifact.folder)))
+        return tuple(name for name in names if name not in published and self._is_idle(name))
+
+    def _is_idle(self, name: str) -> bool:
+        lock = lock_folder(self._root / name)
+        if lock is not None:
+            os.close(lock)
+        return lock is not None
 
     def collect_garbage(self, quarantine_s: float = QUARANTINE_S) -> int:
         """Remove folders that have no row and that no process is writing.
