@@ -205,7 +205,7 @@ class MemorySampler:
 
 
 @contextmanager
-def serving(model: str = "", root: Path = ROOT, **settings: str) -> Iterator[Server]:
+def serving(model: str = "", root: Path = ROOT, /, **settings: str) -> Iterator[Server]:
     """Run `lectern serve` in a fresh folder while the block runs.
 
     Args:
