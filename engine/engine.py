@@ -19,6 +19,7 @@ from engine.decode.running_answer import RunningAnswer
 from engine.decode.sampling import Sampling, TokenMask, draw_tokens, non_finite
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
+from engine.model.prompt import Turn
 from engine.model.spec import probe_logits
 
 
@@ -70,6 +71,7 @@ class Engine:
         *,
         budget: float,
         sampling: Sampling,
+        turns: Sequence[Turn] = (),
         cancelled: Callable[[], bool] = _never,
     ) -> Iterator[TextDelta | Answer]:
         """Answer one question about a document: text as it comes, the whole answer last.
@@ -78,10 +80,11 @@ class Engine:
 
         Args:
             budget: share of the document cache's bytes that may be read per token, in (0, 1].
+            turns: earlier questions with their answers, oldest first.
             cancelled: asked before every forward pass.
         Raises: EmptyQuestion, QuestionTooLong, CallerGone, NonFiniteNumbers.
         """
-        running = self.start(document, question, budget=budget, sampling=sampling)
+        running = self.start(document, question, budget=budget, sampling=sampling, turns=turns)
         try:
             while not running.is_finished:
                 if cancelled():
@@ -104,16 +107,20 @@ class Engine:
         *,
         budget: float,
         sampling: Sampling,
+        turns: Sequence[Turn] = (),
         mask: TokenMask | None = None,
     ) -> RunningAnswer:
         """Check and tokenize a question, before any forward pass; to be ended by `finish`.
 
         Args:
+            document: what is asked about; one without tokens for a chat with the model alone.
             budget: share of the document cache's bytes that may be read per token, in (0, 1].
+            turns: earlier questions with their answers, oldest first.
             mask: which tokens may come; None for all.
-        Raises: EmptyQuestion, QuestionTooLong.
+        Raises: EmptyQuestion, QuestionTooLong; InvalidInput if there are turns and the model's
+            template takes one question alone.
         """
-        ids = self._encode_question(document, question)
+        ids = self._encode_question(document, question, turns)
         running = RunningAnswer(
             self.model,
             document,
@@ -182,10 +189,14 @@ class Engine:
         if self.model.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def _encode_question(self, document: DocumentCache, question: str) -> Tensor:
+    def _encode_question(
+        self, document: DocumentCache, question: str, turns: Sequence[Turn]
+    ) -> Tensor:
         if not question.strip():
             raise EmptyQuestion("The question is empty.", param="question")
-        ids = self.model.prompt.encode_question(question.strip())
+        prompt = self.model.prompt
+        encode = prompt.encode_question if document.num_tokens else prompt.encode_chat
+        ids = encode(question.strip(), turns)
         if (room := self._room(document, ids)) < 1:
             raise QuestionTooLong(
                 f"The question has {len(ids)} tokens, but beside the document's "

@@ -26,6 +26,7 @@ from engine.residents.documents import Lease, ResidentDocuments
 from storage.db.records import ArtifactRecord, DocumentRecord
 from storage.storage import Storage
 
+ASKED_PRIORITY = 1  # somebody waits for the answer
 DELETED = "The document was deleted while it was being asked about."
 DAMAGED = "The stored cache of this document was damaged and is being rebuilt; ask again later."
 REBUILDING = "The cache of this document is being rebuilt; ask again later."
@@ -135,5 +136,5 @@ class DocumentLoader:
     def _read_again(self, document_id: UUID) -> None:
         log = structlog.get_logger("lectern.documents")
         log.warning("document queued to be read again", document_id=str(document_id))
-        self.storage.jobs.enqueue(document_id)
+        self.storage.jobs.enqueue(document_id, ASKED_PRIORITY)
         self.storage.notifier.notify_workers()

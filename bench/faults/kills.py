@@ -33,9 +33,12 @@ from training.record import Weights, circumstances
 MAX_UNFINISHED = 6  # documents that wait or are being read
 SIZES = (1_000, 10_000, 50_000, 150_000)
 SETTINGS = {"LECTERN_WORKER__MAX_ATTEMPTS": "100000"}  # no document is to blame for a kill
-PUBLISHING_SHARE = 0.3  # of the kills, that wait for a document that is being published
-PUBLISHING_S = 20.0  # or longer for one that has been read
+PUBLISHING_SHARE = 0.3  # of the kills, which wait for a document that is being published
+PUBLISHING_S = 20.0  # or no longer
+FINISHING_SHARE = 0.2  # of the kills, which wait until one more document has been read
+FINISHING_S = 60.0  # or no longer
 RUNNING = "SELECT lease_owner, id, phase FROM jobs WHERE status = 'running'"
+DONE = "SELECT count(*) FROM jobs WHERE status = 'done'"
 UNFINISHED = "SELECT count(*) FROM jobs WHERE status IN ('queued', 'running')"
 LOST_CONNECTION = (OSError, http.client.HTTPException)
 
@@ -165,8 +168,14 @@ def _wait_for_busy(
 ) -> tuple[ForkServerProcess, list[str]]:
     """Wait until some process has been reading for a moment of random length, or publishes.
 
+    Now and then a document may be finished before, however slow the machine is.
+
     Returns: the process, and the jobs that it has.
     """
+    if chance.random() < FINISHING_SHARE:
+        done = at.query(DONE)[0][0]
+        with suppress(TimeoutError):
+            wait_for(lambda: at.query(DONE)[0][0] > done, FINISHING_S)
     if chance.random() < PUBLISHING_SHARE:
         with suppress(TimeoutError):
             found: list[ForkServerProcess] = []

@@ -5,7 +5,7 @@ Where the bytes lie, their hashes and their publication are the storage's busine
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -58,6 +58,29 @@ def pack(
         "layers": [_describe(layer) for layer in document.layers],
     }
     return manifest, _files(document, getattr(torch, dtype))
+
+
+@dataclass(frozen=True)
+class DocumentText:
+    """The text that was read from a document, and where its pages are."""
+
+    text: str
+    pages: tuple[Page, ...]
+
+
+def unpack_text(
+    manifest: Mapping[str, Any], files: Iterable[tuple[str, bytes | memoryview]]
+) -> DocumentText:
+    """Take the text out of an artifact, of which only `DOCUMENT_FILE` is needed.
+
+    Raises: CorruptArtifact if the file is missing or unreadable.
+    """
+    try:
+        (data,) = (given for name, given in files if name == DOCUMENT_FILE)
+        parts = load(bytes(data))
+        return DocumentText(_decode_text(parts), _pages(manifest))
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise CorruptArtifact(NOT_AS_DESCRIBED) from error
 
 
 def resident_bytes(manifest: Mapping[str, Any], dtype: torch.dtype) -> int:
@@ -186,8 +209,8 @@ def _unpack(
         layers=tuple(layers[index] for index in range(len(described))),
         ids=parts["ids"],
         offsets=parts["offsets"],
-        text=bytes(parts["text"].numpy()).decode(),
-        pages=tuple(Page(*page) for page in manifest["pages"]),
+        text=_decode_text(parts),
+        pages=_pages(manifest),
         num_sinks=num_sinks,
         lookup=LookupConfig(**manifest["lookup"]),
         curves=_curves(manifest["curves"]),
@@ -243,3 +266,11 @@ def _curve(given: Mapping[str, Any]) -> BudgetCurve:
         shares=tuple(given["shares"]),
         thresholds=tuple(Thresholds(**one) for one in given["thresholds"]),
     )
+
+
+def _decode_text(parts: Mapping[str, Tensor]) -> str:
+    return bytes(parts["text"].numpy()).decode()
+
+
+def _pages(manifest: Mapping[str, Any]) -> tuple[Page, ...]:
+    return tuple(Page(*page) for page in manifest["pages"])
