@@ -22,7 +22,7 @@ from app.admin.password import ensure_password
 from app.factory import create_app
 from app.http.server import Server, make_server
 from app.services.services import Services, make_services
-from cli.listener import CannotServe, url_of
+from cli.listener import CannotServe, Secrets, url_of
 from cli.settings import Settings
 from cli.show import say
 from cli.worker_thread import WorkerThread
@@ -54,14 +54,6 @@ class Stack:
     services: Services
     app: FastAPI
     worker: Worker | None
-
-
-@dataclass(frozen=True)
-class Secrets:
-    """Secrets that the first start makes and shows once; None if they were made before."""
-
-    api_key: str | None
-    admin_password: str | None
 
 
 def open_engine(settings: Settings) -> Engine:
@@ -166,20 +158,24 @@ def run_worker(console: Console, settings: Settings) -> None:
 
 
 @contextmanager
-def serve_in_background(stack: Stack, listener: socket.socket) -> Iterator[str]:
-    """Serve on a thread while the block runs; the block gets the server's URL.
+def serve_in_background(
+    settings: Settings, listener: socket.socket
+) -> Iterator[tuple[str, Secrets]]:
+    """Serve on a thread while the block runs; the block gets the server's URL and its secrets.
 
     Args:
         listener: a bound socket.
-    Raises: CannotServe.
+    Raises: CannotServe, UnsupportedModel.
     """
+    stack = open_stack(settings)
+    secrets = make_secrets(stack)
     server = _make_server(stack, listener)
     thread = threading.Thread(target=server.run, args=([listener],), name="server", daemon=True)
     with _running(stack, threading.Event()):
         thread.start()
         try:
             _wait_until_started(server, thread)
-            yield url_of(listener)
+            yield url_of(listener), secrets
         finally:
             server.handle_exit(signal.SIGTERM, None)
             thread.join(STOP_TIMEOUT_S)
