@@ -30,8 +30,10 @@ class ServerConfig:
             then the model is made to answer.
         sampling: how tokens are chosen where a request does not say: "greedy", or as the "model"
             asks for in its generation_config.json.
-        concurrent_questions: questions that are answered at the same time.
-        queued_questions: questions that may wait; further ones get status 429.
+        concurrent_questions: questions that are answered at the same time, one token of each in a
+            forward pass.
+        queued_questions: questions that may wait; further ones get status 429, or 503 where those
+            that wait are others'.
         question_timeout_s: seconds from a question's arrival to the end of its answer.
         resident_cache_bytes: bytes of documents that are kept in memory; when there are more, the
             least recently used document is removed.
@@ -58,8 +60,8 @@ class ServerConfig:
     max_answer_tokens: Annotated[int, Gt(0)] = 512
     max_thinking_tokens: Annotated[int, Ge(0)] = 2048
     sampling: Literal["greedy", "model"] = "greedy"
-    concurrent_questions: Annotated[int, Gt(0)] = 1
-    queued_questions: Annotated[int, Ge(0)] = 32
+    concurrent_questions: Annotated[int, Gt(0)] = 64
+    queued_questions: Annotated[int, Ge(0)] = 192
     question_timeout_s: Annotated[float, Gt(0)] = 300.0
     resident_cache_bytes: Annotated[int, Gt(0)] = 2048 * MIB
     embedded_worker: bool = True

@@ -336,6 +336,12 @@ class Busy(Transient):
     code = "busy"
 
 
+class StepFailed(Transient):
+    """A forward pass failed for a reason of the server's own; its questions end, others go on."""
+
+    code = "step_failed"
+
+
 class LeaseLost(Transient):
     """Another worker owns this job now, so this one must stop at once."""
 

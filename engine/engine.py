@@ -28,7 +28,9 @@ def _never() -> bool:
 
 
 class Engine:
-    """Answers questions about documents with one model; one thread at a time uses it.
+    """Answers questions about documents with one model.
+
+    But for `prepare`, one thread at a time uses it.
 
     Args:
         model: the loaded model; the engine owns what is made around it until it is closed.
@@ -110,7 +112,24 @@ class Engine:
         turns: Sequence[Turn] = (),
         mask: TokenMask | None = None,
     ) -> RunningAnswer:
-        """Check and tokenize a question, before any forward pass; to be ended by `finish`.
+        """Prepare a question and add it; to be ended by `finish`. As `prepare`."""
+        running = self.prepare(
+            document, question, budget=budget, sampling=sampling, turns=turns, mask=mask
+        )
+        self.add(running)
+        return running
+
+    def prepare(
+        self,
+        document: DocumentCache,
+        question: str,
+        *,
+        budget: float,
+        sampling: Sampling,
+        turns: Sequence[Turn] = (),
+        mask: TokenMask | None = None,
+    ) -> RunningAnswer:
+        """Check and tokenize a question; any thread may do so.
 
         Args:
             document: what is asked about; one without tokens for a chat with the model alone.
@@ -121,7 +140,7 @@ class Engine:
             template takes one question alone.
         """
         ids = self._encode_question(document, question, turns)
-        running = RunningAnswer(
+        return RunningAnswer(
             self.model,
             document,
             ids,
@@ -132,8 +151,10 @@ class Engine:
             chunk_tokens=self._config.question_chunk_tokens,
             mask=mask,
         )
+
+    def add(self, running: RunningAnswer) -> None:
+        """Let an answer take part in steps; to be ended by `finish`."""
         self.runner.add(running)
-        return running
 
     def step(self, rows: Sequence[RunningAnswer]) -> list[TextDelta | LecternError]:
         """Take one forward pass for answers that are all being prefilled, or are all decoding.

@@ -63,6 +63,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "database_unavailable": 503,
         "gpu_busy": 503,
         "memory_full": 503,
+        "step_failed": 503,
         "shutting_down": 503,
         "question_timeout": 504,
         "storage_full": 507,

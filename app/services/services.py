@@ -19,6 +19,7 @@ from engine.document.cache import DocumentCache
 from engine.engine import Engine
 from engine.residents.documents import ResidentDocuments
 from engine.residents.transfer import DocumentTransfer
+from engine.serving.engine_loop import EngineLoop
 from ingest.limits import Limits
 from storage.storage import Storage
 
@@ -32,7 +33,8 @@ class Services:
         data_dir: the folder in which storage keeps its files.
         storage: documents, jobs, artifacts and all else that is stored, as the server's model and
             settings see it.
-        engine: answers questions.
+        engine: answers questions; the loop alone uses it while the server runs.
+        engine_loop: the thread that answers, and whether anybody waits (`activity`).
         resident_documents: the documents that are in memory.
         document_loader: leases them, and loads the others.
         question_queue: the questions that are being answered or wait.
@@ -47,6 +49,7 @@ class Services:
     data_dir: Path
     storage: Storage
     engine: Engine
+    engine_loop: EngineLoop
     resident_documents: ResidentDocuments[DocumentCache]
     document_loader: DocumentLoader
     question_queue: QuestionQueue
@@ -76,8 +79,10 @@ def make_services(
         config.resident_cache_bytes, 0, DocumentTransfer(engine.model.device)
     )
     background_writes = BackgroundWrites()
+    engine_loop = EngineLoop(engine, config.concurrent_questions)
+    residents.listen(engine_loop)
     question_queue = QuestionQueue(
-        threads=config.concurrent_questions,
+        engine_loop,
         queued=config.queued_questions,
         timeout_s=config.question_timeout_s,
     )
@@ -86,10 +91,13 @@ def make_services(
         data_dir=data_dir,
         storage=storage,
         engine=engine,
+        engine_loop=engine_loop,
         resident_documents=residents,
         document_loader=DocumentLoader(storage, engine.model, residents, background_writes),
         question_queue=question_queue,
-        checks=Checks(readiness_checks(config, data_dir, storage, engine.check, question_queue)),
+        checks=Checks(
+            readiness_checks(config, data_dir, storage, engine_loop.check, question_queue)
+        ),
         watchers=WatcherThreads(config.event_streams),
         open_requests=Shares(
             "requests", total=config.max_connections, per_key=config.requests_per_key
