@@ -273,6 +273,12 @@ class CacheRebuilding(NotReady):
     code = "cache_rebuilding"
 
 
+class PinsExceedMemory(NotReady):
+    """A document does not fit into memory beside those that are pinned; one has to be unpinned."""
+
+    code = "pins_exceed_memory"
+
+
 # -- temporary faults --------------------------------------------------------------------------
 
 

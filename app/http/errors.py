@@ -39,6 +39,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "document_not_ready": 409,
         "cache_stale": 409,
         "cache_rebuilding": 409,
+        "pins_exceed_memory": 409,
         "upload_too_large": 413,
         "unsupported_type": 415,
         "invalid_request": 422,
