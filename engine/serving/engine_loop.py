@@ -221,7 +221,8 @@ class EngineLoop:
             self._hear_end(question, error)
             return
         question.item.running = running
-        self._scheduler.loaded(question, running.num_next_chunk)
+        document = id(running.state.document)
+        self._scheduler.loaded(question, running.num_next_chunk, document)
 
     def _take(self, step: Step[Answering]) -> None:
         """Take a step, and give everybody what came out of it."""

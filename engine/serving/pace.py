@@ -1,7 +1,7 @@
 """How much work a forward pass may hold, so that nobody waits long for it; learned from times."""
 
 PREFILL_STEP_S = 0.030  # that somebody who decodes waits for others' prefills
-DECODE_STEP_S = 0.060  # that a question's prefill waits for others' tokens
+DECODE_STEP_S = 0.120  # that a question's prefill waits for others' tokens
 RECENT_WEIGHT = 0.2
 MIN_ROWS = 4
 
@@ -40,6 +40,6 @@ class Pace:
         if spent_s > DECODE_STEP_S:
             fewer = int(num_rows * DECODE_STEP_S / spent_s)
             self.decode_rows = min(self._max_rows, max(MIN_ROWS, fewer))
-        elif num_rows >= self.decode_rows:
-            faster = num_rows * min(2.0, DECODE_STEP_S / max(spent_s, 1e-9))
-            self.decode_rows = min(self._max_rows, max(MIN_ROWS, int(faster)))
+        else:
+            faster = int(num_rows * min(2.0, DECODE_STEP_S / max(spent_s, 1e-9)))
+            self.decode_rows = min(self._max_rows, max(self.decode_rows, faster))

@@ -42,6 +42,7 @@ class Scheduled(Generic[Item]):
         item: what the caller knows it by.
         phase: where it is; a paused one is waiting.
         next_tokens: tokens of the next part of its prefill.
+        document: what it is about, once that is loaded; answers about one share work.
         paused_in: the phase that a paused one goes on in.
         admitted: when it first got a slot, as a number that grows.
     """
@@ -51,6 +52,7 @@ class Scheduled(Generic[Item]):
         self.item = item
         self.phase = Phase.WAITING
         self.next_tokens = 0
+        self.document: Hashable = None
         self.paused_in: Phase | None = None
         self.admitted = 0
 
@@ -138,14 +140,18 @@ class Scheduler(Generic[Item]):
             question.admitted = question.admitted or self._last_turn[key]
         return begun
 
-    def loaded(self, question: Scheduled[Item], next_tokens: int) -> None:
+    def loaded(
+        self, question: Scheduled[Item], next_tokens: int, document: Hashable = None
+    ) -> None:
         """A question's document is there.
 
         Args:
             next_tokens: of the first part of its prefill.
+            document: the same for all questions about it.
         """
         if question.phase is Phase.LOADING:
             question.phase, question.next_tokens = Phase.PREFILL, next_tokens
+            question.document = document
 
     def next_step(self) -> Step[Item] | None:
         """Choose the next forward pass; None if nobody can take part in one.
@@ -246,7 +252,17 @@ class Scheduler(Generic[Item]):
         return Step(StepKind.PREFILL, tuple(chosen), num_tokens)
 
     def _decode_step(self, decoding: list[Scheduled[Item]]) -> Step[Item]:
-        """As many rows as the pace allows: those whose last step was the longest ago."""
-        chosen = decoding[: self._pace.decode_rows]
+        """As many rows as the pace allows, those about one document together, as they share work.
+
+        The document with the row whose last step was the longest ago comes first.
+        """
+        lines: dict[Hashable, list[Scheduled[Item]]] = {}
+        for question in decoding:
+            lines.setdefault(question.document, []).append(question)
+        chosen: list[Scheduled[Item]] = []
+        for line in lines.values():
+            if chosen and len(chosen) + len(line) > self._pace.decode_rows:
+                break
+            chosen += line[: self._pace.decode_rows]
         self._decoded_last = True
         return Step(StepKind.DECODE, tuple(chosen), len(chosen))

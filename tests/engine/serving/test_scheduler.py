@@ -97,6 +97,25 @@ def test_rows_take_turns_where_not_all_fit_in_a_step() -> None:
     assert [names for _, names in decoding] == [("a", "b"), ("c", "a"), ("b", "c")]
 
 
+def test_answers_about_one_document_decode_together() -> None:
+    scheduler: Scheduler[str] = Scheduler(9, pace := Pace(9))
+    pace.decode_rows = 4
+    for number in range(9):
+        scheduler.add("key", f"{'abc'[number % 3]}{number}")
+    for question in scheduler.admit():
+        scheduler.loaded(question, 1, document=question.item[0])
+        scheduler.stepped(question, 0)
+    seen: list[str] = []
+    for _ in range(3):
+        step = scheduler.next_step()
+        assert step is not None
+        assert len({one.document for one in step.questions}) == 1
+        seen += [one.item for one in step.questions]
+        for question in step.questions:
+            scheduler.stepped(question, 0)
+    assert sorted(seen) == sorted({f"{'abc'[number % 3]}{number}" for number in range(9)})
+
+
 def test_keys_get_slots_in_turn() -> None:
     simulation = Simulation(slots=2)
     for number in range(4):
@@ -219,7 +238,7 @@ def test_prefills_take_no_longer_than_those_who_decode_may_wait() -> None:
     assert pace.prefill_tokens == 4096
 
 
-@pytest.mark.parametrize(("fixed_s", "row_s", "rows"), [(0.01, 1e-5, 64), (0.02, 2e-3, 20)])
+@pytest.mark.parametrize(("fixed_s", "row_s", "rows"), [(0.01, 1e-5, 64), (0.04, 4e-3, 20)])
 def test_rows_of_a_step_follow_its_time(fixed_s: float, row_s: float, rows: int) -> None:
     pace = Pace(64)
     for _ in range(50):
