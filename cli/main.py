@@ -70,12 +70,12 @@ def demo(
     settings = read_settings(database_url=None, redis_url=None, server=server)
     listener = listen(settings.server.host, settings.server.port)
     from cli.demo import run
-    from cli.serve import serve_in_background
+    from cli.serve import serve_with_secrets
     from reader import HANDBOOK
 
     stay = sys.stdout.isatty() and not leave
     folder = handbook or HANDBOOK
-    run(make_console(), settings, listener, serve_in_background, stay=stay, folder=folder)
+    run(make_console(), settings, listener, serve_with_secrets, stay=stay, folder=folder)
 
 
 @app.command()

@@ -167,7 +167,7 @@ def run_worker(console: Console, settings: Settings) -> None:
 
 
 @contextmanager
-def serve_in_background(
+def serve_with_secrets(
     settings: Settings, listener: socket.socket
 ) -> Iterator[tuple[str, Secrets]]:
     """Serve on a thread while the block runs; the block gets the server's URL and its secrets.
@@ -178,13 +178,25 @@ def serve_in_background(
     """
     stack = open_stack(settings)
     secrets = make_secrets(stack)
+    with serve_in_background(stack, listener) as url:
+        yield url, secrets
+
+
+@contextmanager
+def serve_in_background(stack: Stack, listener: socket.socket) -> Iterator[str]:
+    """Serve on a thread while the block runs; the block gets the server's URL.
+
+    Args:
+        listener: a bound socket.
+    Raises: CannotServe.
+    """
     server = _make_server(stack, listener)
     thread = threading.Thread(target=server.run, args=([listener],), name="server", daemon=True)
     with _running(stack, threading.Event()):
         thread.start()
         try:
             _wait_until_started(server, thread)
-            yield url_of(listener), secrets
+            yield url_of(listener)
         finally:
             server.handle_exit(signal.SIGTERM, None)
             thread.join(STOP_TIMEOUT_S)

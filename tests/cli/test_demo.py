@@ -96,7 +96,7 @@ def data_dir(server: FakeServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
             yield "http://test", Secrets("lk_a_b", None)
 
     monkeypatch.setenv("LECTERN_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setattr("cli.serve.serve_in_background", serve)
+    monkeypatch.setattr("cli.serve.serve_with_secrets", serve)
     monkeypatch.setattr("cli.demo.Client", lambda _url, _key: server.client())
     monkeypatch.setattr("cli.demo.configure", lambda _level: None)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
