@@ -123,7 +123,14 @@ def make_services(
         memory_warnings=MemoryWarnings(sizes, residents),
         question_queue=question_queue,
         checks=Checks(
-            readiness_checks(config, data_dir, storage, engine_loop.check, question_queue)
+            readiness_checks(
+                config,
+                data_dir,
+                storage,
+                engine_loop.check,
+                question_queue.problem,
+                question_queue.draining_s,
+            )
         ),
         watchers=WatcherThreads(config.event_streams),
         open_requests=Shares(
