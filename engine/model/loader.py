@@ -101,10 +101,10 @@ def load_model(config: ModelConfig, remembered: Path | None = None) -> LoadedMod
     source = find_model(config.path)
     folder = source.path
     with ThreadPoolExecutor(1, "fingerprint") as thread:
-        fingerprint = thread.submit(weights_fingerprint, folder, remembered)  # beside the loading
+        hashing = thread.submit(weights_fingerprint, folder, remembered)  # beside the loading
         with explain_loading(config.path):
             model, tokenizer = _load_parts(folder, dtype, device)
-        weights = fingerprint.result()
+        weights = hashing.result()
     model.train(False)
     fingerprint = model_fingerprint(weights, str(dtype).removeprefix("torch."), source.revision)
     with _explain_library(quantisation_of(model.config), device):  # some fail at the first pass
