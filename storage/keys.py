@@ -5,6 +5,7 @@ import hmac
 import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import func, select, update
@@ -22,6 +23,10 @@ REFUSED = "The API key is unknown, expired or revoked."
 SUSPENDED = "The operator has suspended this key's tenant; ask them about it."
 MAX_CHARS = 200
 MAX_NAME_CHARS = 200
+# Columns, since an object for each row would take most of the time of a verification.
+FOUND = select(*ApiKey.__table__.columns, Tenant.suspended_at).join(
+    Tenant, Tenant.id == ApiKey.tenant_id
+)
 
 
 class ApiKeys:
@@ -74,14 +79,8 @@ class ApiKeys:
         Raises: Unauthorized, which never says why; TenantSuspended to holders of a valid key.
         """
         prefix = public_part(key)
-        found = select(ApiKey, Tenant.suspended_at).join(Tenant, Tenant.id == ApiKey.tenant_id)
         with self._db.reading() as session:
-            row, suspended_at = session.execute(
-                found.where(ApiKey.prefix == prefix)
-            ).one_or_none() or (
-                None,
-                None,
-            )
+            row = session.execute(FOUND.where(ApiKey.prefix == prefix)).one_or_none()
             now = datetime.now(UTC)
         # An unknown prefix must take as long as a wrong secret.
         expected = _digest("") if row is None else row.key_sha256
@@ -90,7 +89,7 @@ class ApiKeys:
             raise Unauthorized(REFUSED)
         if row.expires_at is not None and row.expires_at <= now:
             raise Unauthorized(REFUSED)
-        if suspended_at is not None:
+        if row.suspended_at is not None:
             raise TenantSuspended(SUSPENDED)
         return _record(row)
 
@@ -127,7 +126,7 @@ def public_part(key: str) -> str:
     return parts[1] if well_formed and parts[1].isalnum() else ""
 
 
-def _record(row: ApiKey) -> ApiKeyRecord:
+def _record(row: Any) -> ApiKeyRecord:
     return record(ApiKeyRecord, row, scopes=tuple(map(Scope, row.scopes.split())))
 
 
