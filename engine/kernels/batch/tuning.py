@@ -24,6 +24,8 @@ class BatchTuning:
         segment_size: longest segment of a run in tokens, a power of two of at most 16.
         attend_block, attend_stages: tokens of a tile of `attend_union`, and tiles loaded ahead.
         attend_warps, attend_programs: its warps, and its programs.
+        attend_registers: registers of a thread of it at most; None leaves it to the compiler.
+        keep_scores: whether it leaves the scores that `accumulate_rows_mass` needs.
         combine_block, combine_warps: states that a program of `combine_rows` combines at once, and
             its warps.
         mass_programs: programs of `accumulate_rows_mass`.
@@ -46,6 +48,8 @@ class BatchTuning:
     attend_stages: int = 3
     attend_warps: int = 4
     attend_programs: int = 3 * UNITS
+    attend_registers: int | None = None
+    keep_scores: bool = True
     combine_block: int = 256
     combine_warps: int = 4
     mass_programs: int = 8 * UNITS

@@ -37,6 +37,50 @@ from engine.kernels.shared.triton.overlap import release_next_launch, wait_for_p
 
 
 @triton.jit
+def _attend_tile(
+    q,
+    keys,
+    values,
+    token,
+    seen,
+    mask,
+    row_scores,
+    row_begin,
+    is_row,
+    place,
+    top,
+    mass,
+    total,
+    scale,
+    QUESTIONS: tl.constexpr,
+    D: tl.constexpr,
+    SOFTCAP: tl.constexpr,
+    KEEP_SCORES: tl.constexpr,
+):
+    """Attend to the tokens [BLOCK] that are `seen`; returns the new top, mass and total.
+
+    mask: [BLOCK], which rows of the group see each token; of no meaning for a single row.
+    """
+    offsets = token[:, None] * D + tile_columns(D)[None, :]  # [BLOCK, WIDTH]
+    inside = mask_columns(seen[:, None], D)
+    k = tl.load(keys + offsets, mask=inside, other=0.0)
+    v = tl.load(values + offsets, mask=inside, other=0.0)
+    products = tl.dot(q, tl.trans(k), input_precision="ieee")  # [TILE_ROWS, BLOCK]
+    scores = apply_softcap(products * scale, SOFTCAP)
+    visible = seen[None, :]
+    if QUESTIONS > 1:
+        visible = visible & ((mask[None, :] >> place[:, None]) & 1 != 0)
+    if KEEP_SCORES:
+        tl.store(
+            row_scores + (row_begin[:, None] + token[None, :]),
+            scores,
+            mask=visible & is_row[:, None],
+        )
+    scores = tl.where(visible, scores, float("-inf"))
+    return update_softmax_by_lane(scores, v, top, mass, total)
+
+
+@triton.jit
 def attend_kernel(
     query,
     header,
@@ -66,6 +110,7 @@ def attend_kernel(
     SEGMENT: tl.constexpr,
     BLOCK: tl.constexpr,
     STAGES: tl.constexpr,
+    KEEP_SCORES: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
     """Attend to one share of the segments: program p writes its state of pair h to slot p + h.
@@ -111,62 +156,47 @@ def attend_kernel(
                 load_number(groups, SEGMENTS_BEGIN * ROWS + group) * retrieval + head * capacity
             )
             is_row = (place < num_rows) & (member < GROUP)
-            row_begin = tl.load(
-                rows + ROW_TOKENS_BEGIN * ROWS + first_row + place, mask=is_row, other=0
-            ) * NUM_HEADS + (head * GROUP + member) * (num_anchors + num_keys) + num_anchors
-            row_scores = token_scores + row_begin  # [TILE_ROWS]
+            # The scores of a group's rows lie one behind the other, as they ask about one document.
+            scores_begin = tl.load(rows + ROW_TOKENS_BEGIN * ROWS + first_row) * NUM_HEADS
+            row_scores = token_scores + scores_begin + num_anchors
+            row_begin = (place * NUM_HEADS + head * GROUP + member) * (num_anchors + num_keys)
             q = load_group_queries(
                 query, head, first_row, num_rows, NUM_HEADS, GROUP, GROUP_PAD, TILE_ROWS, D
             )
             top = tl.full([TILE_ROWS], float("-inf"), tl.float32)
             mass = tl.zeros([TILE_ROWS, BLOCK], tl.float32)
             total = tl.zeros([TILE_ROWS, cols.shape[0]], tl.float32)
+            # Where the whole head is read its segments follow each other, and each token has a
+            # mask; else segments are listed, each with a mask. Two loops would take the shared
+            # memory of both.
+            last = tl.minimum(stop * SEGMENT, num_keys)
+            listed_stop = tl.where(is_whole, 0, stop)  # nothing is listed there
+            listed_segments = segments + list_begin
+            mask = tl.full([BLOCK], -1, tl.int32)
             if QUESTIONS > 1:
-                # Masks of segments, or of tokens where the whole head is read; all rows' where
-                # they read everything anyway.
                 reads_all = load_number(groups, READS_ALL * ROWS + group) != 0
-                token_begin = (
-                    load_number(groups, GROUP_TOKENS_BEGIN * ROWS + group) * retrieval
-                    + head * num_keys
-                )
+                token_begin = load_number(groups, GROUP_TOKENS_BEGIN * ROWS + group) * retrieval
+                token_begin += head * num_keys
                 masks = tl.where(is_whole, token_masks + token_begin, segment_masks + list_begin)
-                masked = reads_all == 0
+                mask_stop = tl.where(is_whole, last, stop)
+                mask_stop = tl.where(reads_all, 0, mask_stop)
             index = start + slot_of_lane  # [BLOCK]
-            segment = tl.load(
-                segments + list_begin + index, mask=(index < stop) & (is_whole == 0), other=0
-            )  # of each lane
-            segment = tl.where(is_whole & (index < stop), index * (SEGMENT * 32) + SEGMENT, segment)
-            if QUESTIONS > 1:
-                at = tl.where(is_whole, index * SEGMENT + token_of_lane, index)
-                inside = masked & (index < stop) & ((is_whole == 0) | (at < num_keys))
-                mask = tl.load(masks + at, mask=inside, other=-1)
+            segment = tl.load(listed_segments + index, mask=index < listed_stop, other=0)
             for step in tl.range(start, stop, STEP, num_stages=STAGES):
-                token = (segment >> 5) + token_of_lane  # [BLOCK]
-                seen = (token_of_lane < (segment & 31)) & (token < num_keys)
-                offsets = token[:, None] * D + cols[None, :]  # [BLOCK, WIDTH]
-                inside = mask_columns(seen[:, None], D)
-                k = tl.load(keys + offsets, mask=inside, other=0.0)
-                v = tl.load(values + offsets, mask=inside, other=0.0)
-                products = tl.dot(q, tl.trans(k), input_precision="ieee")  # [TILE_ROWS, BLOCK]
-                scores = apply_softcap(products * scale, SOFTCAP)
-                visible = seen[None, :] & is_row[:, None]
+                index = step + slot_of_lane
+                in_order = step * SEGMENT + lane
                 if QUESTIONS > 1:
-                    visible &= (mask[None, :] >> place[:, None]) & 1 != 0
-                tl.store(row_scores[:, None] + token[None, :], scores, mask=visible)
-                scores = tl.where(visible, scores, float("-inf"))
-                top, mass, total = update_softmax_by_lane(scores, v, top, mass, total)
+                    at = tl.where(is_whole, in_order, index)
+                    mask = tl.load(masks + at, mask=at < mask_stop, other=-1)
+                token = tl.where(is_whole, in_order, (segment >> 5) + token_of_lane)  # [BLOCK]
+                seen = tl.where(is_whole, in_order < last, token_of_lane < (segment & 31))
+                top, mass, total = _attend_tile(
+                    q, keys, values, token, seen, mask, row_scores, row_begin, is_row, place,
+                    top, mass, total, scale, QUESTIONS, D, SOFTCAP, KEEP_SCORES,
+                )  # fmt: skip
                 # One step ahead, so that loads of keys never wait for their addresses.
-                index = step + STEP + slot_of_lane
-                segment = tl.load(
-                    segments + list_begin + index, mask=(index < stop) & (is_whole == 0), other=0
-                )
-                segment = tl.where(
-                    is_whole & (index < stop), index * (SEGMENT * 32) + SEGMENT, segment
-                )
-                if QUESTIONS > 1:
-                    at = tl.where(is_whole, index * SEGMENT + token_of_lane, index)
-                    inside = masked & (index < stop) & ((is_whole == 0) | (at < num_keys))
-                    mask = tl.load(masks + at, mask=inside, other=-1)
+                index += STEP
+                segment = tl.load(listed_segments + index, mask=index < listed_stop, other=0)
             mass = tl.sum(mass, 1)  # [TILE_ROWS]
             slot = program + pair
             is_out = row < OUT_ROWS
@@ -215,6 +245,8 @@ def attend_triton(inputs: BatchInputs, work: BatchWorkspace) -> None:
         SEGMENT=t.segment_size,
         BLOCK=t.attend_block,
         STAGES=t.attend_stages,
+        KEEP_SCORES=t.keep_scores,
         num_warps=t.attend_warps,
+        **({} if t.attend_registers is None else {"maxnreg": t.attend_registers}),
         **launch_options(t.overlap),
     )

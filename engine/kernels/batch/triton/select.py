@@ -175,13 +175,11 @@ def _select_chunk(
     threshold = tl.where(question < num_rows, threshold, float("inf"))
     wait_for_previous_launch(OVERLAP)
     release_next_launch(OVERLAP)
-    own_scores = tl.load(
-        scores
-        + (clusters_begin * retrieval + head * num_clusters + cluster)[:, None] * TILE_ROWS
-        + row[None, :],
-        mask=exists[:, None],
-        other=float("-inf"),
-    )  # [CHUNK, TILE_ROWS]
+    of_chunk = (clusters_begin * retrieval + head * num_clusters + cluster) * TILE_ROWS  # [CHUNK]
+    if QUESTIONS == 1:
+        own_scores = tl.load(
+            scores + of_chunk[:, None] + row[None, :], mask=exists[:, None], other=float("-inf")
+        )  # [CHUNK, TILE_ROWS]
     top, inverse = _load_denominator(
         cluster_lse,
         first_split,
@@ -199,6 +197,10 @@ def _select_chunk(
         TILE_ROWS,
         LSE_BLOCK,
     )
+    if QUESTIONS > 1:  # with the parts of denominators, scores of many rows would spill registers
+        own_scores = tl.load(
+            scores + of_chunk[:, None] + row[None, :], mask=exists[:, None], other=float("-inf")
+        )
     masks = select_by_question(
         own_scores,
         top,
