@@ -26,7 +26,9 @@ test: .venv/.ok  ## all tests: offline, CPU
 gpu-test: EXTRA := gpu
 gpu-test: .venv/.ok  ## all tests that need a GPU; fails without one
 	LECTERN_TEST_GPU=1 $(PYTEST) $(ON_GPU)
-	$(BIN)/python -m bench.kernels.prefill --check llama2_7b gemma2_9b
+	$(BIN)/python -m bench.kernels.prefill --contexts 131072 --check llama2_7b llama3_8b qwen2.5_7b qwen3_8b \
+	gemma2_9b gemma3_12b
+	$(BIN)/python -m bench.kernels.families --families Llama Qwen Gemma --out $${TMPDIR:-/tmp}/families.json
 	@echo "GPU tests passed at $$(git describe --always --abbrev=7 --dirty) on $$(date +%F)"
 
 lint: .venv/.ok  ## style, types, layers

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
 
 from app.admin import routes as admin
+from app.documents import actions, content
 from app.documents import routes as documents
 from app.documents.upload import remove_leftovers
 from app.http import errors, health
@@ -50,8 +51,14 @@ def create_app(services: Services) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.services = services
-    for router in (documents.router, questions.router, openapi_router):
-        app.include_router(router, dependencies=[Depends(authenticate)], responses=ERROR_RESPONSES)
+    for router in (  # each route checks key and scope itself
+        documents.router,
+        actions.router,
+        content.router,
+        questions.router,
+    ):
+        app.include_router(router, responses=ERROR_RESPONSES)
+    app.include_router(openapi_router, dependencies=[Depends(authenticate)])
     app.include_router(health.router)
     admin.install(app, services.data_dir)
     errors.install(app)

@@ -39,9 +39,17 @@ SHAPES = {
 
 
 def random_llama(
-    shape: ModelShape, context_length: int, device: str, dtype: torch.dtype = torch.bfloat16
+    shape: ModelShape,
+    context_length: int,
+    device: str,
+    dtype: torch.dtype = torch.bfloat16,
+    spread: float = SPREAD,
 ) -> Any:
-    """The same weights each time, for inference."""
+    """The same weights each time, for inference.
+
+    Args:
+        spread: standard deviation of the weights.
+    """
     config = LlamaConfig(
         vocab_size=shape.vocab_size,
         hidden_size=shape.hidden_size,
@@ -50,7 +58,7 @@ def random_llama(
         num_attention_heads=shape.num_heads,
         num_key_value_heads=shape.kv_heads,
         max_position_embeddings=context_length,
-        initializer_range=SPREAD,
+        initializer_range=spread,
         rope_parameters={"rope_type": "default", "rope_theta": 5e5},
         dtype=str(dtype).removeprefix("torch."),
     )

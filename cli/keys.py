@@ -13,12 +13,15 @@ from rich.text import Text
 from cli.options import DataDir, not_none, read_settings
 from cli.show import format_moment, make_console, say
 from common.errors import InvalidInput
+from common.scopes import ALL_SCOPES, parse_scopes
 
 if TYPE_CHECKING:  # importing SQLAlchemy takes time, which other commands should not need
     from storage.db.records import ApiKeyRecord
     from storage.keys import ApiKeys
 
 MARK = "lk_"
+DEFAULT = "default"
+Tenant = Annotated[str, typer.Option("--tenant", help="Name of the tenant that has the key.")]
 HOW_TO_MAKE = "Make one with `lectern key create NAME`."
 MAX_DAYS = 36_500
 
@@ -39,19 +42,24 @@ def create(
             min=1, max=MAX_DAYS, help="Days until it expires; never by default.", show_default=False
         ),
     ] = None,
+    tenant: Tenant = DEFAULT,
+    scopes: Annotated[str, typer.Option(help="What it may do, separated by commas.")] = ",".join(
+        ALL_SCOPES
+    ),
     data_dir: DataDir = None,
 ) -> None:
     """Make a key and print it, once: only its hash is kept."""
+    granted = parse_scopes(scopes.split(","))
     expires_at = None if days is None else datetime.now(UTC) + timedelta(days=days)
-    with _keys(data_dir) as (keys, tenant_id):
-        say(make_console(), keys.create(tenant_id, name, expires_at)[0])
+    with _keys(data_dir, tenant) as (keys, tenant_id):
+        say(make_console(), keys.create(tenant_id, name, expires_at, granted)[0])
 
 
 @app.command("list")
-def show(data_dir: DataDir = None) -> None:
-    """List the keys, oldest first: how each begins, what it is for and whether it is valid."""
+def show(tenant: Tenant = DEFAULT, data_dir: DataDir = None) -> None:
+    """List a tenant's keys, oldest first: how each begins, what it may do, whether it is valid."""
     console = make_console()
-    with _keys(data_dir) as (keys, tenant_id):
+    with _keys(data_dir, tenant) as (keys, tenant_id):
         records = keys.list(tenant_id)
     if records:
         console.print(keys_table(records))
@@ -64,13 +72,14 @@ def revoke(
     key: Annotated[
         str, typer.Argument(help="The key as `lectern key list` shows it, or the beginning of it.")
     ],
+    tenant: Tenant = DEFAULT,
     data_dir: DataDir = None,
 ) -> None:
     """Revoke a key: a running server refuses the next request that comes with it."""
     console = make_console()
-    with _keys(data_dir) as (keys, tenant_id):
+    with _keys(data_dir, tenant) as (keys, tenant_id):
         chosen = resolve(keys.list(tenant_id), key)
-        keys.revoke(chosen.id)
+        keys.revoke(tenant_id, chosen.id)
         remaining = keys.list(tenant_id)
     label = f"{_public_part(chosen)} ({chosen.name})"
     if chosen.revoked_at is not None:
@@ -102,10 +111,12 @@ def keys_table(keys: Iterable["ApiKeyRecord"]) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("Key", no_wrap=True)
     table.add_column("Name", overflow="fold")
-    for name in ("Made", "Status"):
+    for name in ("Scopes", "Made", "Status"):
         table.add_column(name, no_wrap=True)
     for key in keys:
-        table.add_row(_public_part(key), Text(key.name), _when(key.created_at), status_text(key))
+        scopes = "all" if set(key.scopes) == set(ALL_SCOPES) else ",".join(key.scopes)
+        made = _when(key.created_at)
+        table.add_row(_public_part(key), Text(key.name), scopes, made, status_text(key))
     return table
 
 
@@ -127,14 +138,15 @@ def is_valid(key: "ApiKeyRecord") -> bool:
 
 
 @contextmanager
-def _keys(data_dir: DataDir) -> Iterator[tuple["ApiKeys", UUID]]:
-    """Open storage while the block runs; the block gets the keys and the default tenant."""
+def _keys(data_dir: DataDir, tenant: str) -> Iterator[tuple["ApiKeys", UUID]]:
+    """Open storage while the block runs; the block gets the keys and the tenant of that name."""
     from storage.files import make_files_private
     from storage.storage import open_storage
 
     make_files_private()
     with closing(open_storage(read_settings(**not_none(data_dir=data_dir)).storage())) as storage:
-        yield storage.keys, storage.tenants.default()
+        storage.tenants.default()  # it is made by whoever comes first
+        yield storage.keys, storage.tenants.get(tenant).id
 
 
 def _public_part(key: "ApiKeyRecord") -> str:

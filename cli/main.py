@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from cli import caches, heads, keys
+from cli import caches, heads, keys, tenants
 from cli import documents as commands
 from cli.client import Client
 from cli.listener import listen
@@ -25,7 +25,9 @@ app = typer.Typer(
     epilog="Settings are environment variables, LECTERN_...; the README lists them.",
 )
 
+app.add_typer(tenants.app)
 app.add_typer(keys.app)
+app.add_typer(keys.app, name="keys", hidden=True)  # the same, by the name of a list
 app.add_typer(caches.app)
 app.add_typer(heads.app)
 

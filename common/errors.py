@@ -62,6 +62,30 @@ class CorruptArtifact(LecternError):
 # -- requests ----------------------------------------------------------------------------------
 
 
+class UnsupportedParameter(InvalidInput):
+    """A request asks by name for something that the server does not do."""
+
+    code = "unsupported_parameter"
+
+
+class AmbiguousDocument(InvalidInput):
+    """Several of the tenant's documents have the name that a request gives."""
+
+    code = "ambiguous_document"
+
+
+class ModelNotFound(InvalidInput):
+    """A chat names a model that is not served, or a document that is not there."""
+
+    code = "model_not_found"
+
+
+class AnswerNotFound(InvalidInput):
+    """This tenant has no such earlier answer, or no longer."""
+
+    code = "answer_not_found"
+
+
 class ShapeError(InvalidInput):
     """Tensors do not fit together in shape, dtype, device or layout."""
 
@@ -84,6 +108,30 @@ class Unauthorized(InvalidInput):
     """The request has no API key, or one that is unknown, expired or revoked."""
 
     code = "invalid_api_key"
+
+
+class ScopeMissing(InvalidInput):
+    """The API key is valid, but may not do this."""
+
+    code = "insufficient_scope"
+
+
+class TenantSuspended(InvalidInput):
+    """The API key is valid, but the operator has suspended its tenant."""
+
+    code = "tenant_suspended"
+
+
+class TenantNotFound(InvalidInput):
+    """There is no tenant of this name."""
+
+    code = "tenant_not_found"
+
+
+class KeyNotFound(InvalidInput):
+    """This tenant has no such API key; the same is said of another tenant's key."""
+
+    code = "key_not_found"
 
 
 class DocumentNotFound(InvalidInput):
@@ -186,6 +234,12 @@ class DocumentTooLargeForGpu(InvalidInput):
     code = "document_too_large_for_gpu"
 
 
+class DocumentTooLargeForMemory(InvalidInput):
+    """The document's cache is larger than the memory that all documents together may have."""
+
+    code = "document_too_large_for_memory"
+
+
 class OriginalMissing(Permanent):
     """The uploaded file of a document is no longer stored; only a new upload helps."""
 
@@ -234,6 +288,18 @@ class TooManyRequests(Transient):
     code = "too_many_requests"
 
 
+class RateLimited(Transient):
+    """A tenant or a key has used what it may use in the present minute or day."""
+
+    code = "rate_limit_exceeded"
+
+
+class QuotaExceeded(Transient):
+    """A tenant or a key has as many documents, bytes or waiting jobs as it may have."""
+
+    code = "quota_exceeded"
+
+
 class QuestionTimeout(Transient):
     """The answer took longer than the server allows."""
 
@@ -244,6 +310,12 @@ class GpuBusy(Transient):
     """The GPU has no free memory at the moment."""
 
     code = "gpu_busy"
+
+
+class MemoryFull(Transient):
+    """The memory for documents is taken by pinned documents and by those in use."""
+
+    code = "memory_full"
 
 
 class StorageFull(Transient):

@@ -48,7 +48,7 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class DecodeConfig:
-    """How questions are answered on a GPU; a CPU always uses plain torch.
+    """How questions are answered; a CPU always uses plain torch.
 
     Attributes:
         triton_kernels: answer by this project's Triton kernels and decode in CUDA graphs, without
@@ -57,11 +57,14 @@ class DecodeConfig:
             compiler.
         triton_linears: compute a token's linear layers by a Triton kernel that reads their weights
             faster than the library does; false: by the library.
+        question_chunk_tokens: a longer question is prefilled in parts of so many tokens, between
+            which others decode; each part selects for itself. This holds on a CPU too.
     """
 
     triton_kernels: bool = True
     compiled_layers: bool = False
     triton_linears: bool = True
+    question_chunk_tokens: Annotated[int, Ge(1)] = 512
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,25 @@
 """The engine: it owns a loaded model, its decode graphs and its memory, and answers questions.
 
-An answer is taken step by step: one forward pass a step, the question's prefill first, then a token
-at a time. `Engine.answer` is the loop over one question's steps.
+Answers are taken step by step: one forward pass a step, the questions' prefills first, then a token
+of each at a time. `Engine.answer` is the loop over one question's steps.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Self
 
 import torch
 from torch import Tensor
 
-from common.errors import CallerGone, EmptyQuestion, EngineFault, QuestionTooLong
+from common.errors import CallerGone, EmptyQuestion, EngineFault, LecternError, QuestionTooLong
 from engine.config import DecodeConfig
 from engine.decode.answer import Answer, TextDelta
-from engine.decode.graph_pool import DecodeGraphPool, DecodeSession
+from engine.decode.graph_runner import GraphRunner
+from engine.decode.model_runner import ModelRunner
 from engine.decode.running_answer import RunningAnswer
-from engine.decode.sampling import Sampling
+from engine.decode.sampling import Sampling, TokenMask, draw_tokens, non_finite
 from engine.document.cache import DocumentCache
-from engine.model.attention import forward
 from engine.model.loader import LoadedModel
+from engine.model.prompt import Turn
 from engine.model.spec import probe_logits
 
 
@@ -27,27 +28,30 @@ def _never() -> bool:
 
 
 class Engine:
-    """Answers questions about documents with one model.
+    """Answers questions about documents with one model; one thread at a time uses it.
 
     Args:
         model: the loaded model; the engine owns what is made around it until it is closed.
-        config: what may be used on a GPU.
+        config: how questions are answered.
+        runner: takes the forward passes; None for the one that suits the model's device.
 
     Attributes:
+        runner: takes the forward passes.
         graphs: decode graphs of the documents that are resident on a GPU, but for those of a model
-            with LongRoPE.
+            with LongRoPE; empty where another runner was given.
     """
 
-    def __init__(self, model: LoadedModel, config: DecodeConfig | None = None) -> None:
+    def __init__(
+        self,
+        model: LoadedModel,
+        config: DecodeConfig | None = None,
+        runner: ModelRunner | None = None,
+    ) -> None:
         self.model = model
-        config = config or DecodeConfig()
-        self.graphs = DecodeGraphPool(model.model, model.spec, config)
-        # A model with LongRoPE runs differently over short and over long documents.
-        ropes = () if model.longrope is None else model.longrope.models
-        self._graphs_by_rope: dict[str | None, DecodeGraphPool] = {None: self.graphs} | {
-            rope: DecodeGraphPool(model.with_rope(rope).model, model.spec, config) for rope in ropes
-        }
-        self._sessions: dict[RunningAnswer, DecodeSession] = {}
+        self._config = config or DecodeConfig()
+        graph_runner = GraphRunner(model, self._config)
+        self.graphs = graph_runner.graphs
+        self.runner: ModelRunner = runner or graph_runner
 
     def __enter__(self) -> Self:
         return self
@@ -57,8 +61,7 @@ class Engine:
 
     def close(self) -> None:
         """Give up graphs and cached device memory; no answer may still be running."""
-        for graphs in self._graphs_by_rope.values():
-            graphs.clear()
+        self.runner.close()
         self.release_memory()
 
     def answer(
@@ -68,23 +71,28 @@ class Engine:
         *,
         budget: float,
         sampling: Sampling,
+        turns: Sequence[Turn] = (),
         cancelled: Callable[[], bool] = _never,
     ) -> Iterator[TextDelta | Answer]:
-        """Answer a question about a document: text as it comes, the whole answer last.
+        """Answer one question about a document: text as it comes, the whole answer last.
 
         What the model marks as thinking comes first, in deltas that say so.
 
         Args:
             budget: share of the document cache's bytes that may be read per token, in (0, 1].
+            turns: earlier questions with their answers, oldest first.
             cancelled: asked before every forward pass.
         Raises: EmptyQuestion, QuestionTooLong, CallerGone, NonFiniteNumbers.
         """
-        running = self.start(document, question, budget=budget, sampling=sampling)
+        running = self.start(document, question, budget=budget, sampling=sampling, turns=turns)
         try:
             while not running.is_finished:
                 if cancelled():
                     raise CallerGone("The caller went away.")
-                if (delta := self.step(running)).text:
+                (delta,) = self.step([running])
+                if isinstance(delta, LecternError):
+                    raise delta
+                if delta.text:
                     yield delta
             if (rest := running.flush()).text:
                 yield rest
@@ -93,15 +101,26 @@ class Engine:
         yield running.result()
 
     def start(
-        self, document: DocumentCache, question: str, *, budget: float, sampling: Sampling
+        self,
+        document: DocumentCache,
+        question: str,
+        *,
+        budget: float,
+        sampling: Sampling,
+        turns: Sequence[Turn] = (),
+        mask: TokenMask | None = None,
     ) -> RunningAnswer:
         """Check and tokenize a question, before any forward pass; to be ended by `finish`.
 
         Args:
+            document: what is asked about; one without tokens for a chat with the model alone.
             budget: share of the document cache's bytes that may be read per token, in (0, 1].
-        Raises: EmptyQuestion, QuestionTooLong.
+            turns: earlier questions with their answers, oldest first.
+            mask: which tokens may come; None for all.
+        Raises: EmptyQuestion, QuestionTooLong; InvalidInput if there are turns and the model's
+            template takes one question alone.
         """
-        ids = self._encode_question(document, question)
+        ids = self._encode_question(document, question, turns)
         running = RunningAnswer(
             self.model,
             document,
@@ -109,39 +128,53 @@ class Engine:
             budget=budget,
             sampling=sampling,
             room=self._room(document, ids),
-            kernels=self.graphs.uses_kernels,
+            kernels=self._config.triton_kernels,
+            chunk_tokens=self._config.question_chunk_tokens,
+            mask=mask,
         )
-        rope = document.choices.rope
-        self._sessions[running] = DecodeSession(
-            self._graphs_by_rope[rope],
-            self.model.with_rope(rope).model,
-            running.state,
-            running.max_tokens,
-        )
+        self.runner.add(running)
         return running
 
-    def step(self, running: RunningAnswer) -> TextDelta:
-        """Take one forward pass: the question's prefill first, then one for each token.
+    def step(self, rows: Sequence[RunningAnswer]) -> list[TextDelta | LecternError]:
+        """Take one forward pass for answers that are all being prefilled, or are all decoding.
 
-        Returns: the text that is certain now; "" while a character is incomplete.
-        Raises: NonFiniteNumbers if the model computed infinite or undefined logits.
+        Args:
+            rows: none of them finished, none twice.
+        Returns: for each the text that is certain now, "" while a character is incomplete or a
+            prefill goes on; or NonFiniteNumbers if its logits were infinite or undefined.
         """
-        if running.is_prefilled:
-            logits = self._sessions[running].logits(running.ids[-1:])
-        else:
-            state = running.state
-            model = self.model.with_rope(state.document.choices.rope).model
-            logits = forward(model, running.ids, state.position, state)[-1]
-        was_thinking = running.is_thinking
-        delta = running.append_token(logits)
-        if was_thinking and not running.is_thinking:
-            running.forget_evidence()
-            self._sessions[running].forget_evidence()
-        return delta
+        if rows[0].num_next_chunk == 0:
+            return self._choose(rows, self.runner.decode(rows))
+        chunks = [row.next_chunk for row in rows]
+        logits = self.runner.prefill(chunks)
+        last = [chunk.running for chunk in chunks if chunk.is_last]
+        found = dict(zip(last, self._choose(last, logits), strict=True)) if last else {}
+        return [found.get(row, TextDelta("")) for row in rows]
 
     def finish(self, running: RunningAnswer) -> None:
-        """Give back the decode graph that an answer uses, whether it has ended or not."""
-        self._sessions.pop(running).close()
+        """Give back what the runner holds for an answer, whether it has ended or not."""
+        self.runner.remove(running)
+
+    def _choose(
+        self, rows: Sequence[RunningAnswer], logits: Tensor
+    ) -> list[TextDelta | LecternError]:
+        """Choose the tokens that follow from a pass; logits (rows, vocabulary) fp32."""
+        forced = [row.forced_token() for row in rows]
+        draws = [
+            None if must is not None else row.draw() for row, must in zip(rows, forced, strict=True)
+        ]
+        drawn = draw_tokens(draws, logits)
+        found: list[TextDelta | LecternError] = []
+        for row, must, token in zip(rows, forced, drawn, strict=True):
+            chosen = token if must is None else must
+            if chosen is None:
+                found.append(non_finite())
+                continue
+            was_thinking = row.is_thinking
+            found.append(row.push(chosen))
+            if was_thinking and not row.is_thinking:
+                self.runner.forget_evidence(row)
+        return found
 
     def check(self) -> None:
         """Run a forward pass of a few tokens, as somebody who wants to know whether that works.
@@ -156,10 +189,14 @@ class Engine:
         if self.model.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def _encode_question(self, document: DocumentCache, question: str) -> Tensor:
+    def _encode_question(
+        self, document: DocumentCache, question: str, turns: Sequence[Turn]
+    ) -> Tensor:
         if not question.strip():
             raise EmptyQuestion("The question is empty.", param="question")
-        ids = self.model.prompt.encode_question(question.strip()).to(self.model.device)
+        prompt = self.model.prompt
+        encode = prompt.encode_question if document.num_tokens else prompt.encode_chat
+        ids = encode(question.strip(), turns)
         if (room := self._room(document, ids)) < 1:
             raise QuestionTooLong(
                 f"The question has {len(ids)} tokens, but beside the document's "

@@ -9,7 +9,7 @@ from torch import Tensor
 from engine.attend.clusters import AttendedClusters, ClusterAttention, FullClusterAttention, Lookup
 from engine.attend.question import QuestionState
 from engine.document.cache import DocumentCache, LayerCache
-from engine.kernels.shared.attend_keys import visible
+from engine.kernels.shared.scores import visible
 from engine.kernels.shared.state import State
 from engine.model.attention import AttentionCall, forward
 from engine.model.loader import LoadedModel

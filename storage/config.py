@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from annotated_types import Ge
+from annotated_types import Ge, Gt
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,8 @@ class StorageConfig:
         stored_cache_bytes: bytes that all caches may take on the disk; 0 for as many as it holds.
         answer_days: days for which the figures of an answer are kept, without its text, beside
             the sums over all answers; 0 for ever.
+        conversation_hours: hours for which the turns of a conversation are kept after its last one.
+        stored_answer_hours: hours for which an answer is given again to the same question.
     """
 
     data_dir: Path
@@ -25,6 +27,8 @@ class StorageConfig:
     redis_url: str = field(default="", repr=False)
     stored_cache_bytes: Annotated[int, Ge(0)] = 0
     answer_days: Annotated[int, Ge(0)] = 90
+    conversation_hours: Annotated[float, Gt(0)] = 24.0
+    stored_answer_hours: Annotated[float, Gt(0)] = 24.0
 
     def sql_url(self) -> str:
         """Return the SQLAlchemy URL of the named database, or else of SQLite in the data folder."""

@@ -121,10 +121,26 @@ class Documents:
             return True
         return False
 
+    def named(self, tenant_id: UUID, filename: str, limit: int) -> Sequence[DocumentRecord]:
+        """Return at most `limit` documents of a tenant that have a name, newest first."""
+        newest_first = (
+            self._view()
+            .where(Document.tenant_id == tenant_id, Document.filename == filename)
+            .order_by(Document.created_at.desc(), Document.id.desc())
+            .limit(limit)
+        )
+        with self._db.reading() as session:
+            return tuple(self._record(row) for row in session.execute(newest_first))
+
     def list(
-        self, tenant_id: UUID, limit: int, after: UUID | None = None
+        self,
+        tenant_id: UUID,
+        limit: int,
+        after: UUID | None = None,
+        *,
+        oldest_first: bool = False,
     ) -> Sequence[DocumentRecord]:
-        """Return at most `limit` documents of a tenant, newest first.
+        """Return at most `limit` documents of a tenant, newest first unless asked otherwise.
 
         Args:
             after: the last document of the previous page, which may have been deleted since;
@@ -132,17 +148,17 @@ class Documents:
         Raises: DocumentNotFound if `after` is no document's id, or that of a deleted document that
             was made before ids told when.
         """
-        newest_first = (
-            self._view()
-            .where(Document.tenant_id == tenant_id)
-            .order_by(Document.created_at.desc(), Document.id.desc())
-            .limit(limit)
-        )
+        own = self._view().where(Document.tenant_id == tenant_id).limit(limit)
+        if oldest_first:
+            page = own.order_by(Document.created_at, Document.id)
+        else:
+            page = own.order_by(Document.created_at.desc(), Document.id.desc())
         if after is not None:
             created_at = created_at_of(after) or self.get(tenant_id, after).created_at
-            newest_first = newest_first.where(_is_older_than(created_at, after))
+            follows = _is_newer_than if oldest_first else _is_older_than
+            page = page.where(follows(created_at, after))
         with self._db.reading() as session:
-            return tuple(self._record(row) for row in session.execute(newest_first))
+            return tuple(self._record(row) for row in session.execute(page))
 
     def delete(self, tenant_id: UUID, document_id: UUID) -> None:
         """Delete a document's row, stop its job, then remove its files.
@@ -285,6 +301,13 @@ class Documents:
         except OSError as error:
             log = structlog.get_logger("lectern.storage")
             log.warning("files left for garbage collection", reason=type(error).__name__)
+
+
+def _is_newer_than(created_at: datetime, document_id: UUID) -> ColumnElement[bool]:
+    return or_(
+        Document.created_at > created_at,
+        and_(Document.created_at == created_at, Document.id > document_id),
+    )
 
 
 def _is_older_than(created_at: datetime, document_id: UUID) -> ColumnElement[bool]:

@@ -9,15 +9,17 @@ from uuid import UUID
 
 from sqlalchemy import func, select, update
 
-from common.errors import InvalidInput, Unauthorized
+from common.errors import InvalidInput, KeyNotFound, TenantSuspended, Unauthorized
+from common.scopes import ALL_SCOPES, Scope
 from storage.db.database import Database
 from storage.db.records import ApiKeyRecord, record
-from storage.db.tables import ApiKey
+from storage.db.tables import ApiKey, Tenant
 from storage.tenants import Tenants
 
 MARK = "lk"
 PREFIX_BYTES, SECRET_BYTES = 6, 32
 REFUSED = "The API key is unknown, expired or revoked."
+SUSPENDED = "The operator has suspended this key's tenant; ask them about it."
 MAX_CHARS = 200
 MAX_NAME_CHARS = 200
 
@@ -29,13 +31,18 @@ class ApiKeys:
         self._db = db
 
     def create(
-        self, tenant_id: UUID, name: str, expires_at: datetime | None = None
+        self,
+        tenant_id: UUID,
+        name: str,
+        expires_at: datetime | None = None,
+        scopes: Sequence[Scope] = ALL_SCOPES,
     ) -> tuple[str, ApiKeyRecord]:
         """Make a key.
 
         Args:
             name: what the key is for, on one line.
             expires_at: an aware datetime from which on the key is refused; None for never.
+            scopes: what the key may do.
         Returns: the key's text `lk_<prefix>_<secret>`, which is stored nowhere, and its record.
         Raises: InvalidInput if the name is empty, too long, or not a single line.
         """
@@ -49,22 +56,32 @@ class ApiKeys:
                 name=name,
                 prefix=prefix,
                 key_sha256=_digest(key),
+                scopes=" ".join(scopes),
                 created_at=self._db.now(session),
                 expires_at=expires_at,
             )
             session.add(row)
             session.flush()
-            return key, record(ApiKeyRecord, row)
+            return key, _record(row)
 
     def create_default(self, name: str) -> str:
         """Make a key for the default tenant and return its text."""
         return self.create(Tenants(self._db).default(), name)[0]
 
     def verify(self, key: str) -> ApiKeyRecord:
-        """Return the record of a valid key. Raises: Unauthorized, which never says why."""
+        """Return the record of a valid key.
+
+        Raises: Unauthorized, which never says why; TenantSuspended to holders of a valid key.
+        """
         prefix = public_part(key)
+        found = select(ApiKey, Tenant.suspended_at).join(Tenant, Tenant.id == ApiKey.tenant_id)
         with self._db.reading() as session:
-            row = session.scalar(select(ApiKey).where(ApiKey.prefix == prefix))
+            row, suspended_at = session.execute(
+                found.where(ApiKey.prefix == prefix)
+            ).one_or_none() or (
+                None,
+                None,
+            )
             now = datetime.now(UTC)
         # An unknown prefix must take as long as a wrong secret.
         expected = _digest("") if row is None else row.key_sha256
@@ -73,7 +90,9 @@ class ApiKeys:
             raise Unauthorized(REFUSED)
         if row.expires_at is not None and row.expires_at <= now:
             raise Unauthorized(REFUSED)
-        return record(ApiKeyRecord, row)
+        if suspended_at is not None:
+            raise TenantSuspended(SUSPENDED)
+        return _record(row)
 
     def any(self) -> bool:
         """Return whether any key was ever made."""
@@ -84,13 +103,21 @@ class ApiKeys:
         """Return a tenant's keys, oldest first."""
         keys = select(ApiKey).where(ApiKey.tenant_id == tenant_id).order_by(ApiKey.created_at)
         with self._db.reading() as session:
-            return tuple(record(ApiKeyRecord, row) for row in session.scalars(keys))
+            return tuple(_record(row) for row in session.scalars(keys))
 
-    def revoke(self, key_id: UUID) -> None:
-        """Revoke a key, which is refused from the next request on."""
+    def revoke(self, tenant_id: UUID, key_id: UUID) -> ApiKeyRecord:
+        """Revoke a tenant's key, which is refused from the next request on; return its record.
+
+        Raises: KeyNotFound.
+        """
+        own = (ApiKey.id == key_id, ApiKey.tenant_id == tenant_id)
         with self._db.session() as session:
-            valid = update(ApiKey).where(ApiKey.id == key_id, ApiKey.revoked_at.is_(None))
+            valid = update(ApiKey).where(*own, ApiKey.revoked_at.is_(None))
             session.execute(valid.values(revoked_at=self._db.now(session)))
+            row = session.scalar(select(ApiKey).where(*own))
+            if row is None:
+                raise KeyNotFound("There is no such key.")
+            return _record(row)
 
 
 def public_part(key: str) -> str:
@@ -98,6 +125,10 @@ def public_part(key: str) -> str:
     parts = key.split("_")
     well_formed = len(key) <= MAX_CHARS and len(parts) == 3 and parts[0] == MARK
     return parts[1] if well_formed and parts[1].isalnum() else ""
+
+
+def _record(row: ApiKey) -> ApiKeyRecord:
+    return record(ApiKeyRecord, row, scopes=tuple(map(Scope, row.scopes.split())))
 
 
 def _digest(key: str) -> str:

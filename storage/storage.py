@@ -1,6 +1,7 @@
 """The composition of storage: all of its parts, opened once by the process that uses them."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import cast
 from uuid import UUID
@@ -25,7 +26,11 @@ from storage.keys import ApiKeys
 from storage.notify.base import DocumentState, Notifier, NotifierConfig
 from storage.processes import Processes
 from storage.reading_times import ReadingTimes
+from storage.stored_answers import StoredAnswers
 from storage.tenants import Tenants
+from storage.turns import Turns
+
+DELETED_AT_ONCE = 100
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,8 @@ class Storage:
     artifacts: Artifacts
     space: ArtifactSpace
     answers: Answers
+    turns: Turns
+    stored_answers: StoredAnswers
     reading_times: ReadingTimes
     dashboard: Dashboard
     processes: Processes
@@ -94,6 +101,24 @@ class Storage:
             error_message=document.error_message if has_failed else None,
         )
 
+    def delete_tenant(self, tenant_id: UUID) -> int:
+        """Delete a tenant with its keys, documents and all that was made of them.
+
+        It is suspended first, so that nothing is added meanwhile. Called again, it goes on where
+        it was interrupted.
+
+        Returns: how many documents were deleted.
+        """
+        self.tenants.suspend(tenant_id)
+        num_deleted = 0
+        while documents := self.documents.list(tenant_id, DELETED_AT_ONCE):
+            for document in documents:
+                with suppress(DocumentNotFound):  # somebody else deletes it, too
+                    self.documents.delete(tenant_id, document.id)
+                    num_deleted += 1
+        self.tenants.remove(tenant_id)
+        return num_deleted
+
     def close(self) -> None:
         """Close all connections."""
         self.notifier.close()
@@ -135,6 +160,8 @@ def assemble(db: Database, config: StorageConfig) -> Storage:
         artifacts=artifacts,
         space=_space(db, config, ""),
         answers=Answers(db),
+        turns=Turns(db, 3600 * config.conversation_hours),
+        stored_answers=StoredAnswers(db, 3600 * config.stored_answer_hours),
         reading_times=ReadingTimes(db),
         dashboard=Dashboard(db),
         processes=Processes(db),

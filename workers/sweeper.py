@@ -64,5 +64,7 @@ class Sweeper:
         storage.artifacts.collect_garbage()
         storage.documents.collect_garbage()
         storage.processes.prune()
+        storage.turns.delete_expired()
+        storage.stored_answers.delete_expired()
         if days:
             storage.answers.prune(days)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from app.services.document_cache import LoadedDocuments, Occupancy
 from app.services.question_queue import QuestionQueue, QueueLoad
+from engine.residents.documents import Occupancy, ResidentDocuments
 from storage.dashboard import Dashboard, DocumentRow, QueueRow, Totals
 
 MAX_ROWS = 100
@@ -37,12 +37,12 @@ class Overview:
 
 
 def collect_overview(
-    dashboard: Dashboard, loaded_documents: LoadedDocuments[Any], question_queue: QuestionQueue
+    dashboard: Dashboard, resident_documents: ResidentDocuments[Any], question_queue: QuestionQueue
 ) -> Overview:
     """Collect everything; a table has at most `MAX_ROWS` rows."""
     return Overview(
         totals=dashboard.totals(),
-        occupancy=loaded_documents.occupancy(),
+        occupancy=resident_documents.occupancy(),
         load=question_queue.load(),
         queue=dashboard.queue(MAX_ROWS),
         documents=dashboard.documents(MAX_ROWS),

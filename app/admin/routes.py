@@ -97,7 +97,7 @@ async def live_part(services: ServicesDep) -> Response:
 
 def _overview(services: Services) -> Overview:
     dashboard = services.storage.dashboard
-    return collect_overview(dashboard, services.loaded_documents, services.question_queue)
+    return collect_overview(dashboard, services.resident_documents, services.question_queue)
 
 
 def install(app: FastAPI, data_dir: Path) -> None:

@@ -10,18 +10,20 @@ from fastapi.concurrency import run_in_threadpool
 from app.documents.events import EventSource, follow_document
 from app.documents.schemas import DocumentBody, DocumentPage, document_body, parse_document_id
 from app.documents.upload import Upload, receive_file
-from app.http.auth import CallerDep, TenantDep
+from app.http.auth import CallerDep, ScopedRoute, TenantDep, needs
 from app.http.exchange import exchange_of
 from app.http.sse import STREAM_RESPONSE, EventStream
 from app.services.document_loader import DELETED
 from app.services.services import Services, ServicesDep
 from app.services.upload_room import STOPPING
 from common.errors import DocumentDeleted, ShuttingDown
+from common.scopes import Scope
 from common.status import DocumentStatus
 from ingest.inspect import Kind
 from storage.db.records import ApiKeyRecord, DocumentRecord
 
-router = APIRouter(prefix="/documents", tags=["documents"])
+router = APIRouter(prefix="/documents", tags=["documents"], route_class=ScopedRoute)
+READS, WRITES = [needs(Scope.READ)], [needs(Scope.WRITE)]
 UPLOAD_BODY = {
     "requestBody": {
         "required": True,
@@ -38,7 +40,7 @@ UPLOAD_BODY = {
 }
 
 
-@router.post("", status_code=202, openapi_extra=UPLOAD_BODY)
+@router.post("", status_code=202, openapi_extra=UPLOAD_BODY, dependencies=WRITES)
 async def upload(
     request: Request, response: Response, caller: CallerDep, services: ServicesDep
 ) -> DocumentBody:
@@ -55,7 +57,7 @@ async def upload(
     return body
 
 
-@router.get("")
+@router.get("", dependencies=READS)
 async def list_documents(
     tenant_id: TenantDep,
     services: ServicesDep,
@@ -67,16 +69,16 @@ async def list_documents(
     return await run_in_threadpool(_get_page, services, tenant_id, limit, after_id)
 
 
-@router.get("/{document_id}")
+@router.get("/{document_id}", dependencies=READS)
 async def get_document(
     document_id: str, tenant_id: TenantDep, services: ServicesDep
 ) -> DocumentBody:
     """Return one document, with its progress while it is being read."""
     key = parse_document_id(document_id)
-    return await run_in_threadpool(_get_document, services, tenant_id, key)
+    return await run_in_threadpool(read_document, services, tenant_id, key)
 
 
-@router.delete("/{document_id}", status_code=204)
+@router.delete("/{document_id}", status_code=204, dependencies=WRITES)
 async def delete_document(
     document_id: str, tenant_id: TenantDep, services: ServicesDep
 ) -> Response:  # fmt: skip
@@ -86,7 +88,12 @@ async def delete_document(
     return Response(status_code=204)
 
 
-@router.get("/{document_id}/events", response_class=Response, responses=dict(STREAM_RESPONSE))
+@router.get(
+    "/{document_id}/events",
+    response_class=Response,
+    responses=dict(STREAM_RESPONSE),
+    dependencies=READS,
+)
 async def document_events(
     document_id: str, request: Request, caller: CallerDep, services: ServicesDep
 ) -> EventStream:
@@ -130,7 +137,8 @@ def _get_page(
     )
 
 
-def _get_document(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
+def read_document(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
+    """Return the body of a tenant's document. Raises: DocumentNotFound."""
     document = services.storage.documents.get(tenant_id, document_id)
     return _document_bodies(services, [document])[0]
 
@@ -150,8 +158,6 @@ def _document_bodies(
 
 
 def _delete_document(services: Services, tenant_id: UUID, document_id: UUID) -> None:
-    artifact = services.storage.artifacts.current(document_id)
     services.storage.documents.delete(tenant_id, document_id)
     services.question_queue.cancel_document(document_id, DocumentDeleted(DELETED))
-    if artifact is not None:
-        services.loaded_documents.drop(artifact.id)
+    services.resident_documents.drop_document(document_id)

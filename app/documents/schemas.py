@@ -47,6 +47,25 @@ class DocumentBody(Body):
     is_stale: bool
 
 
+class TextPageBody(Body):
+    """A page's number, from 1, and its half-open span of characters."""
+
+    number: int
+    start_char: int
+    end_char: int
+
+
+class TextBody(Body):
+    """A part of a document's text, as a half-open span of characters, and the pages it is on."""
+
+    document_id: str
+    text: str
+    start_char: int
+    end_char: int
+    num_chars: int
+    pages: list[TextPageBody]
+
+
 class DocumentPage(Body):
     """A page of documents, newest first."""
 

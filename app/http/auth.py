@@ -1,16 +1,20 @@
-"""Authentication: all routers depend on an API key, so that a new route is closed by default."""
+"""Authentication and authorisation: whose request it is, and whether its key may make it.
 
-from collections.abc import Callable, Coroutine
+A route of the API names the scope that a key needs (`needs`), and cannot be made without one.
+"""
+
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, Request, Response, Security, params
 from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
 
 from app.http.exchange import exchange_of
-from common.errors import Unauthorized
+from common.errors import ScopeMissing, Unauthorized
+from common.scopes import Scope
 from storage.db.records import ApiKeyRecord
 from storage.keys import ApiKeys
 
@@ -35,6 +39,7 @@ async def authenticate(request: Request, credentials: Credentials, keys: KeysDep
     """Return the API key that came with the request; it is looked up once a request.
 
     Raises: Unauthorized without a key, or if the key is unknown, expired or revoked;
+        TenantSuspended if it is valid, but its tenant is suspended;
         TooManyRequests or Busy if too many requests are under way.
     """
     if credentials is None:
@@ -55,22 +60,54 @@ async def tenant_of(caller: CallerDep) -> UUID:
     return caller.tenant_id
 
 
-class AuthenticatedRoute(APIRoute):
-    """A route that checks the API key before the request's body is read and parsed.
+async def authorize(needed: SecurityScopes, caller: CallerDep) -> ApiKeyRecord:
+    """Return the API key of the request, if it has the scopes that the route needs.
+
+    Raises: what `authenticate` raises; ScopeMissing.
+    """
+    _check_scopes(caller, needed.scopes)
+    return caller
+
+
+def needs(scope: Scope) -> Any:
+    """Return the dependency of a route whose callers need a scope; OpenAPI shows it."""
+    return Security(authorize, scopes=[scope.value])
+
+
+class ScopedRoute(APIRoute):
+    """A route that checks the API key and its scopes before the request's body is read and parsed.
 
     FastAPI parses a JSON body before it calls dependencies, so that without this class a malformed
     body would be reported to callers without a key.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return FastAPI's handler with the check before it."""
+        """Return FastAPI's handler with the check before it.
+
+        Raises: TypeError for a route that names no scope, which would be open to any key.
+        """
+        needed = [
+            scope
+            for dependency in self.dependencies
+            if isinstance(dependency, params.Security)
+            for scope in dependency.scopes or ()
+        ]
+        if not needed:
+            raise TypeError(f"{self.path} names no scope; give it `dependencies=[needs(...)]`")
         handle = super().get_route_handler()
 
-        async def authenticate_and_handle(request: Request) -> Response:
-            await authenticate(request, await scheme(request), await keys_of(request))
+        async def authorize_and_handle(request: Request) -> Response:
+            caller = await authenticate(request, await scheme(request), await keys_of(request))
+            _check_scopes(caller, needed)
             return await handle(request)
 
-        return authenticate_and_handle
+        return authorize_and_handle
 
 
 TenantDep = Annotated[UUID, Depends(tenant_of)]
+
+
+def _check_scopes(caller: ApiKeyRecord, needed: Sequence[str]) -> None:
+    for scope in needed:
+        if scope not in caller.scopes:
+            raise ScopeMissing(f"This API key may not do this; it lacks the scope `{scope}`.")

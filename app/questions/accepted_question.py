@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from fastapi import Request
@@ -56,6 +56,21 @@ class AcceptedQuestion:
         async with self._watched(request):
             await self.pending.wait_for_first_item(wait_s)
 
+    async def items(self) -> AsyncGenerator[AnswerItem, None]:
+        """Yield text as it comes, then the whole answer.
+
+        The work stops when the generator is closed.
+
+        Raises: the error that stopped the work.
+        """
+        watcher = asyncio.create_task(self._watch_document())
+        try:
+            async for item in self.pending:
+                yield item
+        finally:
+            self.cancel()
+            watcher.cancel()
+
     async def events(self) -> AsyncGenerator[bytes, None]:
         """Yield the encoded events: `thinking` if the model marks any, `piece`, then `answer`.
 
@@ -63,15 +78,12 @@ class AcceptedQuestion:
 
         The work stops when the generator is closed.
         """
-        watcher = asyncio.create_task(self._watch_document())
         try:
-            async for item in self.pending:
-                yield _encode_item(item)
+            async with aclosing(self.items()) as items:
+                async for item in items:
+                    yield _encode_item(item)
         except Exception as error:
             yield encode_event("error", explain(error).body())
-        finally:
-            self.cancel()
-            watcher.cancel()
 
     def cancel(self, error: LecternError | None = None) -> None:
         """Stop the work, which makes room for another question.

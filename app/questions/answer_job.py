@@ -18,7 +18,6 @@ from app.questions.schemas import (
     UsageBody,
 )
 from app.services.background_writes import BackgroundWrites
-from app.services.document_cache import LoadedDocument
 from app.services.document_loader import DocumentLoader
 from app.services.question_queue import PendingAnswer
 from common.errors import CallerGone, GpuBusy, LecternError
@@ -26,6 +25,8 @@ from engine.decode.answer import Answer, TextDelta
 from engine.document.cache import DocumentCache
 from engine.engine import Engine
 from engine.model.memory import out_of_memory_as_busy
+from engine.residents.documents import Lease
+from engine.residents.entry import Tier
 from storage.answers import OK, Answers
 from storage.db.records import DocumentRecord
 
@@ -47,7 +48,7 @@ class AnswerJob:
 
         However it ends, there is one line about it in the log.
 
-        Raises: what `DocumentLoader.load` and `Engine.answer` raise, and GpuBusy.
+        Raises: what `DocumentLoader.lease` and `Engine.answer` raise, and GpuBusy.
         """
         log = structlog.get_logger("lectern.questions").bind(
             request_id=self.request_id, document_id=str(self.document.id)
@@ -72,47 +73,63 @@ class AnswerJob:
                 log.info("no answer", code=code, queue_ms=queue_ms, duration_ms=duration_ms)
 
     def _run(self, pending: PendingAnswer[AnswerItem]) -> Iterator[AnswerItem]:
-        loaded = self.loader.load(self.document)
-        for item in self._answer(loaded.cache, pending):
-            if isinstance(item, TextDelta):
-                yield item
-            else:
-                timings_ms = _timings_ms(item, pending.queue_ms, loaded.load_ms)
-                self._record(item, loaded, timings_ms)
-                yield self._answer_body(item, timings_ms, cache_hit=loaded.hit)
+        with self.loader.lease(self.document) as lease:
+            for item in self._answer(lease.cache, pending):
+                if isinstance(item, TextDelta):
+                    yield item
+                else:
+                    timings_ms = _timings_ms(item, pending.queue_ms, lease.load_ms)
+                    self._record(item, lease, timings_ms)
+                    yield self._answer_body(item, timings_ms, cache_hit=lease.hit)
 
     def _answer(
         self, cache: DocumentCache, pending: PendingAnswer[AnswerItem]
     ) -> Iterator[TextDelta | Answer]:
-        """Run the engine; if the GPU's memory runs out, remove all documents from it."""
+        """Run the engine; if the GPU's memory runs out, evict other documents.
+
+        Unless some of the answer is on its way, it is tried once more then. Raises: GpuBusy.
+        """
+        has_begun = False
         try:
-            with out_of_memory_as_busy():
-                yield from self.engine.answer(
-                    cache,
-                    self.question.text,
-                    budget=self.question.budget,
-                    sampling=self.question.sampling,
-                    cancelled=pending.is_cancelled,
-                )
+            for item in self._ask(cache, pending):
+                has_begun = True
+                yield item
         except GpuBusy:
-            self.loader.loaded_documents.clear()
-            raise
+            documents = self.loader.documents
+            documents.evict(documents.limit_bytes(Tier.DEVICE))
+            if has_begun:
+                raise
+        else:
+            return
+        yield from self._ask(cache, pending)
+
+    def _ask(
+        self, cache: DocumentCache, pending: PendingAnswer[AnswerItem]
+    ) -> Iterator[TextDelta | Answer]:
+        with out_of_memory_as_busy():
+            yield from self.engine.answer(
+                cache,
+                self.question.text,
+                budget=self.question.budget,
+                sampling=self.question.sampling,
+                cancelled=pending.is_cancelled,
+            )
 
     def _record(
-        self, answer: Answer, loaded: LoadedDocument[DocumentCache], timings_ms: dict[str, float]
+        self, answer: Answer, lease: Lease[DocumentCache], timings_ms: dict[str, float]
     ) -> None:
         """Let the answer's figures be recorded, for which the caller does not wait."""
         write = partial(
             self.answers.record,
             tenant_id=self.document.tenant_id,
             document_id=self.document.id,
-            cache_hit=loaded.hit,
+            cache_hit=lease.hit,
             budget_requested=answer.budget.requested,
             budget_loaded=answer.budget.loaded,
             first_token_ms=timings_ms["first_token"],
             total_ms=timings_ms["total"],
             num_tokens=answer.usage.completion_tokens,
-            saved_ms=(self.document.reading_ms or 0.0) - loaded.load_ms,
+            saved_ms=(self.document.reading_ms or 0.0) - lease.load_ms,
         )
         self.background_writes.add(write)
 

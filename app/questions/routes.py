@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 
 from app.documents.schemas import parse_document_id
-from app.http.auth import AuthenticatedRoute, TenantDep
+from app.http.auth import ScopedRoute, TenantDep, needs
 from app.http.exchange import exchange_of
 from app.http.sse import STREAM_RESPONSE, EventStream
 from app.questions.accepted_question import AcceptedQuestion
@@ -16,13 +16,17 @@ from app.questions.schemas import AnswerBody, QuestionBody
 from app.services.document_loader import check_ready
 from app.services.services import Services, ServicesDep
 from common.errors import NotReady
+from common.scopes import Scope
 
-router = APIRouter(tags=["questions"], route_class=AuthenticatedRoute)
+router = APIRouter(tags=["questions"], route_class=ScopedRoute)
 FIRST_PIECE_WAIT_S = 10.0
 
 
 @router.post(
-    "/documents/{document_id}/ask", response_model=AnswerBody, responses=dict(STREAM_RESPONSE)
+    "/documents/{document_id}/ask",
+    response_model=AnswerBody,
+    responses=dict(STREAM_RESPONSE),
+    dependencies=[needs(Scope.ASK)],
 )
 async def ask(
     document_id: str,

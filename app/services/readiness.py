@@ -15,7 +15,6 @@ from app.services.checks import Check
 from app.services.question_queue import QuestionQueue
 from common.errors import LecternError
 from common.format import format_bytes
-from engine.engine import Engine
 from storage.processes import WORKER
 from storage.storage import Storage
 
@@ -74,13 +73,14 @@ def readiness_checks(
     config: ServerConfig,
     data_dir: Path,
     storage: Storage,
-    engine: Engine,
+    check_engine: Callable[[], None],
     question_queue: QuestionQueue,
 ) -> list[Check]:
     """Return the checks of a server.
 
     Args:
         data_dir: the folder in which storage keeps its files.
+        check_engine: runs a forward pass; what it raises makes the server unready.
     """
 
     def questions() -> str | None:
@@ -94,7 +94,7 @@ def readiness_checks(
         Check("database", partial(database_problem, storage)),
         Check("questions", questions, is_quick=True),
         Check("accepting", accepting, is_quick=True),
-        Check("engine", EngineCanary(engine.check).problem),
+        Check("engine", EngineCanary(check_engine).problem),
         Check("workers", partial(workers_problem, storage)),
         Check("queue", partial(queue_problem, storage)),
         Check("disk", partial(disk_problem, data_dir, config.max_upload_bytes)),

@@ -9,7 +9,6 @@ from fastapi import Depends, Request
 from app.config import ServerConfig
 from app.services.background_writes import BackgroundWrites
 from app.services.checks import Checks
-from app.services.document_cache import LoadedDocuments
 from app.services.document_loader import DocumentLoader
 from app.services.question_queue import QuestionQueue
 from app.services.readiness import readiness_checks
@@ -18,6 +17,8 @@ from app.services.upload_room import UploadRoom
 from app.services.watchers import WatcherThreads
 from engine.document.cache import DocumentCache
 from engine.engine import Engine
+from engine.residents.documents import ResidentDocuments
+from engine.residents.transfer import DocumentTransfer
 from ingest.limits import Limits
 from storage.storage import Storage
 
@@ -32,8 +33,8 @@ class Services:
         storage: documents, jobs, artifacts and all else that is stored, as the server's model and
             settings see it.
         engine: answers questions.
-        loaded_documents: the documents that are in memory.
-        document_loader: loads the others.
+        resident_documents: the documents that are in memory.
+        document_loader: leases them, and loads the others.
         question_queue: the questions that are being answered or wait.
         checks: of whether questions can be answered and documents are read.
         watchers: the threads that wait for changes of documents.
@@ -46,7 +47,7 @@ class Services:
     data_dir: Path
     storage: Storage
     engine: Engine
-    loaded_documents: LoadedDocuments[DocumentCache]
+    resident_documents: ResidentDocuments[DocumentCache]
     document_loader: DocumentLoader
     question_queue: QuestionQueue
     checks: Checks
@@ -71,7 +72,9 @@ def make_services(
         storage: as the engine's model and the settings see it (`Storage.of`).
         extraction: limits of the extraction of text.
     """
-    loaded = LoadedDocuments[DocumentCache](config.resident_cache_bytes)
+    residents = ResidentDocuments[DocumentCache](
+        config.resident_cache_bytes, 0, DocumentTransfer(engine.model.device)
+    )
     background_writes = BackgroundWrites()
     question_queue = QuestionQueue(
         threads=config.concurrent_questions,
@@ -83,10 +86,10 @@ def make_services(
         data_dir=data_dir,
         storage=storage,
         engine=engine,
-        loaded_documents=loaded,
-        document_loader=DocumentLoader(storage, engine.model, loaded, background_writes),
+        resident_documents=residents,
+        document_loader=DocumentLoader(storage, engine.model, residents, background_writes),
         question_queue=question_queue,
-        checks=Checks(readiness_checks(config, data_dir, storage, engine, question_queue)),
+        checks=Checks(readiness_checks(config, data_dir, storage, engine.check, question_queue)),
         watchers=WatcherThreads(config.event_streams),
         open_requests=Shares(
             "requests", total=config.max_connections, per_key=config.requests_per_key

@@ -10,11 +10,11 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import IO, Any
 from urllib.parse import urlsplit
 
 import psutil
@@ -237,21 +237,27 @@ def _read_banner(process: "subprocess.Popen[str]", folder: Path) -> tuple[str, s
     for line in stdout:
         key = "".join(re.findall(r"lk_\S+", line)) or key
         if found := re.search(r"serves on (http://\S+)", line):
-            threading.Thread(target=stdout.read, daemon=True).start()  # nobody reads the rest
+            threading.Thread(target=_discard, args=(stdout,), daemon=True).start()
             return found[1], key
     raise RuntimeError((folder / "server.log").read_text())
 
 
+def _discard(stdout: IO[str]) -> None:
+    """Read what nobody else reads, so that the process never waits for a reader."""
+    with stdout:
+        stdout.read()
+
+
 def _wait_until_ready(server: Server) -> None:
     deadline_s = time.monotonic() + START_S
-    caller = server.caller("")
-    while time.monotonic() < deadline_s:
-        try:
-            if caller.call("GET", "/readyz").status == 200:
-                return
-        except OSError:
-            pass
-        time.sleep(0.1)
+    with closing(server.caller("")) as caller:
+        while time.monotonic() < deadline_s:
+            try:
+                if caller.call("GET", "/readyz").status == 200:
+                    return
+            except OSError:
+                pass
+            time.sleep(0.1)
     raise RuntimeError("the server did not become ready")
 
 

@@ -57,7 +57,7 @@ def measure(options: Namespace) -> dict[str, Any]:
         asking = server.caller()
 
         def anew(path: str, key: str) -> Any:
-            with contextlib.closing(Caller(server.url, key, timeout_s=10)) as fresh:
+            with contextlib.closing(Caller(server.url, key, timeout_s=60)) as fresh:
                 return fresh.call("GET", path)
 
         probes = {

@@ -27,8 +27,8 @@ from engine.kernels.decode.score_children import score_children
 from engine.kernels.decode.select_runs import select_runs
 from engine.kernels.decode.tuning import Tuning, default_tuning
 from engine.kernels.decode.workspace import Workspace, allocate
-from engine.kernels.shared.attend_keys import scores_reference
 from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
+from engine.kernels.shared.scores import scores_reference
 
 QUESTION_CAPACITY, QUESTION_TOKENS = 512, 96
 STREAMING_KEYS = 64 + 256 + 1  # sinks, window, compensation token

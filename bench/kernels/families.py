@@ -67,7 +67,7 @@ FAMILIES: dict[str, Layers] = {
     "SmolLM2 1.7B": grouped(32, 32, 64),
     "SmolLM3 3B": grouped(16, 4, 128),
     "OLMo 2 1B": grouped(16, 16, 128),
-    "OLMo 2 7B": grouped(32, 32, 128),
+    "Llama 2 7B, OLMo 2 7B": grouped(32, 32, 128),
     "OLMo 3 7B": mixed(32, 32, 128, 4096),
     "Phi-2": grouped(32, 32, 80),
     "a width of 112": grouped(16, 4, 112),

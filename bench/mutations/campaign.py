@@ -8,10 +8,11 @@ from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 from queue import SimpleQueue
+from shutil import copytree
 from tempfile import TemporaryDirectory
 
 from bench.mutations.catalogue import Mutation
-from bench.mutations.trial import KILLED, UNSOUND, Outcome, Trials
+from bench.mutations.trial import KILLED, UNSOUND, Outcome, Trials, copy_tree
 from training.record import commit
 
 LIMIT_S = 300.0  # of one bug's tests
@@ -30,11 +31,11 @@ def run(
         tree: a git checkout.
         mutations: the bugs.
         jobs: copies of the tree, and so bugs at a time.
-        resume: a file of outcomes. Those of the same commit are taken over from it, unless the bug
-            was changed since; further ones are added.
+        resume: a file of outcomes, to which further ones are added. Bugs that were caught are not
+            tried again unless they, their own file or their tests were changed since.
     Returns: the outcomes by the bugs' names.
     """
-    kept = _KeptOutcomes(resume)
+    kept = _KeptOutcomes(tree, resume)
     outcomes = {one.name: outcome for one in mutations if (outcome := kept.find(one)) is not None}
     missing = [one for one in mutations if one.name not in outcomes]
     with _Copies.of(tree, jobs) as copies, ThreadPoolExecutor(jobs) as pool:
@@ -74,8 +75,11 @@ class _Copies:
     def of(cls, tree: Path, number: int) -> Iterator["_Copies"]:
         """Make copies that are removed at the end of the block."""
         with TemporaryDirectory(prefix="mutations-") as folder, ExitStack() as stack:
-            copies = (Trials(tree, Path(folder) / f"copy{index}") for index in range(number))
-            yield cls([stack.enter_context(copy) for copy in copies])
+            roots = [Path(folder) / f"copy{index}" for index in range(number)]
+            copy_tree(tree, roots[0])
+            for root in roots[1:]:
+                copytree(roots[0], root)
+            yield cls([stack.enter_context(Trials(root)) for root in roots])
 
     def try_out(self, mutation: Mutation) -> Outcome:
         """See `Trials.try_out`."""
@@ -97,20 +101,26 @@ class _Copies:
 
 
 class _KeptOutcomes:
-    """Outcomes in a JSON file, by a hash of the commit and all that describes the bug."""
+    """Outcomes in a JSON file, by a hash of the bug and of the files that it is about.
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
+    Those files are the one that the bug is planted in and the files of its tests. A bug that was
+    caught is not tried again while they are the same; one that was not is, at every other commit.
+    """
+
+    def __init__(self, tree: Path, path: Path | None) -> None:
+        self._tree, self._path = tree, path
         self._commit = commit()
         self._outcomes: dict[str, dict[str, str | float]] = {}
         if path is not None and path.is_file():
             self._outcomes = json.loads(path.read_text(encoding="utf-8"))
 
     def find(self, mutation: Mutation) -> Outcome | None:
-        """Return a bug's outcome; None if it is not known, or where the tree has changes."""
-        outcome = self._outcomes.get(self._key(mutation))
-        has_changes = self._commit.endswith("+")
-        return None if outcome is None or has_changes else Outcome(**outcome)  # type: ignore[arg-type]
+        """Return a bug's outcome; None if it is to be tried."""
+        known = self._outcomes.get(self._key(mutation))
+        if known is None:
+            return None
+        outcome = Outcome(**known)  # type: ignore[arg-type]
+        return outcome if outcome.outcome == KILLED or outcome.commit == self._commit else None
 
     def add(self, mutation: Mutation, outcome: Outcome) -> None:
         """Keep an outcome."""
@@ -119,5 +129,8 @@ class _KeptOutcomes:
             self._path.write_text(json.dumps(self._outcomes, indent=1) + "\n", encoding="utf-8")
 
     def _key(self, mutation: Mutation) -> str:
-        described = json.dumps([self._commit, asdict(mutation)], sort_keys=True)
-        return f"{mutation.name} {sha256(described.encode()).hexdigest()[:16]}"
+        described = sha256(json.dumps(asdict(mutation), sort_keys=True).encode())
+        for name in (mutation.file, *(test.partition("::")[0] for test in mutation.tests)):
+            path = self._tree / name
+            described.update(path.read_bytes() if path.is_file() else name.encode())
+        return f"{mutation.name} {described.hexdigest()[:16]}"

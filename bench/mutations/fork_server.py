@@ -1,23 +1,27 @@
 """A process that runs pytest in forks of itself.
 
-It has imported the modules before that its arguments name. It imports nothing of the tree whose
-tests it runs, and so is started by its path. A request is a line of JSON with the
-arguments of pytest and the file of its output; the answers are two lines, the process id of the
-fork, which is the leader of its process group, and its exit status.
+It has imported the modules before that its arguments name, as far as they are installed. It imports
+nothing of the tree whose tests it runs, and so is started by its path. A request is a line of JSON
+with the arguments of pytest and the file of its output; the answers are two lines, the process id
+of the fork, which is the leader of its process group, and its exit status.
 """
 
+import gc
 import importlib
 import json
 import os
 import sys
 import traceback
+from contextlib import suppress
 from typing import Any, NoReturn
 
 
 def main() -> None:
     """Serve requests until standard input ends."""
     for name in sys.argv[1:]:
-        importlib.import_module(name)
+        with suppress(ImportError):
+            importlib.import_module(name)
+    gc.freeze()  # no fork looks through what it shares with us, which would also copy it
     for line in sys.stdin:
         request = json.loads(line)
         pid = os.fork()

@@ -1,8 +1,6 @@
 """`python -m bench.mutations`: plant the bugs of the list, and report those that survive."""
 
 import argparse
-import os
-import platform
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -67,8 +65,8 @@ def report(mutations: Sequence[Mutation], outcomes: Mapping[str, Outcome]) -> di
     return {
         "benchmark": "mutations",
         "commit": commit(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "python": platform.python_version(),
+        "commits": sorted({outcomes[one.name].commit for one in mutations}),
+        "machines": sorted({outcomes[one.name].machine for one in mutations}),
         "bugs": len(mutations),
         "caught": len(caught),
         "caught_share": len(caught) / max(1, len(mutations)),

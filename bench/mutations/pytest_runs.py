@@ -13,7 +13,30 @@ from typing import Self
 
 # Imported once, as that takes longer than most tests; not what pytest loads as plug-ins, as it has
 # to rewrite those itself.
-PRELOADED = ("torch", "transformers.models.auto.modeling_auto", "safetensors.torch", "numpy")
+PRELOADED = (
+    "alembic.command",
+    "argon2",
+    "fastapi",
+    "httpx",
+    "icu4py.breakers",
+    "numpy",
+    "psycopg",
+    "pydantic_settings",
+    "pypdf",
+    "redis",
+    "rich.table",
+    "safetensors.torch",
+    "sqlalchemy.orm",
+    "structlog",
+    "torch",
+    "transformers.loss.loss_utils",
+    "transformers.models.auto.modeling_auto",
+    "transformers.models.llama.modeling_llama",
+    "transformers.quantizers.auto",
+    "triton",
+    "typer",
+    "uvicorn",
+)
 SERVER = Path(__file__).with_name("fork_server.py")
 OPTIONS = (
     "-q",

@@ -1,22 +1,33 @@
 """A copy of the tree, in which bugs are planted and tests are run."""
 
+import os
+import platform
 import re
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from bench.mutations.catalogue import DoesNotApply, Mutation, plant
 from bench.mutations.pytest_runs import PytestRuns
+from training.record import commit
 
 TESTS_FAILED = 1  # pytest's exit status
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?\.py::.+?)(?: - .*)?$", re.MULTILINE)
 KILLED, SURVIVED, NOT_PLANTED = "killed", "survived", "does not apply"
 BROKEN, UNSOUND = "keeps its tests from being run", "its test fails without it as well"
+
+
+def this_machine() -> str:
+    """Describe the machine and the interpreter."""
+    return (
+        f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
+        f"Python {platform.python_version()}"
+    )
 
 
 @dataclass(frozen=True)
@@ -27,23 +38,25 @@ class Outcome:
         outcome: one of the constants above.
         reason: the test that failed, or what kept the bug from being judged.
         seconds: how long the tests ran.
+        machine: where they ran.
+        commit: at which.
     """
 
     outcome: str
     reason: str
     seconds: float
+    machine: str = field(default_factory=this_machine)
+    commit: str = field(default_factory=commit)
 
 
 class Trials:
     """Plants bugs in a copy of a tree and runs tests there; a context manager.
 
     Args:
-        tree: a git checkout, of which the files are copied that git does not ignore.
-        root: the folder of the copy, which is made.
+        root: a copy that `copy_tree` has made, or a copy of that.
     """
 
-    def __init__(self, tree: Path, root: Path) -> None:
-        copy_tree(tree, root)
+    def __init__(self, root: Path) -> None:
         self._root = root
         self._pytest = PytestRuns(root)
 

@@ -52,7 +52,7 @@ from engine.attend.question import QuestionState
 from engine.config import DecodeConfig
 from engine.decode.graph import DecodeGraph
 from engine.decode.graph_pool import DecodeGraphPool, DecodeSession
-from engine.decode.sampling import Sampler, Sampling
+from engine.decode.sampling import Draw, Sampler, Sampling, draw_tokens
 from engine.document.budget import Thresholds
 from engine.document.cache import DocumentCache
 from engine.engine import Engine
@@ -206,29 +206,34 @@ def measure_document(engine: Engine, shape: ModelShape, num_tokens: int) -> dict
 
 def first_token_ms(model: LoadedModel, document: DocumentCache) -> float:
     """From the question's ids to its first token."""
-    ids = question_ids(model)
     sampler = Sampler(Sampling(), 1.0, model.device)
     torch.cuda.synchronize()
     started = time.perf_counter()
-    sampler.next_token(ids, ask(model, opened(model, document)))
+    next_token(sampler, ask(model, opened(model, document)))
     return (time.perf_counter() - started) * 1e3
+
+
+def next_token(sampler: Sampler, logits: torch.Tensor) -> int:
+    """The greedy token that follows from logits (vocabulary,)."""
+    (token,) = draw_tokens([Draw(sampler, (), ())], logits[None])
+    assert token is not None
+    return token
 
 
 def token_ms(
     model: LoadedModel, document: DocumentCache, graphs: DecodeGraphPool
 ) -> tuple[list[float], QuestionState, float]:
     """Times of an answer's tokens, the question, and the time of the first pass apart."""
-    state, ids = opened(model, document), question_ids(model)
+    state, num_question = opened(model, document), len(question_ids(model))
     sampler = Sampler(Sampling(), 1.0, model.device)
-    token = sampler.next_token(ids, ask(model, state))
+    token = next_token(sampler, ask(model, state))
     times = []
-    session = DecodeSession(graphs, model.model, state, len(ids) + ANSWER_TOKENS)
+    session = DecodeSession(graphs, model.model, state, num_question + ANSWER_TOKENS)
     with closing(session):
         for _ in range(ANSWER_TOKENS):
             started = time.perf_counter()
             fresh = torch.tensor([token], device=model.device)
-            ids = torch.cat((ids, fresh))
-            token = sampler.next_token(ids, session.logits(fresh))
+            token = next_token(sampler, session.logits(fresh))
             times.append((time.perf_counter() - started) * 1e3)
     return times[WARM_TOKENS:], state, times[0]
 

@@ -189,7 +189,7 @@ def first_token(
     def ask() -> None:
         running = engine.start(document, question, budget=budget, sampling=Sampling(max_tokens=1))
         asked.append(running)
-        engine.step(running)
+        engine.step([running])
 
     spent_ms = timed(ask)
     engine.finish(asked[0])

@@ -26,19 +26,21 @@ SWING = 2.0  # a pass aims at no less than budget / SWING and at no more than bu
 class ReadMeter:
     """Bytes read by the forward passes of one question, beside what full attention would read.
 
-    The first pass is the question's prefill, each later one a decoding step. A count that is still
-    on a GPU stays there until somebody asks for it. Layers with a sliding window are counted apart:
-    whatever the budget, a pass reads them whole.
+    The first passes are the question's prefill, each later one a decoding step. A count that is
+    still on a GPU stays there until somebody asks for it. Layers with a sliding window are counted
+    apart: whatever the budget, a pass reads them whole.
 
     Attributes:
         read: bytes read by each pass, numbers or () int64 tensors on the device.
         full: bytes that full attention would read in each pass.
         windowed: bytes of layers with a sliding window, of all passes.
+        num_prefills: how many passes the question's prefill takes, or took so far.
     """
 
     read: list[int | Tensor] = field(default_factory=list)
     full: list[int] = field(default_factory=list)
     windowed: int = 0
+    num_prefills: int = 1
 
     def begin_pass(self) -> None:
         """Open a new forward pass."""
@@ -137,7 +139,7 @@ class BudgetController:
         curve: calibrated for decoding.
         budget: share of the cache's bytes, in (0, 1).
         attention: from thresholds to the attention that applies them.
-        meter: counts the question's passes; the first one is its prefill.
+        meter: counts the question's passes; the first ones are its prefill.
     """
 
     def __init__(
@@ -157,7 +159,7 @@ class BudgetController:
 
     def attend(self, lookup: Lookup, layer: LayerCache) -> AttendedClusters:
         """Attend to what this pass may read; a new pass takes new thresholds."""
-        while self._num_passes < self._meter.num_passes - 1:
+        while self._num_passes < self._meter.num_passes - self._meter.num_prefills:
             self._attention = self._attention_for(self.next_thresholds())
         return self._attention.attend(lookup, layer)
 
@@ -165,7 +167,8 @@ class BudgetController:
         """Take the thresholds of the next pass; to be called once before each pass."""
         done = self._num_passes
         if done > 0:
-            self._loaded += self._meter.share(done, done + 1)
+            last = self._meter.num_prefills + done - 1
+            self._loaded += self._meter.share(last, last + 1)
         aim = self._aim(done)
         self._num_passes += 1
         self._aimed += aim
@@ -206,7 +209,7 @@ def report_budget(meter: ReadMeter, requested: float, applied: float) -> BudgetR
         requested=requested,
         applied=applied,
         loaded=round(meter.share(), 4),
-        loaded_prefill=round(meter.share(0, 1), 4),
-        loaded_decode=round(meter.share(1), 4),
+        loaded_prefill=round(meter.share(0, meter.num_prefills), 4),
+        loaded_decode=round(meter.share(meter.num_prefills), 4),
         raised=applied > requested,
     )

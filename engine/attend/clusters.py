@@ -16,8 +16,8 @@ from engine.document.cache import LayerCache
 from engine.kernels.prefill.attend_causal import attend_all
 from engine.kernels.prefill.select_tokens import find_threshold
 from engine.kernels.shared.accumulate_attention_mass import AttendedTokens
-from engine.kernels.shared.attend_keys import scores_reference
 from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
+from engine.kernels.shared.scores import scores_reference
 from engine.kernels.shared.state import State
 
 LEVEL1_TOKENS = 4  # for each token that a budget pays for

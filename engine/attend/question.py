@@ -25,8 +25,9 @@ from engine.attend.streaming import attend_streaming
 from engine.document.cache import DocumentCache, LayerCache
 from engine.kernels.prefill.attend_causal import attend_all, attend_causal
 from engine.kernels.prefill.attend_dense import AttendDenseInputs, attend_dense, supports
-from engine.kernels.shared.attend_keys import attend_keys, attention_weights, visible
+from engine.kernels.shared.attend_keys import attend_keys, attention_weights
 from engine.kernels.shared.merge_states import merge_states
+from engine.kernels.shared.scores import visible
 from engine.kernels.shared.state import State
 from engine.model.attention import AttentionCall
 from engine.model.sink_logits import with_sink_logits
@@ -41,7 +42,7 @@ class QuestionState:
 
     Args:
         document: the document's cache.
-        prefill: how the question's prefill, the first forward pass, attends to clusters.
+        prefill: how the passes of the question's prefill attend to clusters.
         decode: how every later pass does.
         mass: where attention mass is collected for evidence; None to collect none.
         meter: counts what is read; a fresh one if None.
@@ -49,6 +50,11 @@ class QuestionState:
             budget to hold.
         kernels: whether what is attended to without a lookup may go through Triton kernels; where
             they fail, plain torch answers.
+
+    Attributes:
+        num_prefill: how many of the question's own tokens are prefilled: passes up to them are its
+            prefill, of which only the last one collects attention mass. None until the first pass,
+            which then is the whole prefill.
     """
 
     def __init__(
@@ -69,6 +75,8 @@ class QuestionState:
         self._prefill = prefill
         self._decode = decode
         self._kernels = kernels
+        self.num_prefill: int | None = None
+        self._in_prefill = self._collects = True  # of the present pass
         self._keys: list[Tensor] = []
         self._values: list[Tensor] = []
 
@@ -87,8 +95,7 @@ class QuestionState:
         Returns: outputs (heads, tokens, head_dim) in the query's dtype.
         """
         if call.layer == 0:
-            self.meter.begin_pass()
-        first_pass = len(self._keys) <= call.layer
+            self._begin_pass(call.query.shape[1])
         self._append(call)
         layer = self.document.layers[call.layer]
         if call.alibi is not None:
@@ -100,7 +107,7 @@ class QuestionState:
         selection: Selection | DeviceSelection | FullSelection = FullSelection.of(layer)
         if split > 0:
             mine = State(out[:split], dense.lse[:split])
-            attention = self._prefill if first_pass else self._decode
+            attention = self._prefill if self._in_prefill else self._decode
             found = self._attend_retrieval(call, rows[:split], mine, layer, attention)
             selection, out = found.selection, found.state.out
             if layer.streaming is not None:
@@ -171,7 +178,7 @@ class QuestionState:
             clusters = attention.attend(lookup, layer)
             joint = merge_states(dense, clusters.state, fused=self._kernels)
             found = AttendedClusters(joint, clusters.selection)
-        if self.mass is not None and layer.window is None:
+        if self.mass is not None and self._collects and layer.window is None:
             self.mass.add(lookup, layer, found.selection, found.state.lse)
         return found
 
@@ -193,12 +200,23 @@ class QuestionState:
             near = attend(keys=keys[heads], values=values[heads], held=own)
             state = merge_states(near, attend(keys=part.keys, values=part.values, held=held))
             out[heads] = state.out
-            if self.mass is not None and len(held) == layer.num_tokens:
+            if self.mass is not None and self._collects and len(held) == layer.num_tokens:
                 last, lse = call.query[heads, -1:], state.lse[:, -1:]
                 bias = linear_bias(slopes[heads], asked[-1:], held)
                 weights = attention_weights(last, part.keys, lse, scale=call.scale, bias=bias)
                 self.mass.add_weights(weights, held.expand(len(heads), -1))
         return out
+
+    def _begin_pass(self, num_tokens: int) -> None:
+        """Begin a pass of so many tokens."""
+        held = self.position - self.document.num_tokens
+        if self.num_prefill is None:
+            self.num_prefill = num_tokens
+        self._in_prefill = held < self.num_prefill
+        self._collects = held + num_tokens >= self.num_prefill
+        self.meter.begin_pass()
+        if self._in_prefill:
+            self.meter.num_prefills = self.meter.num_passes
 
     def _append(self, call: AttentionCall) -> None:
         if len(self._keys) <= call.layer:

@@ -1,10 +1,12 @@
 """The text of an answer as it grows: what is thought, and what is answered, kept apart."""
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 from engine.decode.answer import TextDelta, Thinking
 from engine.decode.detokenizer import IncrementalDetokenizer
+from engine.decode.stop_strings import StopStrings
 from engine.decode.token_limits import TokenLimits
 from engine.model.thinking import Part, ThinkingFormat
 
@@ -16,6 +18,7 @@ class AnswerText:
         tokenizer: of the model.
         thinking: how the model marks thinking; None if it does not.
         limits: of both parts.
+        stops: strings at which the answer ends; thinking may hold them.
 
     Attributes:
         num_answer: tokens of the answer so far.
@@ -23,7 +26,11 @@ class AnswerText:
     """
 
     def __init__(
-        self, tokenizer: Any, thinking: ThinkingFormat | None, limits: TokenLimits
+        self,
+        tokenizer: Any,
+        thinking: ThinkingFormat | None,
+        limits: TokenLimits,
+        stops: Sequence[str] = (),
     ) -> None:
         self._tokenizer = tokenizer
         self._answer = IncrementalDetokenizer(tokenizer)
@@ -31,6 +38,7 @@ class AnswerText:
         self._parser = thinking.parser() if thinking else None
         self._marks = thinking.marks if thinking else frozenset()
         self._limits = limits
+        self._stops = StopStrings(stops)
         self._forced: deque[int] = deque()
         self._is_cut = False
         self.num_answer = self.num_thinking = 0
@@ -44,6 +52,11 @@ class AnswerText:
     def is_full(self) -> bool:
         """Whether the answer has as many tokens as it may have."""
         return self.num_answer >= self._limits.answer
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the answer has come to a stop string, which is no part of it."""
+        return self._stops.found
 
     def is_end(self, token: int, eos_ids: tuple[int, ...]) -> bool:
         """Whether a token ends the answer; a mark of thinking never does."""
@@ -69,7 +82,8 @@ class AnswerText:
         part = self._parser.push(token) if self._parser else Part.ANSWER
         if part is Part.ANSWER and not self._is_gap(token):
             self.num_answer += 1
-            return TextDelta(self._trimmed(self._answer, self._answer.push(token)))
+            piece = self._trimmed(self._answer, self._answer.push(token))
+            return TextDelta(self._stops.push(piece))
         self.num_thinking += 1
         piece = self._thinking.push(token) if part is Part.THINKING else self._thinking.flush()
         return TextDelta(self._trimmed(self._thinking, piece), is_thinking=True)
@@ -78,12 +92,14 @@ class AnswerText:
         """Return the text that was held back for an incomplete character."""
         if self.is_thinking:
             return TextDelta(self._trimmed(self._thinking, self._thinking.flush()), True)
-        return TextDelta(self._trimmed(self._answer, self._answer.flush()))
+        last = self._stops.push(self._trimmed(self._answer, self._answer.flush()))
+        return TextDelta(last + self._stops.flush())
 
     @property
     def answer(self) -> str:
         """The text of the answer so far."""
-        return self._answer.text.lstrip() if self.num_thinking else self._answer.text
+        text = self._answer.text
+        return self._stops.cut(text.lstrip() if self.num_thinking else text)
 
     @property
     def thinking(self) -> Thinking | None:

@@ -203,18 +203,23 @@ class DecodeSession:
         if self._graph is not None:
             self._graph.mass.zero_()
 
-    def logits(self, token: Tensor) -> Tensor:
-        """Take a pass with `token` (1,) int64.
-
-        Returns: logits (vocabulary,) fp32, which hold until the next pass.
-        """
-        controller = self._state.controller
-        if not self._begun and controller is not None:
+    def take_graph(self) -> bool:
+        """Take the document's graph after the prefill; whether there is one for this question."""
+        if not self._begun and self._state.controller is not None:
             acquired = self._graphs.acquire(self._state.document, self._num_tokens)
             self._graph = self._acquired.enter_context(acquired)
             if self._graph is not None:
                 self._graph.begin(self._state.keys_and_values())
         self._begun = True
+        return self._graph is not None
+
+    def logits(self, token: Tensor) -> Tensor:
+        """Take a pass with `token` (1,) int64.
+
+        Returns: logits (vocabulary,) fp32, which hold until the next pass.
+        """
+        self.take_graph()
+        controller = self._state.controller
         if self._graph is None or controller is None:
             return forward(self._model, token, self._state.position, self._state)[-1]
         return self._graph.run(token, controller.next_thresholds(), self._state.meter)

@@ -1,8 +1,8 @@
 """One question while it is being answered."""
 
 import time
+from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from engine.attend.budget import report_budget
@@ -10,25 +10,48 @@ from engine.attend.evidence import AttentionMass, find_evidence
 from engine.attend.question import open_question
 from engine.decode.answer import Answer, TextDelta, Usage
 from engine.decode.answer_text import AnswerText
-from engine.decode.sampling import Sampler, Sampling
+from engine.decode.sampling import Draw, Sampler, Sampling, TokenMask
 from engine.decode.token_limits import TokenLimits
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
 
 
+@dataclass(frozen=True)
+class PrefillChunk:
+    """A part of the prefill of one question; parts come in order.
+
+    Where a question is cut follows from the question alone, never from who else asks: each part
+    selects clusters for itself.
+
+    Attributes:
+        running: the answer whose question it is.
+        ids: token ids (tokens,) int64 on the model's device.
+        is_last: whether the answer's first token follows from it.
+    """
+
+    running: "RunningAnswer"
+    ids: Tensor
+    is_last: bool
+
+
 class RunningAnswer:
-    """One question between its forward passes, which `Engine.step` takes.
+    """One question between its forward passes, which `Engine.prefill` and `Engine.decode` take.
+
+    All that is known about it is here and in `state`, so that it may pause between any two passes,
+    and its state can be kept when the answer has ended.
 
     Args:
-        ids: the question's token ids (tokens,) int64, on the model's device.
+        ids: the question's token ids (tokens,) int64 on the CPU.
         budget: share of the document cache's bytes that was asked for, in (0, 1].
         room: tokens that the model's context leaves behind document and question.
         kernels: whether attention may go through Triton kernels on a GPU.
+        chunk_tokens: tokens of the longest part in which the question is prefilled.
+        mask: which tokens may come; None for all.
 
     Attributes:
-        ids: of the question and of the answer so far (tokens,) int64.
         state: the question's own keys and values, and what it reads of the document.
         max_tokens: that question, thinking and answer have together at most.
+        question, answer: token ids; the answer's with all that was thought.
     """
 
     def __init__(
@@ -41,6 +64,8 @@ class RunningAnswer:
         sampling: Sampling,
         room: int,
         kernels: bool,
+        chunk_tokens: int,
+        mask: TokenMask | None = None,
     ) -> None:
         self._started_s = time.perf_counter()
         self._model, self._document = model, document
@@ -48,10 +73,15 @@ class RunningAnswer:
         self._applied = budget if budget >= 1.0 else max(budget, document.curves.floor)
         self._mass = self._no_mass()
         self.state = open_question(document, self._applied, self._mass, kernels=kernels)
-        self._sampler = Sampler(sampling, model.generation.repetition_penalty, model.device)
+        self.state.num_prefill = len(ids)
+        penalty = model.generation.repetition_penalty
+        self._sampler = Sampler(sampling, penalty, model.device, mask)
+        self._ends = () if sampling.ignore_eos else model.eos_ids
         limits = TokenLimits.within(room, sampling, model.prompt.thinking)
-        self._text = AnswerText(model.tokenizer, model.prompt.thinking, limits)
-        self.ids, self._num_question = ids, len(ids)
+        self._text = AnswerText(model.tokenizer, model.prompt.thinking, limits, sampling.stop)
+        self.question: list[int] = ids.tolist()
+        self.answer: list[int] = []
+        self._ids, self._chunk_tokens = ids.to(model.device), chunk_tokens
         self.max_tokens = len(ids) + limits.total
         self._finish_reason: str | None = None
         self._marks_ms: dict[str, float] = {}
@@ -62,34 +92,57 @@ class RunningAnswer:
         return self._finish_reason is not None
 
     @property
-    def is_prefilled(self) -> bool:
-        """Whether the question's prefill, the first forward pass, was taken."""
-        return len(self.ids) > self._num_question
+    def num_prefilled(self) -> int:
+        """Tokens of the question whose forward pass was taken."""
+        return min(self.state.position - self._document.num_tokens, len(self.question))
+
+    @property
+    def next_chunk(self) -> PrefillChunk:
+        """The next part of the prefill."""
+        start, end = self.num_prefilled, self.num_prefilled + self.num_next_chunk
+        return PrefillChunk(self, self._ids[start:end], end == len(self.question))
+
+    @property
+    def num_next_chunk(self) -> int:
+        """Tokens of the next part of the prefill; 0 after the last one."""
+        return min(self._chunk_tokens, len(self.question) - self.num_prefilled)
+
+    @property
+    def last_token(self) -> int:
+        """The latest token, whose forward pass comes next."""
+        return self.answer[-1]
 
     @property
     def is_thinking(self) -> bool:
         """Whether the model is still thinking, so that evidence is not collected yet."""
         return self._text.is_thinking
 
-    def append_token(self, logits: Tensor) -> TextDelta:
-        """Choose the token that follows from a forward pass.
+    def forced_token(self) -> int | None:
+        """Return the token that must come next, whatever the model says; None if it may choose.
 
-        Args:
-            logits: (vocabulary,) fp32.
-        Returns: the text that is certain now; "" while a character is incomplete.
-        Raises: NonFiniteNumbers if a logit is infinite or undefined.
+        To be called once after each pass.
         """
         self._marks_ms.setdefault("question_prefill", self._elapsed_ms())
-        token = self._text.forced_token()
-        if token is None:
-            token = self._sampler.next_token(self.ids, logits)
+        return self._text.forced_token()
+
+    def draw(self) -> Draw:
+        """Return what the next token is drawn by."""
+        return Draw(self._sampler, self.question, self.answer)
+
+    def push(self, token: int) -> TextDelta:
+        """Add the token that followed from a pass.
+
+        Returns: the text that is certain now; "" while a character is incomplete.
+        """
         self._marks_ms.setdefault("first_token", self._elapsed_ms())
-        if self._text.is_end(token, self._model.eos_ids):
+        if self._text.is_end(token, self._ends):
             self._finish_reason = "stop"
             return TextDelta("")
-        self.ids = torch.cat((self.ids, self.ids.new_tensor([token])))
+        self.answer.append(token)
         delta = self._text.push(token)
-        if self._text.is_full or len(self.ids) >= self.max_tokens:
+        if self._text.is_stopped:
+            self._finish_reason = "stop"
+        elif self._text.is_full or len(self.question) + len(self.answer) >= self.max_tokens:
             self._finish_reason = "length"
         return delta
 
@@ -102,7 +155,7 @@ class RunningAnswer:
         return self._text.flush()
 
     def result(self) -> Answer:
-        """Put the whole answer together, after the last step and `Engine.finish`."""
+        """Put the whole answer together, after the last pass and `Engine.finish`."""
         marks = self._marks_ms
         marks["decode"] = self._elapsed_ms() - marks["first_token"]
         if self._text.is_thinking:
@@ -117,8 +170,8 @@ class RunningAnswer:
             budget=report_budget(meter, self._requested, self._applied),
             usage=Usage(
                 document_tokens=self._document.num_tokens,
-                question_tokens=self._num_question,
-                completion_tokens=self._num_answer,
+                question_tokens=len(self.question),
+                completion_tokens=len(self.answer),
                 kv_bytes_read=meter.bytes_read,
                 kv_bytes_stored=self._document.kv_bytes,
                 thinking_tokens=self._text.num_thinking,
@@ -126,10 +179,6 @@ class RunningAnswer:
             timings_ms={name: round(value, 3) for name, value in marks.items()},
             thinking=self._text.thinking,
         )
-
-    @property
-    def _num_answer(self) -> int:
-        return len(self.ids) - self._num_question
 
     def _no_mass(self) -> AttentionMass:
         document = self._document

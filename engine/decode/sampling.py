@@ -1,7 +1,9 @@
 """Choosing the next token, through transformers' logits processors."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -29,6 +31,8 @@ class Sampling:
         top_k: likeliest tokens that are drawn from; 0 for all.
         min_p: least probability, as a share of the likeliest token's.
         max_thinking_tokens: of what a model thinks before its answer; then it is made to answer.
+        stop: strings at which the answer ends, none of them empty; they are no part of it.
+        ignore_eos: go on to `max_tokens` whatever the model says, to measure.
     """
 
     max_tokens: int = 128
@@ -38,12 +42,40 @@ class Sampling:
     top_k: int = 0
     min_p: float = 0.0
     max_thinking_tokens: int = 2048
+    stop: tuple[str, ...] = ()
+    ignore_eos: bool = False
+
+
+class TokenMask(Protocol):
+    """Says before every token which ones may come next."""
+
+    def allowed(self, answer: Sequence[int]) -> Tensor | None:
+        """Return the tokens that may follow.
+
+        Args:
+            answer: all tokens of the answer so far.
+        Returns: (vocabulary,) bool on the model's device with one true at least; None for all.
+        """
+        ...
 
 
 class Sampler:
-    """Draws tokens for one answer; the processors see the question's and the answer's ids alone."""
+    """Draws tokens for one answer; the processors see the question's and the answer's ids alone.
 
-    def __init__(self, sampling: Sampling, repetition_penalty: float, device: torch.device) -> None:
+    Args:
+        repetition_penalty: on tokens of question and answer; 1 for none.
+        device: of the logits.
+        mask: which tokens may come; None for all.
+    """
+
+    def __init__(
+        self,
+        sampling: Sampling,
+        repetition_penalty: float,
+        device: torch.device,
+        mask: TokenMask | None = None,
+    ) -> None:
+        self._device, self._mask = device, mask
         self._greedy = sampling.temperature == 0.0
         self._processors = LogitsProcessorList()
         if repetition_penalty != 1.0:
@@ -56,25 +88,69 @@ class Sampler:
         else:
             self._generator.manual_seed(sampling.seed)
 
-    def next_token(self, ids: Tensor, logits: Tensor) -> int:
-        """Draw from logits (vocabulary,), after `ids` (tokens,) of question and answer so far.
+    @property
+    def takes_best(self) -> bool:
+        """Whether the token with the highest logit is drawn, whatever came before."""
+        return self._greedy and not self._processors and self._mask is None
 
-        Raises: NonFiniteNumbers if a logit is infinite or undefined.
+    def draw(self, question: Sequence[int], answer: Sequence[int], logits: Tensor) -> Tensor:
+        """Draw a token without waiting for the device.
+
+        Args:
+            question, answer: token ids so far.
+            logits: (vocabulary,) fp32.
+        Returns: () int64 on the device.
         """
-        highest = logits.max()  # undefined if any logit is
-        scores = self._processors(ids[None], logits[None])  # type: ignore[arg-type]
+        if self._mask is not None and (allowed := self._mask.allowed(answer)) is not None:
+            logits = logits.masked_fill(~allowed, -math.inf)
+        scores = logits[None]
+        if self._processors:
+            ids = torch.tensor([[*question, *answer]]).to(self._device)
+            scores = self._processors(ids, scores)  # type: ignore[arg-type]
         if self._greedy:
-            token = scores.argmax(dim=-1)
-        else:
-            weights = torch.softmax(scores.nan_to_num(), dim=-1)  # what is undefined ends a GPU
-            token = torch.multinomial(weights, 1, generator=self._generator)[0]
-        drawn, top = torch.stack((token[0].double(), highest.double())).tolist()  # waits once
-        if not math.isfinite(top):
-            raise NonFiniteNumbers(
-                "The model computed infinite or undefined logits for this question. If it runs in "
-                "float16, another dtype may help (LECTERN_DTYPE)."
-            )
-        return int(drawn)
+            return scores[0].argmax()
+        weights = torch.softmax(scores.nan_to_num(), dim=-1)  # what is undefined ends a GPU
+        return torch.multinomial(weights, 1, generator=self._generator)[0, 0]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What the next token of one answer is drawn by.
+
+    Attributes:
+        question, answer: token ids so far.
+    """
+
+    sampler: Sampler
+    question: Sequence[int]
+    answer: Sequence[int]
+
+
+def draw_tokens(draws: Sequence[Draw | None], logits: Tensor) -> list[int | None]:
+    """Draw the next tokens of several answers; waits for the device once.
+
+    Args:
+        draws: None for an answer whose token is known already.
+        logits: (answers, vocabulary) fp32.
+    Returns: for each answer a token; None where a logit is infinite or undefined.
+    """
+    highest = logits.amax(dim=1)  # undefined if any logit is
+    best = logits.argmax(dim=1)
+    for row, draw in enumerate(draws):
+        if draw is not None and not draw.sampler.takes_best:
+            best[row] = draw.sampler.draw(draw.question, draw.answer, logits[row])
+    tokens, tops = torch.stack((best.double(), highest.double())).tolist()
+    return [
+        int(token) if math.isfinite(top) else None for token, top in zip(tokens, tops, strict=True)
+    ]
+
+
+def non_finite() -> NonFiniteNumbers:
+    """The error of an answer whose logits are infinite or undefined."""
+    return NonFiniteNumbers(
+        "The model computed infinite or undefined logits for this question. If it runs in "
+        "float16, another dtype may help (LECTERN_DTYPE)."
+    )
 
 
 def _warpers(sampling: Sampling) -> LogitsProcessorList:

@@ -3,8 +3,9 @@
 Where the bytes lie, their hashes and their publication are the storage's business.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -27,6 +28,7 @@ from engine.document.cache import (
 from engine.document.safetensors_writer import serialize
 
 DOCUMENT_FILE = "document.safetensors"
+NOT_AS_DESCRIBED = "The stored cache does not fit its own description."
 
 
 def layer_file(layer: int) -> str:
@@ -58,6 +60,53 @@ def pack(
     return manifest, _files(document, getattr(torch, dtype))
 
 
+@dataclass(frozen=True)
+class DocumentText:
+    """The text that was read from a document, and where its pages are."""
+
+    text: str
+    pages: tuple[Page, ...]
+
+
+def unpack_text(
+    manifest: Mapping[str, Any], files: Iterable[tuple[str, bytes | memoryview]]
+) -> DocumentText:
+    """Take the text out of an artifact, of which only `DOCUMENT_FILE` is needed.
+
+    Raises: CorruptArtifact if the file is missing or unreadable.
+    """
+    try:
+        (data,) = (given for name, given in files if name == DOCUMENT_FILE)
+        parts = load(bytes(data))
+        return DocumentText(_decode_text(parts), _pages(manifest))
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise CorruptArtifact(NOT_AS_DESCRIBED) from error
+
+
+def resident_bytes(manifest: Mapping[str, Any], dtype: torch.dtype) -> int:
+    """Return the bytes of memory that a document takes, from its verified manifest alone.
+
+    Args:
+        dtype: what keys, values and centroids become.
+    Raises: CorruptArtifact if the manifest describes no document.
+    """
+    try:
+        per_token = torch.int64.itemsize + 2 * torch.int32.itemsize  # its id, and its span
+        num_bytes = int(manifest["num_tokens"]) * per_token
+        for layer in manifest["layers"]:
+            for name, shape in layer["shapes"].items():
+                num_bytes += math.prod(shape) * _memory_dtype(name, dtype).itemsize
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptArtifact(NOT_AS_DESCRIBED) from error
+    return num_bytes
+
+
+def _memory_dtype(name: str, dtype: torch.dtype) -> torch.dtype:
+    """The dtype of a layer's tensor in memory."""
+    is_integer = name == "positions" or name.endswith(".offsets")
+    return torch.int32 if is_integer else dtype
+
+
 def unpack(
     manifest: Mapping[str, Any],
     files: Iterable[tuple[str, bytes | memoryview]],
@@ -74,7 +123,7 @@ def unpack(
     try:
         return _unpack(manifest, files, device, dtype)
     except (SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CorruptArtifact("The stored cache does not fit its own description.") from error
+        raise CorruptArtifact(NOT_AS_DESCRIBED) from error
 
 
 def _files(document: DocumentCache, dtype: torch.dtype) -> Iterator[tuple[str, memoryview]]:
@@ -160,8 +209,8 @@ def _unpack(
         layers=tuple(layers[index] for index in range(len(described))),
         ids=parts["ids"],
         offsets=parts["offsets"],
-        text=bytes(parts["text"].numpy()).decode(),
-        pages=tuple(Page(*page) for page in manifest["pages"]),
+        text=_decode_text(parts),
+        pages=_pages(manifest),
         num_sinks=num_sinks,
         lookup=LookupConfig(**manifest["lookup"]),
         curves=_curves(manifest["curves"]),
@@ -217,3 +266,11 @@ def _curve(given: Mapping[str, Any]) -> BudgetCurve:
         shares=tuple(given["shares"]),
         thresholds=tuple(Thresholds(**one) for one in given["thresholds"]),
     )
+
+
+def _decode_text(parts: Mapping[str, Tensor]) -> str:
+    return bytes(parts["text"].numpy()).decode()
+
+
+def _pages(manifest: Mapping[str, Any]) -> tuple[Page, ...]:
+    return tuple(Page(*page) for page in manifest["pages"])

@@ -126,14 +126,20 @@ def lectern_attention(
 
 @torch.inference_mode()
 def forward(
-    model: nn.Module, ids: Tensor, start: int | Tensor, state: AttentionState, *, keep: int = 1
+    model: nn.Module,
+    ids: Tensor,
+    start: int | Tensor,
+    state: AttentionState,
+    *,
+    keep: int | Tensor = 1,
 ) -> Tensor:
     """Run `ids` (tokens,) at positions start, start + 1, ... through the model.
 
     Args:
         start: as a tensor (1,) it may change while nobody on the host knows; as a tensor (tokens,)
             it is each token's own position.
-    Returns: logits (keep, vocabulary) of the last `keep` tokens, fp32.
+        keep: how many of the last tokens logits are wanted of, or which tokens (kept,) int64.
+    Returns: logits (kept, vocabulary) of these tokens, fp32.
     """
     if isinstance(start, Tensor) and len(start) == len(ids):
         positions = start

@@ -1,7 +1,7 @@
 """The prompt: a document first, then a question, each side tokenized on its own."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -21,9 +21,12 @@ from engine.model.token_windows import WindowedTokenizer
 # The signs between them show whether a template escapes or rewrites what it is given.
 DOCUMENT_MARK = '\ue0d0The Document\'s <text> & "lines"\nof it\ue0d1'
 QUESTION_MARK = "\ue0d2question\ue0d3"
+ANSWER_MARK = "\ue0d4answer\ue0d5"
+NEXT_QUESTION_MARK = "\ue0d6question\ue0d7"
 INSTRUCTION = "Answer the question from this document alone. If it does not say, say so.\n\n"
 # A model that marks documents itself (the bundled reader) needs no instruction.
 DOCUMENT_TOKEN = "<|document|>"
+PLAIN_QUESTION = "\n\nQuestion: "
 FROZEN_DATE = "26 Jul 2024"
 # What every template is given; a date would make every day's prompt another one.
 ARGUMENTS = MappingProxyType(
@@ -44,6 +47,14 @@ NO_TEMPLATE = (
     "The tokenizer has no chat template. To ask the model in plain lines that begin with "
     "'Question:' and 'Answer:', as suits a base model, set LECTERN_PROMPT__FORMAT=plain."
 )
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A question about a document and its answer, which a later question follows."""
+
+    question: str
+    answer: str
 
 
 @dataclass(frozen=True)
@@ -74,6 +85,9 @@ class PromptTemplate:
 
     Attributes:
         head: ids before the document; middle: between document and question; foot: after it.
+        between: ids between an answer and the next question; None if the template takes no second
+            question.
+        alone: ids before the first question of a chat without a document.
         chars_per_token: the most characters that a token can stand for; None if there is no limit.
         thinking: how the model marks its thinking; None if its tokenizer has no marks for it.
         fingerprint: identifies the head where the configuration makes it another one than the
@@ -84,6 +98,8 @@ class PromptTemplate:
     head: tuple[int, ...]
     middle: tuple[int, ...]
     foot: tuple[int, ...]
+    between: tuple[int, ...] | None = None
+    alone: tuple[int, ...] = ()
     chars_per_token: int | None = None
     thinking: ThinkingFormat | None = None
     fingerprint: str = ""
@@ -98,14 +114,16 @@ class PromptTemplate:
         """
         if not tokenizer.is_fast:
             raise UnsupportedModel("The tokenizer is a slow one, without character offsets.")
-        head, middle, foot = (
-            template_ids(tokenizer, part) for part in _parts(tokenizer, config or PromptConfig())
-        )
+        config = config or PromptConfig()
+        head, middle, foot = (template_ids(tokenizer, part) for part in _parts(tokenizer, config))
+        between = _between(tokenizer, config)
         prompt = cls(
             tokenizer,
             head,
             middle,
             foot,
+            None if between is None else template_ids(tokenizer, between),
+            template_ids(tokenizer, _alone(tokenizer, config)),
             chars_per_token=most_chars_per_token(tokenizer),
             thinking=find_thinking_format(tokenizer, foot),
             fingerprint="" if head == _usual_head(tokenizer) else digest({"head": head}),
@@ -140,14 +158,46 @@ class PromptTemplate:
         """Tokenize the template's head and the document. Raises: as `document_parts`."""
         return EncodedDocument.joined(self.document_parts(text))
 
-    def encode_question(self, question: str) -> Tensor:
-        """Tokenize what follows the document: question and the start of the answer; int64."""
-        ids = [*self.middle, *self._encode(question)["input_ids"], *self.foot]
+    def encode_question(self, question: str, turns: Sequence[Turn] = ()) -> Tensor:
+        """Tokenize what follows the document: earlier turns, question and the answer's start.
+
+        What a model was given is the same in every turn: an earlier question is followed by `foot`
+        as when it was asked, even where the template would write a past turn otherwise.
+
+        Args:
+            turns: earlier questions with their answers, oldest first.
+        Returns: ids (tokens,) int64.
+        Raises: InvalidInput if there are turns and the template takes one question alone.
+        """
+        return self._encode_turns(self.middle, question, turns)
+
+    def encode_chat(self, question: str, turns: Sequence[Turn] = ()) -> Tensor:
+        """Tokenize a whole chat without a document; int64. Raises: as `encode_question`."""
+        return self._encode_turns(self.alone, question, turns)
+
+    def _encode_turns(self, start: Iterable[int], question: str, turns: Sequence[Turn]) -> Tensor:
+        ids = [*start]
+        for turn in turns:
+            ids += [*self._ids(turn.question), *self.foot, *self.encode_next(turn.answer)]
+        ids += [*self._ids(question), *self.foot]
         return torch.tensor(ids, dtype=torch.int64)
+
+    def encode_next(self, answer: str) -> tuple[int, ...]:
+        """Tokenize an answer and what stands between it and the next question.
+
+        Raises: InvalidInput if the template takes one question alone.
+        """
+        if self.between is None:
+            raise InvalidInput("The model's chat template takes one question alone.")
+        return (*self._ids(answer), *self.between)
 
     def encode_answer(self, answer: str) -> Tensor:
         """Tokenize an answer alone, as it is teacher-forced in calibration; int64."""
-        return torch.tensor(self._encode(answer)["input_ids"], dtype=torch.int64)
+        return torch.tensor(self._ids(answer), dtype=torch.int64)
+
+    def _ids(self, text: str) -> list[int]:
+        ids: list[int] = self._encode(text)["input_ids"]
+        return ids
 
     def _encode(self, text: str) -> Any:
         return self.tokenizer(
@@ -190,7 +240,37 @@ def _usual_head(tokenizer: Any) -> tuple[int, ...] | None:
 
 
 def _plain(tokenizer: Any) -> tuple[str, str, str]:
-    return _start(tokenizer), "\n\nQuestion: ", "\nAnswer:"
+    return _start(tokenizer), PLAIN_QUESTION, "\nAnswer:"
+
+
+def _alone(tokenizer: Any, config: PromptConfig) -> str:
+    """The prompt's text before the first question of a chat without a document."""
+    if config.format == "plain":
+        return _start(tokenizer) + PLAIN_QUESTION.lstrip()
+    text: str = tokenizer.apply_chat_template(
+        [{"role": "user", "content": QUESTION_MARK}],
+        tokenize=False,
+        add_generation_prompt=True,
+        **{**ARGUMENTS, **config.template_arguments},
+    )
+    return text.partition(QUESTION_MARK)[0]
+
+
+def _between(tokenizer: Any, config: PromptConfig) -> str | None:
+    """The prompt's text between an answer and the next question; None if there cannot be one."""
+    if config.format == "plain":
+        return PLAIN_QUESTION
+    turns = [
+        {"role": "assistant", "content": ANSWER_MARK},
+        {"role": "user", "content": NEXT_QUESTION_MARK},
+    ]
+    try:
+        text = _render(tokenizer, {**ARGUMENTS, **config.template_arguments}, turns)
+    except UnsupportedModel:
+        return None
+    _, has_answer, rest = text.partition(ANSWER_MARK)
+    between, has_question, _ = rest.partition(NEXT_QUESTION_MARK)
+    return between if has_answer and has_question else None
 
 
 def _check_arguments(tokenizer: Any, arguments: Mapping[str, Any]) -> None:
@@ -213,7 +293,13 @@ def _start(tokenizer: Any) -> str:
     return tokenizer.bos_token if first and first[0] == tokenizer.bos_token_id else ""
 
 
-def _render(tokenizer: Any, arguments: Mapping[str, Any]) -> str:
+def _render(
+    tokenizer: Any, arguments: Mapping[str, Any], turns: Sequence[Mapping[str, str]] = ()
+) -> str:
+    """Render the template for a document, a question, and further turns after it.
+
+    Raises: UnsupportedModel.
+    """
     instruction = "" if DOCUMENT_TOKEN in tokenizer.get_vocab() else INSTRUCTION
     document = instruction + DOCUMENT_MARK
     apart = [
@@ -224,7 +310,7 @@ def _render(tokenizer: Any, arguments: Mapping[str, Any]) -> str:
     for messages in (apart, together):
         try:
             text: str = tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=True, **arguments
+                [*messages, *turns], tokenize=False, add_generation_prompt=True, **arguments
             )
         except TemplateError:  # some templates refuse a system message
             continue

@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -130,9 +130,13 @@ class Artifacts:
             used = update(Artifact).where(Artifact.id == artifact.id)
             session.execute(used.values(used_at=now))
 
-    def load(self, artifact: ArtifactRecord) -> StoredArtifact:
+    def load(
+        self, artifact: ArtifactRecord, names: Collection[str] | None = None
+    ) -> StoredArtifact:
         """Read an artifact with bounded reads, and hand out only what was verified.
 
+        Args:
+            names: the files that are wanted; None for all.
         Returns: the manifest, and an iterator over the files' bytes.
         Raises: CorruptArtifact if anything differs from what was published, CacheRebuilding if the
             artifact was replaced meanwhile, Transient if it cannot be read at the moment; all of
@@ -145,7 +149,7 @@ class Artifacts:
                 raise CorruptArtifact(DAMAGED)
             manifest = json.loads(data)
             _check_binding(manifest, artifact)
-        return StoredArtifact(manifest, self._files(folder, manifest, artifact))
+        return StoredArtifact(manifest, self._files(folder, manifest, artifact, names))
 
     def quarantine(self, artifact: ArtifactRecord) -> None:
         """Take a damaged artifact out of use, keep its files for a day and queue its document.
@@ -212,9 +216,15 @@ class Artifacts:
             return session.scalar(owner) is not None
 
     def _files(
-        self, folder: Path, manifest: Mapping[str, Any], artifact: ArtifactRecord
+        self,
+        folder: Path,
+        manifest: Mapping[str, Any],
+        artifact: ArtifactRecord,
+        names: Collection[str] | None,
     ) -> Iterator[tuple[str, bytes]]:
         for name, expected in manifest["files"].items():
+            if names is not None and name not in names:
+                continue
             with self._classified_errors(artifact):
                 data = _read(folder / name, expected["num_bytes"])
                 if len(data) != expected["num_bytes"] or _hash(data) != expected["blake3"]:

@@ -5,9 +5,27 @@ from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
+from common.scopes import Scope
 from common.status import DocumentStatus, JobStatus
 
 Record = TypeVar("Record")
+
+
+@dataclass(frozen=True)
+class TenantRecord:
+    """An owner of documents and keys.
+
+    Attributes:
+        suspended_at: since when its keys are refused and its documents are not read; None if they
+            are not.
+        document_ttl_s: seconds after which its documents are deleted by default; None for never.
+    """
+
+    id: UUID
+    name: str
+    created_at: datetime
+    suspended_at: datetime | None
+    document_ttl_s: int | None
 
 
 @dataclass(frozen=True)
@@ -18,6 +36,7 @@ class ApiKeyRecord:
     tenant_id: UUID
     name: str
     prefix: str
+    scopes: tuple[Scope, ...]
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
@@ -36,6 +55,7 @@ class DocumentRecord:
         uploader: public part of the API key that uploaded it; empty if it is not known.
         num_tokens, num_pages: of the extracted text; None before the document was read.
         reading_ms: milliseconds that prefill took, which every further question saves.
+        expires_at: when it is deleted; None for never.
         is_stale: whether the document was read, but there is no artifact of the process's own
             model and settings; the first question has it read again.
     """
@@ -57,6 +77,7 @@ class DocumentRecord:
     reading_ms: float | None
     created_at: datetime
     ready_at: datetime | None
+    expires_at: datetime | None
     is_stale: bool = False
 
 
@@ -70,7 +91,8 @@ class JobRecord:
         lease_owner: the worker that runs the job; None while nobody does.
         lease_expires_at: when another worker may take the job over.
         fingerprint: names the model and settings to read with; empty for the worker's own.
-        uploader: whose document it is, of those between whom workers share their time.
+        uploader: whose document it is, of those between whom a tenant's time is shared.
+        priority: the highest of a tenant's jobs are taken first; 0 is usual.
         cost: estimate of the work, the file's bytes.
         phase: the value of a `Phase`; None before the first was reported.
         tokens_done, tokens_total: progress of the whole reading, which does not go back.
@@ -87,6 +109,7 @@ class JobRecord:
     fingerprint: str
     uploader: str
     cost: int
+    priority: int
     phase: str | None
     tokens_done: int
     tokens_total: int

@@ -22,6 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from common.scopes import ALL_SCOPES
 from common.status import DocumentStatus, JobStatus
 
 NAMES = {  # constraints need names, or later migrations cannot find them
@@ -32,6 +33,7 @@ NAMES = {  # constraints need names, or later migrations cannot find them
     "pk": "pk_%(table_name)s",
 }
 STATUS_CHARS = 20
+SCOPES_BEFORE_0003 = "read ask write"  # what every key could do before there were scopes
 
 
 class Moment(TypeDecorator[datetime]):
@@ -82,17 +84,30 @@ class Base(DeclarativeBase):
 
 
 class Tenant(Base):
-    """An owner of documents and API keys; two tenants share nothing."""
+    """An owner of documents and API keys; two tenants share nothing.
+
+    Attributes:
+        suspended_at: since when its keys are refused and its documents are not read.
+        document_ttl_s: seconds after which a document is deleted whose upload says nothing else.
+        turn_at: when a job of the tenant was last begun; workers take tenants in turn.
+    """
 
     __tablename__ = "tenants"
     __table_args__ = (UniqueConstraint("name"),)
     id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
     name: Mapped[str] = mapped_column(String(200))
     created_at: Mapped[datetime]
+    suspended_at: Mapped[datetime | None]
+    document_ttl_s: Mapped[int | None]
+    turn_at: Mapped[datetime | None]
 
 
 class ApiKey(Base):
-    """An API key. Only its hash is stored; `prefix` finds the row."""
+    """An API key. Only its hash is stored; `prefix` finds the row.
+
+    Attributes:
+        scopes: values of `Scope`, separated by blanks.
+    """
 
     __tablename__ = "api_keys"
     __table_args__ = (UniqueConstraint("prefix"), Index(None, "tenant_id"))
@@ -101,6 +116,9 @@ class ApiKey(Base):
     name: Mapped[str] = mapped_column(String(200))
     prefix: Mapped[str] = mapped_column(String(16))
     key_sha256: Mapped[str] = mapped_column(String(64))
+    scopes: Mapped[str] = mapped_column(
+        String(100), default=" ".join(ALL_SCOPES), server_default=SCOPES_BEFORE_0003
+    )
     created_at: Mapped[datetime]
     expires_at: Mapped[datetime | None]
     revoked_at: Mapped[datetime | None]
@@ -114,6 +132,7 @@ class Document(Base):
         status: of the last reading. An artifact of a process's own fingerprint makes the document
             ready for that process whatever the status is.
         num_tokens, num_pages, reading_ms: of the last reading.
+        expires_at: when the document is deleted; None for never.
     """
 
     __tablename__ = "documents"
@@ -123,6 +142,7 @@ class Document(Base):
         CheckConstraint(is_one_of("status", DocumentStatus), name="status"),
         Index(None, "tenant_id", "created_at", "id"),
         Index(None, "status"),
+        Index(None, "expires_at"),
     )
     id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
@@ -141,6 +161,7 @@ class Document(Base):
     reading_ms: Mapped[float | None]
     created_at: Mapped[datetime]
     ready_at: Mapped[datetime | None]
+    expires_at: Mapped[datetime | None]
 
 
 class Job(Base):
@@ -154,7 +175,8 @@ class Job(Base):
         available_at: when the job may be claimed.
         fingerprint: names the model and settings that the document is to be read with; empty for
             those of the worker that claims the job.
-        uploader: of the document; workers share their time between uploaders.
+        uploader: of the document; workers share a tenant's time between its uploaders.
+        priority: the highest of a tenant's jobs are taken first; 0 is usual.
         cost: estimate of the work, by which jobs are told from light ones: the file's bytes.
         deadline_at: when a running job is given up.
     """
@@ -177,6 +199,7 @@ class Job(Base):
     fingerprint: Mapped[str] = mapped_column(String(128), default="", server_default="")
     uploader: Mapped[str] = mapped_column(String(64), default="", server_default="")
     cost: Mapped[int] = mapped_column(default=0, server_default="0")
+    priority: Mapped[int] = mapped_column(default=0, server_default="0")
     lease_owner: Mapped[str | None] = mapped_column(String(200))
     heartbeat_at: Mapped[datetime | None]
     lease_expires_at: Mapped[datetime | None]
@@ -287,3 +310,105 @@ class DocumentAnswers(AnswerTotals, Base):
     document_id: Mapped[UUID] = mapped_column(
         ForeignKey("documents.id", ondelete="CASCADE"), primary_key=True
     )
+
+
+class TenantLimit(Base):
+    """How much of a resource a tenant may use; it may use any amount if there is no row."""
+
+    __tablename__ = "tenant_limits"
+    tenant_id: Mapped[UUID] = mapped_column(
+        ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True
+    )
+    resource: Mapped[str] = mapped_column(String(40), primary_key=True)
+    amount: Mapped[int]
+
+
+class KeyLimit(Base):
+    """How much of a resource an API key may use, within what its tenant may."""
+
+    __tablename__ = "key_limits"
+    key_id: Mapped[UUID] = mapped_column(
+        ForeignKey("api_keys.id", ondelete="CASCADE"), primary_key=True
+    )
+    resource: Mapped[str] = mapped_column(String(40), primary_key=True)
+    amount: Mapped[int]
+
+
+class Usage(Base):
+    """What was used of a resource in a span of time, such as this minute's requests.
+
+    Attributes:
+        owner_id: a tenant or an API key.
+        window_start: the first Unix second of the span.
+    """
+
+    __tablename__ = "usage"
+    __table_args__ = (Index(None, "window_start"),)
+    owner_id: Mapped[UUID] = mapped_column(primary_key=True)
+    resource: Mapped[str] = mapped_column(String(40), primary_key=True)
+    window_start: Mapped[int] = mapped_column(primary_key=True)
+    used: Mapped[int]
+
+
+class QuestionPlace(Base):
+    """A question under way whose tenant or key may only have so many at once.
+
+    Attributes:
+        process: the server that answers it; the place is free when that server is dead.
+    """
+
+    __tablename__ = "question_places"
+    __table_args__ = (Index(None, "tenant_id"), Index(None, "key_id"))
+    id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
+    key_id: Mapped[UUID] = mapped_column(ForeignKey("api_keys.id", ondelete="CASCADE"))
+    process: Mapped[str] = mapped_column(String(200))
+    expires_at: Mapped[datetime]
+
+
+class ConversationTurn(Base):
+    """A question with its answer, and the turn before; all later turns go with it.
+
+    Attributes:
+        expires_at: when it is deleted; later turns of its conversation move it on.
+    """
+
+    __tablename__ = "conversation_turns"
+    __table_args__ = (
+        Index(None, "tenant_id"),
+        Index(None, "document_id"),
+        Index(None, "previous_id"),
+        Index(None, "expires_at"),
+    )
+    id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
+    document_id: Mapped[UUID | None] = mapped_column(ForeignKey("documents.id", ondelete="CASCADE"))
+    previous_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("conversation_turns.id", ondelete="CASCADE")
+    )
+    question: Mapped[str] = mapped_column(Text)
+    answer: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime]
+
+
+class StoredAnswer(Base):
+    """A whole answer in JSON, which is given again to the same question.
+
+    Attributes:
+        key: hash of all that the answer follows from, in hexadecimal digits.
+    """
+
+    __tablename__ = "stored_answers"
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "key"),
+        Index(None, "document_id"),
+        Index(None, "expires_at"),
+    )
+    id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
+    document_id: Mapped[UUID] = mapped_column(ForeignKey("documents.id", ondelete="CASCADE"))
+    key: Mapped[str] = mapped_column(String(64))
+    body: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime]

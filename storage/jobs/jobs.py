@@ -15,7 +15,7 @@ from storage.db.records import JobRecord, QueueState, record
 from storage.db.tables import Job
 from storage.jobs import transitions
 from storage.jobs.liveness import ClockJumps
-from storage.jobs.order import LONGEST_DELAY_S, is_due, next_job
+from storage.jobs.order import LONGEST_DELAY_S, is_due, next_job, note_turn
 from storage.jobs.recovery import requeue_lost_jobs
 from storage.jobs.transitions import (
     ACTIVE_STATUSES,
@@ -57,9 +57,11 @@ class Jobs:
 
     # -- for everybody -------------------------------------------------------------------------
 
-    def enqueue(self, document_id: UUID) -> JobRecord:
+    def enqueue(self, document_id: UUID, priority: int = 0) -> JobRecord:
         """Queue a document to be read, or read again; return its active job if it has one.
 
+        Args:
+            priority: the highest of a tenant's jobs are taken first.
         Raises: DocumentNotFound.
         """
         with self._db.session() as session:
@@ -67,7 +69,7 @@ class Jobs:
             if document is None:
                 raise DocumentNotFound
             now = self._db.now(session)
-            job = transitions.enqueue(session, document, now, self._fingerprint)
+            job = transitions.enqueue(session, document, now, self._fingerprint, priority)
             return record(JobRecord, job)
 
     def enqueue_all(self, document_ids: Iterable[UUID]) -> int:
@@ -152,7 +154,7 @@ class Jobs:
             first = next_job(is_due(now, self._fingerprint, most_cost))
             claim = (
                 update(Job)
-                .where(Job.id == first.with_for_update(skip_locked=True).scalar_subquery())
+                .where(Job.id == first.with_for_update(skip_locked=True, of=Job).scalar_subquery())
                 .where(Job.status == JobStatus.QUEUED)
                 .values(
                     status=JobStatus.RUNNING,
@@ -169,6 +171,7 @@ class Jobs:
             if row is None:
                 return None
             mark_reading(session, row.document_id)
+            session.execute(note_turn(row.document_id, now))
             return record(JobRecord, row)
 
     def check(self, job: JobRecord) -> None:

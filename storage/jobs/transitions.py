@@ -32,7 +32,13 @@ def lock_document(session: Session, document_id: UUID) -> Document | None:
     return session.scalar(select(Document).where(Document.id == document_id).with_for_update())
 
 
-def enqueue(session: Session, document: Document, now: datetime, fingerprint: str = "") -> Job:
+def enqueue(
+    session: Session,
+    document: Document,
+    now: datetime,
+    fingerprint: str = "",
+    priority: int = 0,
+) -> Job:
     """Return the active job of a document, or make a new one.
 
     Args:
@@ -40,11 +46,13 @@ def enqueue(session: Session, document: Document, now: datetime, fingerprint: st
         now: the present moment by the database's clock.
         fingerprint: names the model and settings to read with; a job for others is another job.
             Empty for those of whatever worker claims the job.
+        priority: of the job among those of its tenant; an active job gets at least this.
     """
     same = (Job.document_id == document.id, Job.status.in_(ACTIVE_STATUSES))
     active = session.scalars(select(Job).where(*same)).all()
     for job in active:
         if not fingerprint or job.fingerprint in ("", fingerprint):
+            job.priority = max(job.priority, priority)
             return job
     job = Job(
         document_id=document.id,
@@ -52,6 +60,7 @@ def enqueue(session: Session, document: Document, now: datetime, fingerprint: st
         fingerprint=fingerprint,
         uploader=document.uploader,
         cost=document.num_bytes,
+        priority=priority,
         available_at=now,
         created_at=now,
     )

@@ -166,7 +166,7 @@ def test_no_question_is_answered_from_a_damaged_file(
     answers = {one: ask(client, one).json()["answer"] for one in seeders}
     rng = random.Random(60)
     for _ in range(NUM_ASKED):
-        services.loaded_documents.clear()
+        services.resident_documents.clear()
         mine, others = rng.sample(list(seeders), 2)
         theirs = root / current(seeder.storage, others).folder
         path = root / current(seeder.storage, mine).folder / rng.choice(files_of(theirs))

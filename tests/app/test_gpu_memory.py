@@ -4,6 +4,7 @@ import gc
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,11 +13,12 @@ from starlette.testclient import TestClient
 
 from app.factory import create_app
 from app.services import document_loader
-from app.services.services import Services
+from app.services.services import Services, make_services
 from common.errors import GpuBusy
 from engine.decode.answer import TextDelta
 from engine.document.artifact import unpack
 from engine.model.memory import out_of_memory_as_busy
+from engine.residents.entry import Reason
 from tests.app.documents.test_routes import events
 from tests.app.engines import with_script
 from tests.app.seeding import TEXT, StorageSeeder
@@ -54,7 +56,7 @@ def test_other_documents_make_room_for_the_one_that_is_asked(
         assert client.post(f"/documents/{first}/ask", json=QUESTION).status_code == 200
         full.times = 1
         assert client.post(f"/documents/{second}/ask", json=QUESTION).status_code == 200
-        assert services.loaded_documents.occupancy().documents == 1
+        assert services.resident_documents.occupancy().device.documents == 1
         assert not client.post(f"/documents/{first}/ask", json=QUESTION).json()["cache_hit"]
 
 
@@ -69,24 +71,44 @@ def test_a_gpu_that_stays_full_is_a_503_that_passes(
         assert (response.status_code, response.json()["error"]["code"]) == (503, "gpu_busy")
         assert int(response.headers["retry-after"]) > 0
         assert "CUDA" not in response.text
-        occupancy = services.loaded_documents.occupancy()
-        assert (occupancy.documents, occupancy.num_bytes) == (0, 0)
+        device = services.resident_documents.occupancy().device
+        assert (device.documents, device.num_bytes) == (0, 0)
         assert client.post(path, json=QUESTION).status_code == 200
 
 
-def test_a_document_that_can_never_fit_is_told_apart(
-    services: Services, seeder: StorageSeeder, monkeypatch: pytest.MonkeyPatch
+def test_a_document_that_can_never_fit_is_refused_at_once(
+    services: Services, seeder: StorageSeeder
 ) -> None:
-    monkeypatch.setattr(document_loader, "document_room_bytes", lambda _: 1000)
-    monkeypatch.setattr(document_loader, "unpack", FullGpu(times=99))
+    small = replace(services.config, resident_cache_bytes=1000)
+    services = make_services(small, services.data_dir, services.storage, services.engine)
     with client_of(services, seeder) as client:
-        path = f"/documents/{seeder.ready(client)}/ask"
-        response = client.post(path, json=QUESTION)
+        response = client.post(f"/documents/{seeder.ready(client)}/ask", json=QUESTION)
         assert response.status_code == 422
-        assert response.json()["error"]["code"] == "document_too_large_for_gpu"
+        assert response.json()["error"]["code"] == "document_too_large_for_memory"
+        assert "1000 B" in response.text
 
 
-def test_running_out_while_answering_frees_what_is_held(
+def test_running_out_while_answering_evicts_others_and_is_tried_once_more(
+    services: Services, seeder: StorageSeeder
+) -> None:
+    def runs_out(*_: object, **__: object) -> Iterator[TextDelta]:
+        num_tries.append(1)
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+        yield TextDelta("never")
+
+    num_tries: list[int] = []
+    with client_of(with_script(services, runs_out), seeder) as client:
+        seeder.ready(client, text=TEXT + " Another.")
+        [other] = services.storage.documents.list(seeder.tenants["owner"], 1)
+        services.document_loader.lease(other).close()
+        path = f"/documents/{seeder.ready(client)}/ask"
+        assert client.post(path, json=QUESTION).json()["error"]["code"] == "gpu_busy"
+        assert len(num_tries) == 2
+        device = services.resident_documents.occupancy().device
+        assert (device.documents, device.evictions) == (1, {Reason.OUT_OF_MEMORY: 1})
+
+
+def test_an_answer_that_has_begun_is_not_begun_again(
     services: Services, seeder: StorageSeeder
 ) -> None:
     def runs_out(*_: object, **__: object) -> Iterator[TextDelta]:
@@ -95,10 +117,9 @@ def test_running_out_while_answering_frees_what_is_held(
 
     with client_of(with_script(services, runs_out), seeder) as client:
         path = f"/documents/{seeder.ready(client)}/ask"
-        assert client.post(path, json=QUESTION).json()["error"]["code"] == "gpu_busy"
-        *_, (name, body) = events(client.post(path, json={**QUESTION, "stream": True}).text)
-        assert (name, body["error"]["code"]) == ("error", "gpu_busy")  # type: ignore[index]
-        assert services.loaded_documents.occupancy().num_bytes == 0
+        pieces = events(client.post(path, json={**QUESTION, "stream": True}).text)
+        assert [name for name, _ in pieces] == ["piece", "error"]
+        assert pieces[-1][1]["error"]["code"] == "gpu_busy"  # type: ignore[index]
 
 
 def test_a_failed_attempt_keeps_no_tensor_alive() -> None:

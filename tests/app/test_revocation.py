@@ -58,7 +58,7 @@ def revoke(settings: Settings, seeder: StorageSeeder, name: str = "owner") -> No
     """Revoke a tenant's key as another process does, over a connection of its own."""
     with closing(open_storage(settings.storage())) as storage:
         (key,) = storage.keys.list(seeder.tenants[name])
-        storage.keys.revoke(key.id)
+        storage.keys.revoke(key.tenant_id, key.id)
 
 
 def is_refused(response: httpx.Response) -> bool:

@@ -14,7 +14,15 @@ import pytest
 
 from bench.mutations import campaign, program, pytest_runs
 from bench.mutations.catalogue import DoesNotApply, Mutation, plant, read_catalogue
-from bench.mutations.trial import BROKEN, KILLED, NOT_PLANTED, SURVIVED, UNSOUND, Outcome
+from bench.mutations.trial import (
+    BROKEN,
+    KILLED,
+    NOT_PLANTED,
+    SURVIVED,
+    UNSOUND,
+    Outcome,
+    this_machine,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = {"app", "cli", "common", "engine", "ingest", "precompute", "storage", "workers"}
@@ -200,9 +208,10 @@ def test_each_bug_is_tried_in_a_copy_and_judged(
 
 
 class Tried:
-    """In place of `Trials`: every bug is caught, and each is noted."""
+    """In place of `Trials`: every bug has the same outcome, and each is noted."""
 
     names: ClassVar[list[str]] = []
+    outcome: ClassVar[str] = KILLED
 
     def __init__(self, *_: Path) -> None:
         self.failing = lambda *_: frozenset[str]()
@@ -215,13 +224,14 @@ class Tried:
 
     def try_out(self, mutation: Mutation, _: float) -> Outcome:
         self.names.append(mutation.name)
-        return Outcome(KILLED, "a test", 1.0)
+        return Outcome(self.outcome, "a test", 1.0)
 
 
 def test_a_run_goes_on_where_it_was_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bugs = [BUG, named("members get no discount", "test_price")]
     kept = tmp_path / "outcomes.json"
     monkeypatch.setattr(campaign, "Trials", Tried)
+    monkeypatch.setattr(campaign, "copy_tree", lambda _, root: root.mkdir())
     monkeypatch.setenv("BENCH_COMMIT", "0123456")
 
     def tried(mutations: Sequence[Mutation]) -> int:
@@ -233,9 +243,15 @@ def test_a_run_goes_on_where_it_was_ended(tmp_path: Path, monkeypatch: pytest.Mo
     assert tried(bugs) == 1
     assert tried([replace(BUG, new="1 * pounds"), bugs[1]]) == 1  # a bug that was changed
     monkeypatch.setenv("BENCH_COMMIT", "1234567")
-    assert tried(bugs) == 2
-    monkeypatch.setenv("BENCH_COMMIT", "1234567+")  # a tree with changes may change again
-    assert tried(bugs) == 2
+    assert tried(bugs) == 0, "what was caught stays so"
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_prices.py").write_text(TESTS)
+    assert tried(bugs) == 2, "with other tests it may not"
+    monkeypatch.setattr(Tried, "outcome", SURVIVED)
+    (tmp_path / "tests/test_prices.py").write_text("")
+    assert (tried(bugs), tried(bugs)) == (2, 0)
+    monkeypatch.setenv("BENCH_COMMIT", "2345678")
+    assert tried(bugs) == 2, "what was not caught is tried again at another commit"
 
 
 def outcomes_of(num_killed: int) -> Callable[..., dict[str, Outcome]]:
@@ -265,7 +281,7 @@ def test_fewer_than_95_of_100_are_a_failure(
     assert result["missed"] == [f"bug {number}" for number in range(num_killed, 20)]
     assert result["packages"] == {"shop": {"bugs": 20, "caught": num_killed}}
     assert result["commit"]
-    assert "cores" in result["machine"]
+    assert result["machines"] == [this_machine()]
 
 
 def test_a_choice_of_bugs_writes_no_result(

@@ -9,6 +9,7 @@ import pytest
 
 from cli.settings import Settings
 from common.errors import Unauthorized
+from common.scopes import Scope
 from storage.storage import Storage, open_storage
 
 Run = Callable[..., tuple[int, str, str]]
@@ -105,12 +106,12 @@ def test_keys_are_listed_oldest_first_without_secret_or_hash(
     head, *rows = [row.rstrip() for row in out.splitlines()]
     moment = r"\d{4}-\d\d-\d\d \d\d:\d\d"
     assert (code, err) == (0, "")
-    assert head.split() == ["Key", "Name", "Made", "Status"]
+    assert head.split() == ["Key", "Name", "Scopes", "Made", "Status"]
     assert len(rows) == 3
     expected = [
-        rf"{shown(keys[0])}  \[red\]one  {moment}  valid",
-        rf"{shown(keys[1])}  two       {moment}  revoked {moment}",
-        rf"{shown(keys[2])}  three     {moment}  expires {moment}",
+        rf"{shown(keys[0])}  \[red\]one  all     {moment}  valid",
+        rf"{shown(keys[1])}  two       all     {moment}  revoked {moment}",
+        rf"{shown(keys[2])}  three     all     {moment}  expires {moment}",
     ]
     for row, form in zip(rows, expected, strict=True):
         assert re.fullmatch(form, row), row
@@ -189,3 +190,34 @@ def test_another_tenants_key_is_unknown(lectern: Run, storage: Storage) -> None:
     key, _ = storage.keys.create(storage.tenants.create("another"), "not ours")
     assert lectern("key", "revoke", key)[0] == 1
     assert not refused(storage, key)
+
+
+# -- tenants and scopes ------------------------------------------------------------------------
+
+
+def test_a_key_belongs_to_its_tenant_and_has_the_scopes_that_it_was_given(
+    lectern: Run, make: Callable[..., str], storage: Storage
+) -> None:
+    assert lectern("tenant", "create", "crows")[0] == 0
+    key = make("reader", "--tenant", "crows", "--scopes", "ask, read")
+    record = storage.keys.verify(key)
+    assert record.tenant_id == storage.tenants.get("crows").id
+    assert record.scopes == (Scope.READ, Scope.ASK)
+    assert "read,ask" in lectern("key", "list", "--tenant", "crows")[1]
+    assert "reader" not in lectern("key", "list")[1]
+    assert lectern("keys", "revoke", key, "--tenant", "crows")[0] == 0
+    assert refused(storage, key)
+
+
+@pytest.mark.parametrize("scopes", ["", "reed", "read,all"])
+def test_unknown_scopes_make_no_key(lectern: Run, storage: Storage, scopes: str) -> None:
+    code, out, err = lectern("key", "create", "x", "--scopes", scopes)
+    assert (code, out) == (1, "")
+    assert err == "Error: A key has some of the scopes read, ask, write, admin.\n"
+    assert not storage.keys.any()
+
+
+def test_an_unknown_tenant_is_named(lectern: Run) -> None:
+    code, _, err = lectern("key", "create", "x", "--tenant", "crows")
+    assert code == 1
+    assert err == "Error: There is no tenant 'crows'; `lectern tenant list` shows all.\n"

@@ -34,6 +34,8 @@ REVIEWED = {
     ("engine/decode/graph_pool.py", "refusal"): "says what the model lacks",
     ("engine/decode/graph_pool.py", "_variants"): "names a variant of the model",
     ("engine/attend/clusters_gpu.py", "reason"): "says what kernels lack",
+    ("engine/residents/documents.py", "tier"): "one of our own words",
+    ("engine/residents/documents.py", "reason"): "one of our own words",
     ("storage/artifacts/store.py", "name"): "a folder's name, made of ids",
     ("app/http/request_log.py", "values"): "the fields of a RequestLine, which have their own test",
     ("app/http/request_log.py", "route"): "a route's path, which has names of parameters only",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import pytest
+import torch
 from torch import Tensor
 
 from common.errors import CallerGone, EmptyQuestion, QuestionTooLong
@@ -69,8 +70,10 @@ def say(monkeypatch: pytest.MonkeyPatch, model: LoadedModel) -> Callable[..., No
             def __init__(self, *_: object) -> None:
                 self._left = list(tokens)
 
-            def next_token(self, ids: Tensor, logits: Tensor) -> int:
-                return self._left.pop(0)
+            takes_best = False
+
+            def draw(self, question: list[int], answer: list[int], logits: Tensor) -> Tensor:
+                return torch.tensor(self._left.pop(0) if self._left else 0)
 
         monkeypatch.setattr(running_answer, "Sampler", Scripted)
 
@@ -210,7 +213,7 @@ def test_nothing_is_computed_for_nobody(
     model: LoadedModel, document: DocumentCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An answer that is not asked for its pieces does no work: callers hold a lazy iterator."""
-    monkeypatch.setattr("engine.engine.forward", None)
+    monkeypatch.setattr("engine.decode.packed_pass.forward", None)
     answer(model, document, QUESTION, budget=EXACT, sampling=Sampling())
 
 
@@ -294,3 +297,26 @@ def test_a_repetition_penalty_of_the_model_is_kept(
     penalised = replace(model, generation=replace(model.generation, repetition_penalty=50.0))
     found = collect(answer(penalised, document, QUESTION, budget=EXACT, sampling=Sampling(12)))
     assert found.answer.text != ask(max_tokens=12).answer.text
+
+
+def test_a_stop_string_ends_an_answer_and_is_no_part_of_it(
+    ask: Ask, say: Callable[..., None]
+) -> None:
+    say("Mira sold maps.\nQuestion: and")
+    found = ask(max_tokens=64, stop=("\nQ", "lamps"))
+    assert found.answer.text == "".join(found.pieces) == "Mira sold maps."
+    assert (found.answer.finish_reason, found.answer.usage.completion_tokens) == ("stop", 17)
+
+
+def test_a_beginning_of_a_stop_string_is_shown_at_the_end(
+    ask: Ask, say: Callable[..., None]
+) -> None:
+    say("Mira.\n")
+    found = ask(max_tokens=64, stop=("\nQ",))
+    assert found.answer.text == "".join(found.pieces) == "Mira.\n"
+
+
+def test_an_end_token_can_be_ignored(ask: Ask, say: Callable[..., None]) -> None:
+    say("Mira.")
+    found = ask(max_tokens=9, ignore_eos=True).answer
+    assert (found.finish_reason, found.usage.completion_tokens) == ("length", 9)

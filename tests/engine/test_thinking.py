@@ -67,8 +67,10 @@ def says(monkeypatch: pytest.MonkeyPatch) -> Says:
             def __init__(self, *_: object) -> None:
                 self._left = list(tokens)
 
-            def next_token(self, _ids: Tensor, _logits: Tensor) -> int:
-                return self._left.pop(0)
+            takes_best = False
+
+            def draw(self, question: list[int], answer: list[int], logits: Tensor) -> Tensor:
+                return torch.tensor(self._left.pop(0) if self._left else 0)
 
         monkeypatch.setattr(running_answer, "Sampler", Scripted)
 
@@ -205,7 +207,7 @@ def test_evidence_is_of_the_answer_alone(
             running = engine.start(document, QUESTION, budget=budget, sampling=Sampling())
             while not running.is_finished:
                 was = running.is_thinking
-                engine.step(running)
+                engine.step([running])
                 if was and not running.is_thinking:
                     assert running.state.mass is not None
                     taken.append(running.state.mass.on_tokens())

@@ -55,7 +55,7 @@ def test_revoked_and_expired_keys_are_refused(storage: Storage) -> None:
     revoked, record = storage.keys.create(tenant, "one")
     expired, _ = storage.keys.create(tenant, "two", datetime.now(UTC) - timedelta(seconds=1))
     current, _ = storage.keys.create(tenant, "three", datetime.now(UTC) + timedelta(hours=1))
-    storage.keys.revoke(record.id)
+    storage.keys.revoke(record.tenant_id, record.id)
     for key in (revoked, expired):
         with pytest.raises(Unauthorized):
             storage.keys.verify(key)
@@ -75,9 +75,9 @@ def test_a_key_is_refused_from_the_moment_that_it_expires(storage: Storage) -> N
 def test_a_key_is_revoked_once_and_for_all(storage: Storage) -> None:
     tenant = storage.tenants.default()
     _, record = storage.keys.create(tenant, "one")
-    storage.keys.revoke(record.id)
+    storage.keys.revoke(record.tenant_id, record.id)
     (first,) = storage.keys.list(tenant)
-    storage.keys.revoke(record.id)
+    storage.keys.revoke(record.tenant_id, record.id)
     (second,) = storage.keys.list(tenant)
     assert first.revoked_at is not None
     assert first.revoked_at >= first.created_at

@@ -14,9 +14,10 @@ from engine.kernels.decode.score_children import score_children
 from engine.kernels.decode.select_runs import select_runs
 from engine.kernels.decode.validate import validate
 from engine.kernels.decode.workspace import Workspace
-from engine.kernels.shared.attend_keys import attend_keys_reference, scores_reference
+from engine.kernels.shared.attend_keys import attend_keys_reference
 from engine.kernels.shared.merge_states import merge_states_reference
 from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
+from engine.kernels.shared.scores import scores_reference
 from engine.kernels.shared.sizes import MAX_ELEMENTS, has_kernels
 from engine.kernels.shared.state import State
 

@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 
 from engine.kernels.decode.inputs import DecodeInputs, Scoring, StepSizes
 from engine.kernels.decode.tuning import Tuning
-from engine.kernels.shared.attend_keys import scores_reference
+from engine.kernels.shared.scores import scores_reference
 from engine.kernels.shared.sizes import ceil_div
 
 

@@ -5,7 +5,7 @@ import torch
 from engine.kernels.decode.inputs import DecodeInputs
 from engine.kernels.decode.reference_helpers import dense_keys, raw_scores
 from engine.kernels.decode.workspace import Workspace
-from engine.kernels.shared.attend_keys import scores_reference
+from engine.kernels.shared.scores import scores_reference
 
 
 def score_centroids_and_attend_dense(inputs: DecodeInputs, work: Workspace) -> None:

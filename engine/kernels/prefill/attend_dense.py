@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from common.errors import ShapeError
-from engine.kernels.shared.attend_keys import attend_keys, visible
+from engine.kernels.shared.attend_keys import attend_keys
 from engine.kernels.shared.checks import (
     check_contiguous,
     check_dims,
@@ -15,6 +15,7 @@ from engine.kernels.shared.checks import (
     check_values,
 )
 from engine.kernels.shared.merge_states import merge_states
+from engine.kernels.shared.scores import visible
 from engine.kernels.shared.sizes import has_kernels
 from engine.kernels.shared.state import State
 

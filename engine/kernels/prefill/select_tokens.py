@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from common.errors import ShapeError
-from engine.kernels.shared.attend_keys import scores_reference
 from engine.kernels.shared.checks import check_contiguous, check_dims, check_heads
 from engine.kernels.shared.score_clusters import aggregate, check_aggregation, log_cluster_scores
+from engine.kernels.shared.scores import scores_reference
 
 # Thresholds that hold a number of tokens are edges of these bins of log scores, in nats.
 LOWEST_SCORE, NUM_SCORE_BINS = -24.0, 4096

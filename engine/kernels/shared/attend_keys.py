@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from engine.kernels.shared.checks import check_broadcastable, check_dims, check_strided
+from engine.kernels.shared.scores import scores_reference
 from engine.kernels.shared.state import State, empty_state
 
 MAX_SCORES = 1 << 25  # fp32 scores that the reference holds at a time: 128 MiB
@@ -108,18 +109,6 @@ def _attend_block(
     return State(torch.matmul(weights.to(values.dtype), values).to(query.dtype), lse)
 
 
-def visible(queries: Tensor, keys: Tensor, window: int | None) -> Tensor:
-    """Return which positions see which: those up to their own, within the window.
-
-    Args:
-        queries, keys: positions (queries,) and (keys,) int64.
-        window: positions that one sees, its own included; None for no window.
-    Returns: (queries, keys) bool.
-    """
-    distance = queries[:, None] - keys[None, :]
-    return (distance >= 0) if window is None else (distance >= 0) & (distance < window)
-
-
 def attention_weights(
     query: Tensor,
     keys: Tensor,
@@ -164,17 +153,3 @@ def attention_weights_reference(
     """
     scores = scores_reference(query, keys, scale=scale, softcap=softcap)
     return ((scores if bias is None else scores + bias) - lse[..., None]).exp()
-
-
-def scores_reference(query: Tensor, keys: Tensor, *, scale: float, softcap: float | None) -> Tensor:
-    """Return scaled and capped dot products in fp32.
-
-    Args:
-        query: (heads, rows, head_dim).
-        keys: (heads, num_keys, head_dim).
-        scale, softcap: as of `attend_keys`.
-    Returns: scores (heads, rows, num_keys).
-    """
-    # In half precision a score of 200 would be off by 0.06 (bf16: 0.5), and 70,000 be infinite.
-    scores = torch.matmul(query.float(), keys.float().transpose(1, 2)) * scale
-    return scores if softcap is None else torch.tanh(scores / softcap) * softcap

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from common.errors import InvalidInput, ShapeError
-from engine.kernels.shared.attend_keys import scores_reference
 from engine.kernels.shared.checks import check_dims, check_strided
+from engine.kernels.shared.scores import scores_reference
 
 
 def _mean(log_scores: Tensor) -> Tensor:

@@ -53,13 +53,16 @@ class AlibiModel(nn.Module):
         self.embed, self.blocks, self.norm, self.head = embed, blocks, norm, head
 
     def forward(
-        self, input_ids: Tensor, *, lectern: AttentionState, logits_to_keep: int, **_: Any
+        self, input_ids: Tensor, *, lectern: AttentionState, logits_to_keep: int | Tensor, **_: Any
     ) -> CausalLMOutput:
         """Run a batch of one; positions are the state's own business."""
         hidden = self.embed(input_ids)
         for block in self.blocks:
             hidden, _weights = block(hidden, lectern, None)
-        return CausalLMOutput(logits=self.head(self.norm(hidden[:, -logits_to_keep:])))
+        kept = (
+            logits_to_keep if isinstance(logits_to_keep, Tensor) else slice(-logits_to_keep, None)
+        )
+        return CausalLMOutput(logits=self.head(self.norm(hidden[:, kept])))
 
 
 def attend(state: AttentionState, layer: int, qkv: Tensor, scale: float, alibi: Alibi) -> Tensor:

@@ -288,9 +288,9 @@ def test_deleting_frees_memory(
 ) -> None:
     document_id = seeder.ready(client)
     client.post(f"/documents/{document_id}/ask", json={"question": "When?", "max_tokens": 1})
-    assert services.loaded_documents.occupancy().documents == 1
+    assert services.resident_documents.occupancy().device.documents == 1
     client.delete(f"/documents/{document_id}")
-    assert services.loaded_documents.occupancy().documents == 0
+    assert services.resident_documents.occupancy().device.documents == 0
 
 
 def test_events_of_a_ready_document_end_at_once(client: TestClient, seeder: StorageSeeder) -> None:

@@ -25,6 +25,7 @@ from app.http.request_log import RequestLine, RequestLog
 from app.services.shares import Shares
 from common.errors import CorruptArtifact, DatabaseUnavailable
 from common.line_budget import MAX_LINES
+from common.scopes import ALL_SCOPES
 from storage.db.records import ApiKeyRecord
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +33,7 @@ MAX_UPLOAD_BYTES = 1_000_000
 SECRET = "the question was: where is /home/somebody/key.pem?"
 
 
-KEY = ApiKeyRecord(uuid4(), uuid4(), "laptop", "ab", datetime.now(UTC), None, None)
+KEY = ApiKeyRecord(uuid4(), uuid4(), "laptop", "ab", ALL_SCOPES, datetime.now(UTC), None, None)
 OPEN = {"x-key": "valid"}
 
 

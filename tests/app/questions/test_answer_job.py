@@ -5,17 +5,19 @@ from typing import Any, cast
 
 import pytest
 from starlette.testclient import TestClient
+from structlog.testing import capture_logs
 
 from app.questions.answer_job import AnswerJob
 from app.questions.checked_question import CheckedQuestion
 from app.questions.schemas import AnswerBody
-from app.services.document_cache import LoadedDocument
 from app.services.document_loader import DocumentLoader
 from app.services.question_queue import PendingAnswer
 from app.services.services import Services
 from common.errors import DatabaseUnavailable
 from engine.decode.sampling import Sampling
 from engine.document.cache import DocumentCache
+from engine.residents.documents import Lease
+from engine.residents.entry import Tier
 from storage.db.records import DocumentRecord
 from tests.app.live import until
 from tests.app.seeding import StorageSeeder
@@ -29,9 +31,9 @@ class SlowLoader:
     def __init__(self, cache: DocumentCache) -> None:
         self._cache = cache
 
-    def load(self, document: DocumentRecord) -> LoadedDocument[DocumentCache]:
-        """See `DocumentLoader.load`."""
-        return LoadedDocument(self._cache, hit=False, load_ms=LOAD_MS)
+    def lease(self, document: DocumentRecord) -> Lease[DocumentCache]:
+        """See `DocumentLoader.lease`."""
+        return Lease(self._cache, Tier.DISK, load_ms=LOAD_MS)
 
 
 class Waited:
@@ -86,11 +88,11 @@ def test_an_answer_that_cannot_be_recorded_is_given_all_the_same(
     services: Services,
     seeder: StorageSeeder,
     monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
 ) -> None:
     def fail(**_: object) -> None:
         raise DatabaseUnavailable("The database does not answer.")
 
     monkeypatch.setattr(services.storage.answers, "record", fail)
-    assert answer_late(client, services, seeder).answer
-    until(lambda: "wait for the database" in capfd.readouterr().out)
+    with capture_logs() as lines:
+        assert answer_late(client, services, seeder).answer
+        until(lambda: any("wait for the database" in line["event"] for line in lines))

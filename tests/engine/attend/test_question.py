@@ -11,8 +11,8 @@ from engine.attend.question import QuestionState, open_question
 from engine.config import LookupConfig
 from engine.document.budget import EXACT, Thresholds
 from engine.document.cache import DocumentCache
-from engine.kernels.shared.attend_keys import visible
 from engine.kernels.shared.score_clusters import AGGREGATIONS
+from engine.kernels.shared.scores import visible
 from engine.model.attention import forward
 from engine.model.loader import LoadedModel
 from tests.models import FAMILIES, loaded, prose, read

@@ -1,20 +1,24 @@
 """Choosing the next token."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 import torch
 
-from engine.decode.sampling import Sampler, Sampling
+from engine.decode.sampling import Draw, Sampler, Sampling, draw_tokens
 
 CPU = torch.device("cpu")
-NO_IDS = torch.zeros(0, dtype=torch.int64)
 LOGITS = torch.tensor([2.0, 1.0, 0.5, -3.0])
 
 
-def draw(sampling: Sampling, count: int = 400, penalty: float = 1.0) -> Counter[int]:
+def draw(sampling: Sampling, count: int = 400, penalty: float = 1.0) -> Counter[int | None]:
     sampler = Sampler(sampling, penalty, CPU)
-    return Counter(sampler.next_token(NO_IDS, LOGITS) for _ in range(count))
+    return Counter(next_token(sampler) for _ in range(count))
+
+
+def next_token(sampler: Sampler, question: Sequence[int] = ()) -> int | None:
+    return draw_tokens([Draw(sampler, question, ())], LOGITS[None])[0]
 
 
 def test_greedy_takes_the_best() -> None:
@@ -41,9 +45,9 @@ def test_only_so_many_or_so_likely_tokens_are_drawn() -> None:
 
 
 def test_a_seed_fixes_the_draws() -> None:
-    def series(seed: int | None) -> list[int]:
+    def series(seed: int | None) -> list[int | None]:
         sampler = Sampler(Sampling(temperature=2.0, seed=seed), 1.0, CPU)
-        return [sampler.next_token(NO_IDS, LOGITS) for _ in range(40)]
+        return [next_token(sampler) for _ in range(40)]
 
     assert series(7) == series(7)
     assert series(7) != series(8)
@@ -60,6 +64,39 @@ def test_drawing_leaves_the_global_generator_alone() -> None:
 
 def test_the_penalty_holds_for_tokens_that_were_there() -> None:
     sampler = Sampler(Sampling(), 10.0, CPU)
-    assert sampler.next_token(torch.tensor([0, 2]), LOGITS) == 1
-    assert sampler.next_token(NO_IDS, LOGITS) == 0
+    assert next_token(sampler, [0, 2]) == 1
+    assert next_token(sampler) == 0
     assert torch.equal(LOGITS, torch.tensor([2.0, 1.0, 0.5, -3.0]))
+
+
+class Allows:
+    """A mask that lets a few tokens through, after those that came."""
+
+    def __init__(self, *tokens: int) -> None:
+        self._tokens = tokens
+        self.seen: list[tuple[int, ...]] = []
+
+    def allowed(self, answer: Sequence[int]) -> torch.Tensor | None:
+        self.seen.append(tuple(answer))
+        return None if not self._tokens else torch.isin(torch.arange(4), torch.tensor(self._tokens))
+
+
+@pytest.mark.parametrize("temperature", [0.0, 2.0])
+def test_a_mask_says_which_tokens_may_come(temperature: float) -> None:
+    how, mask = Sampling(temperature=temperature, seed=0), Allows(2, 3)
+    sampler = Sampler(how, 1.0, CPU, mask)
+    drawn = {draw_tokens([Draw(sampler, (9,), (1, 0))], LOGITS[None])[0] for _ in range(300)}
+    assert drawn == ({2} if temperature == 0.0 else {2, 3})
+    assert set(mask.seen) == {(1, 0)}
+    assert next_token(Sampler(Sampling(), 1.0, CPU, Allows())) == 0
+
+
+def test_rows_are_drawn_each_in_its_own_way() -> None:
+    logits = torch.stack((LOGITS, LOGITS.flip(0), torch.tensor([1.0, torch.nan, 0.0, 0.0])))
+    rows = [Sampling(), Sampling(temperature=1.0, seed=3), Sampling()]
+    for _ in range(20):
+        draws = [Draw(Sampler(one, 1.0, CPU), (), ()) for one in rows]
+        first, second, third = draw_tokens(draws, logits)
+        assert (first, third) == (0, None)
+        wanted = draw_tokens([Draw(Sampler(rows[1], 1.0, CPU), (), ())], logits[1:2])
+        assert [second] == wanted

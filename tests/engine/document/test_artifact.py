@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from common.errors import CorruptArtifact
-from engine.document.artifact import DOCUMENT_FILE, layer_file, pack, unpack
+from engine.document.artifact import DOCUMENT_FILE, layer_file, pack, resident_bytes, unpack
 from engine.document.cache import DocumentCache, LayerCache
 from tests.models import FAMILIES, HALF, loaded, prose, read
 
@@ -51,7 +51,7 @@ def test_a_round_trip_changes_nothing(
     assert (found.lookup, found.curves) == (document.lookup, document.curves)
     assert_close(found.ids, document.ids)
     assert_close(found.offsets, document.offsets)
-    assert found.num_bytes == document.num_bytes
+    assert found.num_bytes == document.num_bytes == resident_bytes(manifest, torch.float32)
     for ours, theirs in zip(found.layers, document.layers, strict=True):
         assert (ours.num_anchors, ours.window) == (theirs.num_anchors, theirs.window)
         assert num_dropped(ours) == num_dropped(theirs)

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from common.errors import InvalidInput, UnsupportedModel
 from engine.config import PromptConfig
-from engine.model.prompt import FROZEN_DATE, INSTRUCTION, PromptTemplate
+from engine.model.prompt import FROZEN_DATE, INSTRUCTION, PromptTemplate, Turn
 from tests.models import SPECIAL, TEMPLATE, byte_tokenizer
 
 DOCUMENT, QUESTION = (SPECIAL.index(name) for name in ("<|document|>", "<|question|>"))
@@ -232,3 +232,37 @@ def test_the_fingerprint_tells_what_changes_the_document_side_alone() -> None:
 def test_a_slow_tokenizer_is_refused() -> None:
     with pytest.raises(UnsupportedModel, match="offsets"):
         PromptTemplate.of(SimpleNamespace(is_fast=False, chat_template=TEMPLATE))
+
+
+@pytest.mark.parametrize("text", AWKWARD)
+def test_earlier_turns_stand_before_the_question_as_they_were_asked(text: str) -> None:
+    prompt = PromptTemplate.of(byte_tokenizer())
+    ids = prompt.encode_question("And then?", [Turn(text, "It " + text), Turn("Why?", "So.")])
+    assert prompt.tokenizer.decode(ids) == (
+        f"<|question|>{text}<|answer|>It {text}<|end|>"
+        "<|question|>Why?<|answer|>So.<|end|><|question|>And then?<|answer|>"
+    )
+
+
+def test_a_turn_begins_with_what_was_given_to_the_model_when_it_was_asked() -> None:
+    prompt = PromptTemplate.of(byte_tokenizer())
+    first = prompt.encode_question("Who?").tolist()
+    second = prompt.encode_question("When?", [Turn("Who?", "Ada.")]).tolist()
+    assert second[: len(first)] == first
+    between = list(prompt.encode_next("Ada."))
+    assert second[len(first) : len(first) + len(between)] == between
+
+
+def test_plain_turns_are_lines() -> None:
+    prompt = PromptTemplate.of(templated(None), PLAIN)
+    ids = prompt.encode_question("When?", [Turn("Who?", " Ada.")])
+    wanted = "\n\nQuestion: Who?\nAnswer: Ada.\n\nQuestion: When?\nAnswer:"
+    assert prompt.tokenizer.decode(ids) == wanted
+
+
+def test_a_template_without_answers_takes_one_question_alone() -> None:
+    only = "{% for m in messages %}{% if m['role'] != 'assistant' %}{{ m['content'] }}{% endif %}"
+    prompt = PromptTemplate.of(templated(only + "{% endfor %}[bot]"))
+    assert len(prompt.encode_question("Who?"))
+    with pytest.raises(InvalidInput, match="one question"):
+        prompt.encode_question("When?", [Turn("Who?", "Ada.")])

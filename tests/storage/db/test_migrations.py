@@ -5,6 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -13,10 +14,13 @@ from alembic.operations import Operations
 from sqlalchemy import Engine, create_engine, inspect, make_url, text
 
 from common.errors import Permanent
+from common.scopes import Scope
 from storage.db import migrate
 from storage.db.database import Database
 from storage.db.dialects import postgresql, sqlite
 from storage.db.tables import Base
+from storage.keys import ApiKeys
+from storage.tenants import Tenants
 from tests.services import postgresql_schema
 
 
@@ -113,10 +117,10 @@ def test_rebuilding_a_table_on_sqlite_keeps_the_rows_that_refer_to_it(tmp_path: 
     url = f"sqlite:///{tmp_path / 'test.sqlite3'}"
     Database(url).migrate()
     with sqlite3.connect(tmp_path / "test.sqlite3") as raw:
-        raw.execute("INSERT INTO tenants VALUES ('t', 'one', '2026-01-01')")
+        raw.execute("INSERT INTO tenants (id, name, created_at) VALUES ('t', 'one', '2026-01-01')")
         raw.execute(
-            "INSERT INTO api_keys VALUES ('k', 't', 'name', 'prefix', 'hash', '2026-01-01', NULL,"
-            " NULL)"
+            "INSERT INTO api_keys (id, tenant_id, name, prefix, key_sha256, created_at)"
+            " VALUES ('k', 't', 'name', 'prefix', 'hash', '2026-01-01')"
         )
     raw.close()
     with engine_of(url).begin() as connection:
@@ -129,3 +133,24 @@ def test_rebuilding_a_table_on_sqlite_keeps_the_rows_that_refer_to_it(tmp_path: 
 
 def test_revisions_are_known() -> None:
     assert migrate.revisions()[-1] == "0001"
+
+
+def test_a_key_from_before_there_were_scopes_may_do_what_it_could(url: str) -> None:
+    migrate.upgrade(engine_of(url), "0002")
+    key, tenant = uuid4(), uuid4()
+    with engine_of(url).begin() as connection:
+        hexes = {"tenant": tenant.hex, "key": key.hex}
+        moment = "2026-01-01 00:00:00+00:00"
+        for statement in (
+            f"INSERT INTO tenants (id, name, created_at) VALUES (:tenant, 'default', '{moment}')",
+            "INSERT INTO api_keys (id, tenant_id, name, prefix, key_sha256, created_at)"
+            f" VALUES (:key, :tenant, 'laptop', 'ab', 'hash', '{moment}')",
+        ):
+            needed = {name: value for name, value in hexes.items() if f":{name}" in statement}
+            connection.execute(text(statement), needed)
+    db = Database(url)
+    db.migrate()
+    (record,) = ApiKeys(db).list(tenant)
+    assert record.scopes == (Scope.READ, Scope.ASK, Scope.WRITE)
+    assert Tenants(db).get("default").suspended_at is None
+    db.close()

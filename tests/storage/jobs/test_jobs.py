@@ -292,6 +292,61 @@ def test_uploaders_take_turns_and_age_decides_between_the_jobs_of_one(
     assert claimed_names(storage) == ["again", "more"], "few was served before many was"
 
 
+def test_tenants_take_turns_however_many_documents_and_keys_one_of_them_has(
+    storage: Storage, upload: Upload
+) -> None:
+    crow, owl = storage.tenants.create("crow"), storage.tenants.create("owl")
+    for number in range(4):
+        upload(f"{number}", owner=crow, filename=f"crow {number}", uploader=f"key {number % 2}")
+    upload("Owl's.", owner=owl, filename="owl", uploader="owl")
+    first = storage.jobs.claim("worker", 30)
+    assert first is not None
+    names = [storage.documents.find(first.document_id).filename, *claimed_names(storage)]
+    assert "owl" in names[:2]
+    assert [name for name in names if name != "owl"] == [f"crow {number}" for number in range(4)]
+    upload("Crow's.", owner=crow, filename="crow 4", uploader="a new key")
+    upload("Owl's, too.", owner=owl, filename="owl 1", uploader="owl")
+    assert claimed_names(storage) == ["owl 1", "crow 4"], "a new key is no new turn"
+
+
+def test_a_tenant_that_deletes_what_was_read_keeps_its_place(
+    storage: Storage, upload: Upload
+) -> None:
+    crow, owl = storage.tenants.create("crow"), storage.tenants.create("owl")
+    upload("Owl's.", owner=owl)
+    claimed_names(storage)
+    storage.documents.delete(crow, upload("Crow's.", owner=crow).id)
+    read = upload("Crow's, read.", owner=crow)
+    claimed_names(storage)
+    storage.documents.delete(crow, read.id)
+    upload("Crow's, again.", owner=crow, filename="crow")
+    upload("Owl's, again.", owner=owl, filename="owl")
+    assert claimed_names(storage) == ["owl", "crow"]
+
+
+def test_within_a_tenant_priority_decides(storage: Storage, upload: Upload) -> None:
+    crow, owl = storage.tenants.create("crow"), storage.tenants.create("owl")
+    for number in range(3):
+        upload(f"{number}", owner=crow, filename=f"crow {number}")
+    asked = upload("Asked.", owner=crow, filename="asked")
+    upload("Owl's.", owner=owl, filename="owl")
+    storage.jobs.enqueue(asked.id, priority=1)
+    names = claimed_names(storage)
+    assert "owl" in names[:2], "another tenant's priority is nothing to this one"
+    assert [name for name in names if name != "owl"] == ["asked", "crow 0", "crow 1", "crow 2"]
+
+
+def test_documents_of_a_suspended_tenant_wait(storage: Storage, upload: Upload) -> None:
+    crow = storage.tenants.create("crow")
+    upload("Crow's.", owner=crow, filename="crow")
+    storage.tenants.suspend(crow)
+    upload("A text.", filename="ours")
+    assert claimed_names(storage) == ["ours"]
+    assert storage.jobs.queue_state().oldest_wait_s == 0
+    storage.tenants.resume(crow)
+    assert claimed_names(storage) == ["crow"]
+
+
 def test_a_worker_of_light_jobs_leaves_the_others(storage: Storage, upload: Upload) -> None:
     upload("A long text. " * 50, filename="heavy")
     upload("A text.", filename="light")

@@ -1,0 +1,190 @@
+"""Throughput and first tokens of a real server under published workloads and our own.
+
+python -m bench.serving.load askers-16-over-4 lmcache-30 --model FOLDER --text BOOK.txt
+
+Starts `lectern serve` with its default settings (further ones as NAME=VALUE), or takes a running
+server by --url and --key. Each workload runs once for each budget in the same server: `exact` is
+the baseline that reads all of each document. Workloads with a literal text ("hi hi hi ...") run on
+it and on a book's text of as many tokens. The clock runs from the first request to the last token;
+answers ignore the end-of-text token, so that all have the length that was asked for.
+"""
+
+import argparse
+import asyncio
+import statistics
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+
+from bench import RESULTS
+from bench.faults.server import serving, weights_of
+from bench.serving.load.client import LoadClient, Outcome
+from bench.serving.load.workloads import WORKLOADS, Request, Workload, book_text, literal_text
+from reader import WEIGHTS
+from training.record import circumstances, percentiles, write
+
+
+def main() -> None:
+    """Run the workloads, print a line for each, write the result."""
+    options = _options()
+    tokenizer = Tokenizer.from_file(str((options.model or WEIGHTS) / "tokenizer.json"))
+    book = options.text.read_text()
+    spans = tokenizer.encode(book).offsets
+    rows = []
+    with _server(options) as (url, key):
+        for name in options.workloads:
+            for text in _texts(WORKLOADS[name]()):
+                workload = WORKLOADS[name]()
+                documents = _documents(workload, text, tokenizer, book, spans)
+                rows += asyncio.run(_measure(workload, text, documents, url, key, options))
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    result = {
+        "benchmark": "load over HTTP",
+        **circumstances(device, weights_of(str(options.model or ""))),
+        "settings": dict(setting.split("=", 1) for setting in options.setting),
+        "rows": rows,
+    }
+    print(write(options.name, result, options.out))
+    if any(row["errors"] for row in rows):
+        sys.exit("some requests were not answered")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("workloads", nargs="+", choices=sorted(WORKLOADS))
+    parser.add_argument("--model", type=Path, help="a model's folder; the bundled reader")
+    parser.add_argument("--text", type=Path, required=True, help="a long plain text")
+    parser.add_argument("--budgets", nargs="+", default=["balanced", "exact"])
+    parser.add_argument("--url", help="of a running server")
+    parser.add_argument("--key", default="", help="API key of the running server")
+    parser.add_argument("--setting", nargs="*", default=[], help="LECTERN_...=VALUE of the server")
+    parser.add_argument("--stop-at-eos", action="store_true", help="answers may end early")
+    parser.add_argument("--name", default="load", help="of the result file")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result")
+    return parser.parse_args()
+
+
+@contextmanager
+def _server(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """The address and the key of the server that is measured."""
+    if options.url:
+        yield options.url, options.key
+        return
+    settings = dict(setting.split("=", 1) for setting in options.setting)
+    with serving(str(options.model or ""), **settings) as server:
+        yield server.url, server.key
+
+
+def _texts(workload: Workload) -> tuple[str, ...]:
+    """The kinds of text that it runs on."""
+    return ("literal", "book") if any(workload.words) else ("book",)
+
+
+def _documents(
+    workload: Workload,
+    text: str,
+    tokenizer: Tokenizer,
+    book: str,
+    spans: list[tuple[int, int]],
+) -> list[str]:
+    """The documents' texts."""
+    if text == "literal":
+        return [literal_text(index, words) for index, words in enumerate(workload.words)]
+    lengths = [
+        tokens or len(tokenizer.encode(literal_text(index, words)).ids)
+        for index, (words, tokens) in enumerate(zip(workload.words, workload.tokens, strict=True))
+    ]
+    return [book_text(book, spans, index, tokens) for index, tokens in enumerate(lengths)]
+
+
+async def _measure(
+    workload: Workload,
+    text: str,
+    documents: list[str],
+    url: str,
+    key: str,
+    options: argparse.Namespace,
+) -> list[dict[str, Any]]:
+    """Upload the documents once, then run the workload with each budget."""
+    rows = []
+    ids: list[str] = []
+    for budget in options.budgets:
+        client = LoadClient(url, key, budget, ignore_eos=not options.stop_at_eos)
+        try:
+            if not ids:
+                for index, document in enumerate(documents):
+                    ids.append((await client.upload(f"{text}-{index}.txt", document))[0])
+            if workload.warm_up:
+                await client.run(_warm_up(workload), ids)
+            row = {"workload": workload.name, "text": text, "budget": budget}
+            row |= _figures(workload, *await client.run(workload, ids))
+        finally:
+            await client.close()
+        print({name: row[name] for name in ("workload", "text", "budget", "tokens_per_s")})
+        rows.append(row)
+    return rows
+
+
+def _warm_up(workload: Workload) -> Workload:
+    """Each document once, one after the other."""
+    firsts = {request.document: request for request in reversed(workload.requests)}
+    requests = tuple(
+        Request(index, one.question, one.max_tokens) for index, one in sorted(firsts.items())
+    )
+    return replace(workload, requests=requests, in_flight=1)
+
+
+def _figures(workload: Workload, started_s: float, outcomes: list[Outcome]) -> dict[str, Any]:
+    """What is reported of a run."""
+    answered = [outcome for outcome in outcomes if not outcome.error]
+    errors = [outcome.error for outcome in outcomes if outcome.error]
+    figures: dict[str, Any] = {
+        "requests": len(outcomes),
+        "errors": {code: errors.count(code) for code in sorted(set(errors))},
+        "tokens_per_s": 0.0,
+    }
+    if not answered:
+        return figures
+    duration_s = max(outcome.ended_s for outcome in answered) - started_s
+    first_ms = [outcome.first_token_ms for outcome in answered]
+    later = [
+        (outcome.total_ms - outcome.first_token_ms) / (outcome.num_tokens - 1)
+        for outcome in answered
+        if outcome.num_tokens > 1
+    ]
+    return figures | {
+        "tokens_per_s": sum(outcome.num_tokens for outcome in answered) / duration_s,
+        "duration_s": duration_s,
+        "s_per_prompt": duration_s / len(answered),
+        "first_token_ms": _spread(first_ms),
+        "ms_per_later_token": _spread(later) if later else None,
+        "cache_hits": sum(outcome.cache_hit for outcome in answered) / len(answered),
+        "loaded": statistics.fmean(outcome.loaded for outcome in answered),
+        "documents": workload.num_documents,
+    }
+
+
+def _spread(samples: list[float]) -> dict[str, float]:
+    """Mean and percentiles of samples, the rare ones among them."""
+    ordered = sorted(samples)
+
+    def at(share: float) -> float:
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+    return {
+        "mean": statistics.fmean(samples),
+        **percentiles(samples),
+        "p90": at(0.9),
+        "p99": at(0.99),
+        "max": ordered[-1],
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""A client of the server that asks many questions at once and notes when tokens come."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from bench.serving.load.workloads import Request, Workload
+
+TIMEOUT_S = 1800.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one request.
+
+    Attributes:
+        first_token_ms: from the moment at which it had a place in flight to the first text.
+        total_ms: likewise, to the last event.
+        ended_s: when it ended, on the clock of `time.perf_counter`.
+        num_tokens: tokens of the answer.
+        loaded: share of the document's cache that was read for each token.
+        cache_hit: whether the document was in memory.
+        error: the code of the error; empty if it was answered.
+    """
+
+    document: int
+    first_token_ms: float
+    total_ms: float
+    ended_s: float
+    num_tokens: int = 0
+    loaded: float = 0.0
+    cache_hit: bool = False
+    error: str = ""
+
+
+class LoadClient:
+    """Calls a server on kept connections.
+
+    Args:
+        url, key: of the server.
+        budget: what each question asks for.
+        ignore_eos: whether answers go on to their last token, whatever the model says.
+    """
+
+    def __init__(self, url: str, key: str, budget: str, *, ignore_eos: bool) -> None:
+        self._budget = budget
+        self._ignore_eos = ignore_eos
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+        self._http = httpx.AsyncClient(
+            base_url=url,
+            headers={"Authorization": f"Bearer {key}"},
+            timeout=TIMEOUT_S,
+            limits=limits,
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+    async def upload(self, name: str, text: str) -> tuple[str, dict[str, Any]]:
+        """Upload a text and wait until it is read; return its id and its record.
+
+        Raises: RuntimeError if it is refused or fails.
+        """
+        reply = await self._http.post("/documents", files={"file": (name, text.encode())})
+        if reply.status_code != 202:
+            raise RuntimeError(f"the upload of {name} was refused: {reply.text}")
+        document_id = str(reply.json()["id"])
+        while True:
+            record: dict[str, Any] = (await self._http.get(f"/documents/{document_id}")).json()
+            if record["status"] == "failed":
+                raise RuntimeError(f"{name} was not read: {record}")
+            if record["status"] == "ready":
+                return document_id, record
+            await asyncio.sleep(0.1)
+
+    async def run(self, workload: Workload, ids: list[str]) -> tuple[float, list[Outcome]]:
+        """Send a workload's requests; return when the first was sent, and all outcomes.
+
+        Args:
+            ids: of its documents.
+        """
+        places = asyncio.Semaphore(workload.in_flight or len(workload.requests))
+        started_s = time.perf_counter()
+
+        async def send(request: Request) -> Outcome:
+            if request.at_s is not None:
+                await asyncio.sleep(max(0.0, started_s + request.at_s - time.perf_counter()))
+            async with places:
+                return await self.ask(request, ids[request.document])
+
+        outcomes = await asyncio.gather(*(send(request) for request in workload.requests))
+        return started_s, list(outcomes)
+
+    async def ask(self, request: Request, document_id: str) -> Outcome:
+        """Ask one question and read its answer to the end."""
+        body: dict[str, Any] = {
+            "question": request.question,
+            "budget": self._budget,
+            "max_tokens": request.max_tokens,
+            "temperature": 0,
+            "stream": True,
+        }
+        if self._ignore_eos:
+            body["ignore_eos"] = True
+        started_s, first_s = time.perf_counter(), 0.0
+        answer: dict[str, Any] = {}
+        error = "no_answer"
+        try:
+            path = f"/documents/{document_id}/ask"
+            async with self._http.stream("POST", path, json=body) as reply:
+                if reply.status_code != 200:
+                    error = json.loads(await reply.aread())["error"]["code"]
+                else:
+                    async for event, data in _events(reply):
+                        first_s = first_s or time.perf_counter()
+                        if event == "answer":
+                            answer, error = data, ""
+                        elif event == "error":
+                            error = data["error"]["code"]
+        except httpx.HTTPError as failure:
+            error = type(failure).__name__
+        ended_s = time.perf_counter()
+        return Outcome(
+            document=request.document,
+            first_token_ms=1000 * ((first_s or ended_s) - started_s),
+            total_ms=1000 * (ended_s - started_s),
+            ended_s=ended_s,
+            num_tokens=answer["usage"]["completion_tokens"] if answer else 0,
+            loaded=answer["budget"]["loaded_decode"] if answer else 0.0,
+            cache_hit=bool(answer and answer["cache_hit"]),
+            error=error,
+        )
+
+
+async def _events(reply: httpx.Response) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+    """Yield the name and the data of each server-sent event."""
+    event = ""
+    async for line in reply.aiter_lines():
+        if line.startswith("event: "):
+            event = line[7:]
+        elif line.startswith("data: "):
+            yield event, json.loads(line[6:])

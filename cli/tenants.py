@@ -1,0 +1,120 @@
+"""`lectern tenant`: make, list, suspend and delete tenants, on the server's own machine."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from cli.options import DataDir, not_none, read_settings
+from cli.show import format_moment, make_console, say
+
+if TYPE_CHECKING:  # importing SQLAlchemy takes time, which other commands should not need
+    from storage.db.records import TenantRecord
+    from storage.storage import Storage
+
+DAY_S = 24 * 3600
+MAX_DAYS = 36_500
+
+app = typer.Typer(
+    name="tenant",
+    help="Make, list, suspend and delete tenants, on the server's own machine.",
+    no_args_is_help=True,
+    epilog="A tenant owns documents and keys, and two tenants share nothing. Works on the database "
+    "directly, whether the server runs or not.",
+)
+Name = Annotated[str, typer.Argument(help="The tenant's name.")]
+
+
+@app.command()
+def create(
+    name: Name,
+    ttl_days: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=MAX_DAYS,
+            help="Days after which its documents are deleted, unless an upload says otherwise.",
+            show_default=False,
+        ),
+    ] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Make a tenant. It has no key yet: `lectern key create NAME --tenant TENANT` makes one."""
+    with _storage(data_dir) as storage:
+        storage.tenants.create(name, None if ttl_days is None else ttl_days * DAY_S)
+    say(make_console(), f"Made the tenant {name}.")
+
+
+@app.command("list")
+def show(data_dir: DataDir = None) -> None:
+    """List all tenants by name."""
+    with _storage(data_dir) as storage:
+        storage.tenants.default()  # it is made by whoever comes first
+        tenants = storage.tenants.list()
+    make_console().print(tenants_table(tenants))
+
+
+@app.command()
+def suspend(name: Name, data_dir: DataDir = None) -> None:
+    """Refuse a tenant's keys from the next request on, and let its documents wait unread."""
+    with _storage(data_dir) as storage:
+        storage.tenants.suspend(storage.tenants.get(name).id)
+    say(make_console(), f"Suspended {name}. `lectern tenant resume` lets it go on.")
+
+
+@app.command()
+def resume(name: Name, data_dir: DataDir = None) -> None:
+    """Let a suspended tenant go on."""
+    with _storage(data_dir) as storage:
+        storage.tenants.resume(storage.tenants.get(name).id)
+        storage.notifier.notify_workers()
+    say(make_console(), f"{name} goes on.")
+
+
+@app.command()
+def delete(
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask first.")] = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Delete a tenant with its keys, documents, caches and answers, for good."""
+    with _storage(data_dir) as storage:
+        tenant = storage.tenants.get(name)
+        if not yes:
+            typer.confirm(f"Delete {name}, its keys and all of its documents?", abort=True)
+        num_documents = storage.delete_tenant(tenant.id)
+    say(make_console(), f"Deleted {name} ({tenant.id}) and {num_documents} documents.")
+
+
+def tenants_table(tenants: Sequence["TenantRecord"]) -> Table:
+    """Make a table of tenants."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("Tenant", overflow="fold")
+    for name in ("Id", "Made", "Status"):
+        table.add_column(name, no_wrap=True)
+    for tenant in tenants:
+        status = Text("active", style="green")
+        if tenant.suspended_at is not None:
+            status = Text(f"suspended {_when(tenant.suspended_at)}", style="red")
+        table.add_row(Text(tenant.name), str(tenant.id), _when(tenant.created_at), status)
+    return table
+
+
+@contextmanager
+def _storage(data_dir: DataDir) -> Iterator["Storage"]:
+    """Open storage while the block runs."""
+    from storage.files import make_files_private
+    from storage.storage import open_storage
+
+    make_files_private()
+    settings = read_settings(**not_none(data_dir=data_dir))
+    with closing(open_storage(settings.storage())) as storage:
+        yield storage
+
+
+def _when(moment: datetime) -> str:
+    return format_moment(int(moment.timestamp()))

@@ -1,0 +1,75 @@
+"""Forward passes on any device: all tokens in one batch, attention question by question."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from engine.decode.packed_pass import PackedTokens, packed_forward
+from engine.decode.running_answer import PrefillChunk, RunningAnswer
+from engine.document.cache import DocumentCache
+from engine.model.loader import LoadedModel
+
+MAX_ROWS = 64
+
+
+class TorchRunner:
+    """A `ModelRunner` that keeps nothing beside the states of the answers.
+
+    Args:
+        model: the loaded model.
+        max_rows: answers that take part in one decoding pass at most.
+    """
+
+    def __init__(self, model: LoadedModel, max_rows: int = MAX_ROWS) -> None:
+        self._model = model
+        self.max_rows = max_rows
+
+    def warm_up(self) -> None:
+        """Nothing is compiled or captured."""
+
+    def add_document(self, document: DocumentCache) -> None:
+        """Nothing is prepared."""
+
+    def remove_document(self, document: DocumentCache) -> None:
+        """Nothing was prepared."""
+
+    def add(self, running: RunningAnswer) -> None:
+        """Nothing is kept beside its state."""
+
+    def remove(self, running: RunningAnswer) -> None:
+        """Nothing was kept."""
+
+    def prefill(self, chunks: Sequence[PrefillChunk]) -> Tensor:
+        """Take parts of prefills, see `ModelRunner.prefill`."""
+        logits = self._forward([(chunk.running, chunk.ids) for chunk in chunks])
+        last = [row for row, chunk in enumerate(chunks) if chunk.is_last]
+        return logits if len(last) == len(chunks) else logits[last]
+
+    def decode(self, rows: Sequence[RunningAnswer]) -> Tensor:
+        """Take one pass for each row's latest token, see `ModelRunner.decode`."""
+        tokens = torch.tensor([row.last_token for row in rows]).to(self._model.device)
+        return self._forward(list(zip(rows, tokens.chunk(len(rows)), strict=True)))
+
+    def forget_evidence(self, running: RunningAnswer) -> None:
+        """Drop the attention mass of an answer."""
+        running.forget_evidence()
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+    def _forward(self, parts: Sequence[tuple[RunningAnswer, Tensor]]) -> Tensor:
+        """Take a pass for each set of factors (LongRoPE) that the documents were read with."""
+        ropes = [running.state.document.choices.rope for running, _ in parts]
+        logits: Tensor | None = None
+        for rope in dict.fromkeys(ropes):
+            members = [row for row, other in enumerate(ropes) if other == rope]
+            packed = [PackedTokens(parts[row][0].state, parts[row][1]) for row in members]
+            found = packed_forward(self._model.with_rope(rope).model, packed)
+            if len(members) == len(parts):
+                return found
+            if logits is None:
+                logits = found.new_empty(len(parts), found.shape[1])
+            logits[members] = found
+        assert logits is not None  # there is a part at least
+        return logits

@@ -1,0 +1,1 @@
+"""The documents that are in memory: where each is, what may be evicted, how one is loaded."""

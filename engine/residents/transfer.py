@@ -1,0 +1,61 @@
+"""Copies of documents between the device's memory and the host's."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from engine.document.cache import Clusters, DocumentCache, LayerCache, ScopedHeads, StreamingCache
+from engine.model.memory import out_of_memory_as_busy
+
+Copy = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class DocumentTransfer:
+    """Copies documents between a device and the host; a `Transfer`.
+
+    On a CPU both are the host's memory, and a copy is a copy all the same.
+    """
+
+    device: torch.device
+
+    def to_host(self, cache: DocumentCache) -> DocumentCache:
+        """See `Transfer.to_host`."""
+        return copy_layers(cache, lambda tensor: tensor.to("cpu", copy=True))
+
+    def to_device(self, cache: DocumentCache) -> DocumentCache:
+        """See `Transfer.to_device`."""
+        with out_of_memory_as_busy():
+            return copy_layers(cache, lambda tensor: tensor.to(self.device, copy=True))
+
+
+def copy_layers(cache: DocumentCache, copy: Copy) -> DocumentCache:
+    """Return a document whose layers' tensors are copies; its ids and text are shared."""
+    return replace(cache, layers=tuple(_copy_layer(layer, copy) for layer in cache.layers))
+
+
+def _copy_layer(layer: LayerCache, copy: Copy) -> LayerCache:
+    return replace(
+        layer,
+        keys=copy(layer.keys),
+        values=copy(layer.values),
+        positions=copy(layer.positions),
+        level2=_copy_clusters(layer.level2, copy),
+        level1=_copy_clusters(layer.level1, copy),
+        streaming=None if layer.streaming is None else _copy_streaming(layer.streaming, copy),
+        scoped=tuple(_copy_scoped(part, copy) for part in layer.scoped),
+    )
+
+
+def _copy_clusters(clusters: Clusters, copy: Copy) -> Clusters:
+    return Clusters(copy(clusters.centroids), copy(clusters.offsets))
+
+
+def _copy_streaming(cache: StreamingCache, copy: Copy) -> StreamingCache:
+    return replace(cache, keys=copy(cache.keys), values=copy(cache.values))
+
+
+def _copy_scoped(part: ScopedHeads, copy: Copy) -> ScopedHeads:
+    return replace(part, keys=copy(part.keys), values=copy(part.values))
