@@ -2,11 +2,11 @@
 
     python -m bench.kernels.batch --out DIR
 
-Rows are tokens of questions that are drawn independently, 90 % sparsity each, over documents that are
-drawn with clusters. A step is `attend_rows` in a CUDA graph; beside it, in the same run, stand
-`decode_attention`, document by document with up to 16 questions each, and full attention by the faster
-library with the rows of a document folded, document by document. No figure is given before outputs
-and bytes read agree with `decode_attention`, and rows that read everything with full attention.
+Rows are tokens of questions that are drawn independently, 90 % sparsity each, over documents that
+are drawn with clusters. A step is `attend_rows` in a CUDA graph; beside it, in the same run, stand
+`decode_attention`, document by document with up to 16 questions each, and full attention by the
+faster library with the rows of a document folded, document by document. No figure is given before
+outputs and bytes read agree with `decode_attention`.
 """
 
 import argparse
@@ -41,8 +41,8 @@ SHAPE = "32 query heads, 8 KV heads, head_dim 128, bf16"
 SPARSITY = 90
 # Documents, clustered keys of each, rows of each.
 MIXES = (
-    (1, 131_072, 1), (1, 131_072, 4), (1, 131_072, 16), (1, 131_072, 64), (4, 65_536, 1),
-    (4, 65_536, 4), (2, 65_536, 8), (16, 10_240, 1), (16, 32_768, 4),
+    (1, 131_072, 1), (1, 131_072, 16), (4, 65_536, 4), (1, 131_072, 64), (1, 131_072, 4),
+    (4, 65_536, 1), (2, 65_536, 8), (16, 10_240, 1), (16, 32_768, 4),
 )  # fmt: skip
 ROTATED_BYTES = (
     400_000_000  # of the selected keys of a graph's layers together: no cache holds them
@@ -127,6 +127,8 @@ def classes(rows: int, asked: int) -> list[int]:
     """Group sizes that a bucket of so many rows may be captured with."""
     if rows == 1:
         return [1]
+    if rows == 4:
+        return [4]
     return [4] if asked <= 4 else [size for size in (4, 16, 32) if size <= 2 * asked]
 
 
@@ -139,27 +141,35 @@ def tunings(
     if not scan:
         return found
     if group_rows <= 4:
-        return [*found, (" looped", replace(base, score_programs=660, dense_programs=264)),
-                (" a528", replace(base, attend_programs=528))]  # fmt: skip
+        return [
+            *found,
+            (" a264", replace(base, attend_registers=None, attend_programs=264)),
+            (" s4", replace(base, attend_stages=4, attend_programs=264)),
+            (" scoreless", replace(base, keep_scores=False)),
+            (" early", replace(base, early_combine=not base.early_combine)),
+        ]
     return [
         *found,
+        (" scoreless", replace(base, keep_scores=False)),
         (" list", replace(base, whole_share=9.0)),
         (" whole", replace(base, whole_share=0.0)),
-        (" b128", replace(base, attend_block=128, attend_warps=8, attend_programs=132)),
-        (" b64w8", replace(base, attend_warps=8, attend_programs=264)),
-        (" b64w4s2", replace(base, attend_warps=4, attend_stages=2, attend_programs=264)),
-        (" b32w4", replace(base, attend_block=32, attend_warps=4, attend_programs=396)),
-        (" b64w8s4", replace(base, attend_warps=8, attend_stages=4, attend_programs=132)),
-        (" sel2k", replace(base, select_scores=2048, select_warps=4)),
-        (" split512", replace(base, split_clusters=512)),
-        (" split128", replace(base, split_clusters=128)),
+        (
+            " b32",
+            replace(
+                base, attend_block=32, attend_stages=3, attend_registers=168, attend_programs=396
+            ),
+        ),
+        (" w8", replace(base, attend_warps=8, attend_stages=2, attend_programs=264)),
+        (" s3", replace(base, attend_stages=3, attend_programs=132)),
+        (" select4w", replace(base, select_warps=4)),
+        (" score128", replace(base, split_clusters=128)),
     ]
 
 
 def draw(shape: Shape, documents: int, asked: int) -> Layers:
     """Draw layers of documents, and rows about them."""
     bytes_each = documents * shape.num_keys * shape.kv_heads * shape.head_dim * 4
-    num_layers = max(2, min(6, ROTATED_BYTES // max(1, bytes_each // 5)))
+    num_layers = max(2, min(4, ROTATED_BYTES // max(1, bytes_each // 5)))
     steps: list[list[Step]] = []
     table = DocumentTable(documents, num_layers, torch.device(DEVICE))
     for layer in range(num_layers):
@@ -250,7 +260,7 @@ def time_rows(
                 layer,
                 shape.kv_heads,
                 layers.steps[layer][0].scoring,
-            )  # fmt: skip
+            )
         )
     torch.cuda.synchronize()
     for layer, each in enumerate(inputs[:2]):

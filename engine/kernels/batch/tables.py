@@ -89,7 +89,8 @@ class RowField(IntEnum):
     THRESHOLD = 5  # the bits of an fp32 number
     MASS = 6  # an address: attention mass by place in the document, fp32
     TOKENS_BEGIN = 7  # tokens of the documents of all rows before this one
-    SIZE = 8
+    PLACE = 8  # of row i of those that were given, in the order of the step
+    SIZE = 9
 
 
 @dataclass(frozen=True)
@@ -151,9 +152,7 @@ class DocumentTable:
             positions: (retrieval heads, keys) int32 by layer, each key's place in the document.
         Raises: ShapeError if layers of a kind differ in size, or one has a level 1.
         """
-        rows = [
-            _record(layer, place) for layer, place in zip(layers, positions, strict=True)
-        ]
+        rows = [_record(layer, place) for layer, place in zip(layers, positions, strict=True)]
         self.sizes[slot] = _document_sizes(num_tokens, layers)
         self.layers[slot], self.positions[slot] = tuple(layers), tuple(positions)
         self.records[slot].copy_(torch.tensor(rows, dtype=torch.int64))
@@ -202,6 +201,12 @@ class StepTables:
         self._header, self._groups, self._rows, self._pages = _views(self._host.numpy(), shapes)
         self.header, self.groups, self.rows, self.pages = _views(self.device, shapes)
         self.plan: tuple[StepRow, ...] = ()
+        self._copied: torch.cuda.Event | None = None  # the last copy to the device
+
+    @property
+    def places(self) -> Tensor:
+        """Where each of the given rows stands in the step (rows,) int64 on the device."""
+        return self.rows[RowField.PLACE]
 
     @property
     def tokens(self) -> Tensor:
@@ -221,13 +226,15 @@ class StepTables:
     def write(self, rows: Sequence[StepRow], documents: DocumentTable) -> list[int]:
         """Order rows by document, form groups, and write the tables; nothing waits for the device.
 
-        The host's numbers may be written again when the copy to the device has ended.
+        It waits for the copy of the step before, if that has not ended.
 
         Args:
             rows: at least one; `fits` them.
             documents: that they are about.
         Returns: the order: place i of the step is rows[order[i]].
         """
+        if self._copied is not None:
+            self._copied.synchronize()
         s = self.sizes
         order = sorted(range(len(rows)), key=lambda i: (rows[i].document, rows[i].reads_all))
         self.plan = tuple(rows[index] for index in order)
@@ -258,7 +265,11 @@ class StepTables:
             [0 if a else each.num_keys for each, a in zip(sizes, reads_all, strict=True)]
         )
         self._write_rows(groups, [documents.size_of(row.document) for row in self.plan])
+        self._rows[RowField.PLACE, order] = np.arange(len(order))
         self.device.copy_(self._host, non_blocking=True)
+        if self.device.is_cuda:
+            self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._copied.record()
         return order
 
     def _write_rows(self, groups: Sequence[Sequence[StepRow]], sizes: list[DocumentSizes]) -> None:
@@ -268,9 +279,7 @@ class StepTables:
         table[RowField.LENGTH, :count] = [row.num_keys for row in rows]
         table[RowField.POSITION, :count] = [each.num_tokens for each in sizes]
         table[RowField.POSITION, :count] += table[RowField.LENGTH, :count] - 1
-        table[RowField.GROUP, :count] = [
-            index for index, group in enumerate(groups) for _ in group
-        ]
+        table[RowField.GROUP, :count] = [index for index, group in enumerate(groups) for _ in group]
         table[RowField.DOCUMENT, :count] = [row.document for row in rows]
         thresholds = [max(row.threshold, LOWEST_THRESHOLD) for row in rows]
         table[RowField.THRESHOLD, :count] = np.array(thresholds, np.float32).view(np.int32)

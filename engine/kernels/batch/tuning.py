@@ -25,6 +25,7 @@ class BatchTuning:
         attend_block, attend_stages: tokens of a tile of `attend_union`, and tiles loaded ahead.
         attend_warps, attend_programs: its warps, and its programs.
         attend_registers: registers of a thread of it at most; None leaves it to the compiler.
+        early_combine: whether `combine_rows` may start while `attend_union` is still running.
         keep_scores: whether it leaves the scores that `accumulate_rows_mass` needs.
         combine_block, combine_warps: states that a program of `combine_rows` combines at once, and
             its warps.
@@ -49,6 +50,7 @@ class BatchTuning:
     attend_warps: int = 4
     attend_programs: int = 3 * UNITS
     attend_registers: int | None = None
+    early_combine: bool = True
     keep_scores: bool = True
     combine_block: int = 256
     combine_warps: int = 4
@@ -68,7 +70,10 @@ def default_batch_tuning(sizes: BatchSizes, element_size: int) -> BatchTuning:
     if sizes.tile_rows <= FEW_ROWS:
         block = max(16, 128 // width)
         return BatchTuning(
-            score_block=block, split_clusters=block, attend_block=max(16, 64 // width)
+            score_block=block,
+            split_clusters=block,
+            attend_block=max(16, 64 // width),
+            attend_registers=168,  # three programs a multiprocessor
         )
     block = max(16, 64 // width)
     many = sizes.tile_rows > 64
@@ -80,7 +85,7 @@ def default_batch_tuning(sizes: BatchSizes, element_size: int) -> BatchTuning:
         select_scores=4096,
         select_warps=8,
         attend_block=block,
-        attend_stages=3,
+        attend_stages=2,  # two programs a multiprocessor
         attend_warps=8 if many else 4,
         attend_programs=UNITS if many else 2 * UNITS,
     )

@@ -1,5 +1,6 @@
 """Buffers of a step of many rows, allocated once."""
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -75,6 +76,26 @@ class BatchWorkspace:
         return self.token_masks.numel() > 0
 
 
+class Buffers:
+    """Memory that workspaces share which are never in use at the same time.
+
+    Workspaces should be allocated from the largest to the smallest: one that asks for more than
+    there is gets memory of its own.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[str, torch.dtype], Tensor] = {}
+
+    def take(
+        self, name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
+    ) -> Tensor:
+        """Return a tensor of the shape whose numbers may be anything."""
+        held, size = self._held.get((name, dtype)), math.prod(shape)
+        if held is None or held.numel() < size:
+            held = self._held[name, dtype] = torch.empty(size, dtype=dtype, device=device)
+        return held[:size].view(shape)
+
+
 def allocate_batch(
     sizes: BatchSizes,
     dtype: torch.dtype,
@@ -82,6 +103,7 @@ def allocate_batch(
     tuning: BatchTuning | None = None,
     *,
     has_sinks: bool = False,
+    buffers: Buffers | None = None,
 ) -> BatchWorkspace:
     """Allocate the buffers of a step.
 
@@ -91,15 +113,17 @@ def allocate_batch(
         device: of its tensors.
         tuning: None for the default of these sizes.
         has_sinks: whether query heads have sink logits.
+        buffers: what the workspace shares with others; None for its own memory.
     """
+    buffers = buffers or Buffers()
     s, t = sizes, tuning or default_batch_tuning(sizes, dtype.itemsize)
     t = replace(t, overlap=t.overlap and can_overlap(device))
 
-    def floats(*shape: int) -> Tensor:
-        return torch.empty(shape, dtype=torch.float32, device=device)
+    def floats(name: str, *shape: int) -> Tensor:
+        return buffers.take(name, shape, torch.float32, device)
 
-    def ints(*shape: int) -> Tensor:
-        return torch.empty(shape, dtype=torch.int32, device=device)
+    def ints(name: str, *shape: int) -> Tensor:
+        return buffers.take(name, shape, torch.int32, device)
 
     heads, rows = s.kv_heads, s.tile_rows
     dense = (s.rows, heads, MAX_DENSE_SPLITS + has_sinks, s.group)
@@ -110,19 +134,21 @@ def allocate_batch(
     return BatchWorkspace(
         sizes=s,
         tuning=t,
-        dense_out=floats(*dense, s.head_dim),
-        dense_lse=floats(*dense),
-        scores=floats(s.clusters * heads * rows),
-        cluster_lse=floats(splits * heads * rows),
-        segments=ints(s.segments(t.segment_size) * heads),
-        segment_masks=ints(s.segments(t.segment_size) * heads if s.group_rows > 1 else 0),
-        token_masks=ints(s.list_tokens * heads if s.group_rows >= WHOLE_ROWS else 0),
-        segment_counts=ints(chunks * heads),
-        num_segments=ints(s.rows * heads),
-        token_scores=floats(s.score_tokens * s.num_heads),
-        split_out=floats(states, rows, s.head_dim),
-        split_lse=floats(states, rows),
-        out=torch.empty(s.rows, s.num_heads, s.head_dim, dtype=dtype, device=device),
-        lse=floats(s.rows, s.num_heads),
+        dense_out=floats("dense_out", *dense, s.head_dim),
+        dense_lse=floats("dense_lse", *dense),
+        scores=floats("scores", s.clusters * heads * rows),
+        cluster_lse=floats("cluster_lse", splits * heads * rows),
+        segments=ints("segments", s.segments(t.segment_size) * heads),
+        segment_masks=ints(
+            "segment_masks", s.segments(t.segment_size) * heads if s.group_rows > 1 else 0
+        ),
+        token_masks=ints("token_masks", s.list_tokens * heads if s.group_rows >= WHOLE_ROWS else 0),
+        segment_counts=ints("segment_counts", chunks * heads),
+        num_segments=ints("num_segments", s.rows * heads),
+        token_scores=floats("token_scores", s.score_tokens * s.num_heads),
+        split_out=floats("split_out", states, rows, s.head_dim),
+        split_lse=floats("split_lse", states, rows),
+        out=buffers.take("out", (s.rows, s.num_heads, s.head_dim), dtype, device),
+        lse=floats("lse", s.rows, s.num_heads),
         read_bytes=torch.zeros(s.rows, dtype=torch.int64, device=device),
     )

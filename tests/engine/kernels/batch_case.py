@@ -171,8 +171,9 @@ class BatchCase:
             document = self.documents[ask.document]
             mass = torch.zeros(document.anchors + document.tokens, device=DEVICE)
             rows.append(
-                StepRow(ask.document, 3 + index, ask.num_keys, pages, ask.threshold,
-                        ask.reads_all, mass)  # fmt: skip
+                StepRow(
+                    ask.document, 3 + index, ask.num_keys, pages, ask.threshold, ask.reads_all, mass
+                )
             )
         return rows
 

@@ -152,9 +152,7 @@ def accumulate_rows_mass_kernel(
     for item in range(tl.program_id(0), items, tl.num_programs(0)):
         tile, pair = item % anchor_tiles, item // anchor_tiles
         row, head = pair // retrieval, pair % retrieval
-        record = load_record(
-            documents, tl.load(rows + ROW_DOCUMENT * ROWS + row), document_stride
-        )
+        record = load_record(documents, tl.load(rows + ROW_DOCUMENT * ROWS + row), document_stride)
         num_anchors = load_number(record, NUM_ANCHORS)
         num_tokens = num_anchors + load_number(record, NUM_KEYS)
         positions = load_pointer(record, POSITIONS, segments) + head * num_tokens

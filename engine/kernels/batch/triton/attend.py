@@ -111,6 +111,7 @@ def attend_kernel(
     BLOCK: tl.constexpr,
     STAGES: tl.constexpr,
     KEEP_SCORES: tl.constexpr,
+    EARLY_COMBINE: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
     """Attend to one share of the segments: program p writes its state of pair h to slot p + h.
@@ -123,7 +124,7 @@ def attend_kernel(
     place, member = row // GROUP_PAD, row % GROUP_PAD
     num_pairs = load_number(header, NUM_GROUPS) * retrieval
     wait_for_previous_launch(OVERLAP)
-    release_next_launch(OVERLAP)
+    release_next_launch(OVERLAP and EARLY_COMBINE)
     listed = load_listed(num_segments, num_pairs, PAIRS_PAD)  # [PAIRS_PAD]
     count = tl.abs(listed)
     ends, share = split_segments(count, tl.num_programs(0), STEP)
@@ -246,6 +247,7 @@ def attend_triton(inputs: BatchInputs, work: BatchWorkspace) -> None:
         BLOCK=t.attend_block,
         STAGES=t.attend_stages,
         KEEP_SCORES=t.keep_scores,
+        EARLY_COMBINE=t.early_combine,
         num_warps=t.attend_warps,
         **({} if t.attend_registers is None else {"maxnreg": t.attend_registers}),
         **launch_options(t.overlap),

@@ -104,10 +104,11 @@ def _attend_dense(
     split, pair = item % splits, item // splits
     row, head = pair // KV_HEADS, pair % KV_HEADS
     length = load_number(rows, LENGTH * ROWS + row)
-    record = load_record(
-        documents, tl.load(rows + ROW_DOCUMENT * ROWS + row), document_stride
+    record = load_record(documents, tl.load(rows + ROW_DOCUMENT * ROWS + row), document_stride)
+    num_anchors, num_streaming = (
+        load_number(record, NUM_ANCHORS),
+        load_number(record, NUM_STREAMING),
     )
-    num_anchors, num_streaming = load_number(record, NUM_ANCHORS), load_number(record, NUM_STREAMING)
     is_own = split >= of_document
     streaming_head = tl.maximum(head - retrieval, 0)
     streams = (head >= retrieval) & (split < of_document)
@@ -144,7 +145,9 @@ def _attend_dense(
         seen = (key >= first) & (key < stop)
         inside = mask_columns(seen[:, None], D)  # [PAGE, WIDTH]
         page = tl.load(pages + row * max_pages + tile, mask=is_own, other=0)
-        begin = tl.where(is_own, (page * KV_HEADS + head) * PAGE * D, tl.cast(tile, tl.int64) * PAGE * D)
+        begin = tl.where(
+            is_own, (page * KV_HEADS + head) * PAGE * D, tl.cast(tile, tl.int64) * PAGE * D
+        )
         begin = tl.multiple_of(begin, 16)
         offsets = lane[:, None] * D + cols[None, :]
         k = tl.load(keys + begin + offsets, mask=inside, other=0.0)

@@ -16,7 +16,9 @@ COLS = 32  # columns of a program at most: many short ones, as one does nothing 
 
 
 @triton.jit
-def combine_states(out, lse, first, last, step, top, mass, total, D: tl.constexpr, BLOCK: tl.constexpr):
+def combine_states(
+    out, lse, first, last, step, top, mass, total, D: tl.constexpr, BLOCK: tl.constexpr
+):
     """Add the states `first` to `last`, which are `step` rows apart, to the online softmax.
 
     out, lse: pointers to the head's columns and its log-sum-exp in state 0. top, mass: scalars, the

@@ -25,7 +25,7 @@ MIXED = (
 )  # fmt: skip
 CASES = {
     "one row": BatchCase((Document(),), (Ask(0),), group_rows=1),
-    "one row that reads all": BatchCase((Document(),), (Ask(0, reads_all=True),), group_rows=1),
+    "single that reads all": BatchCase((Document(),), (Ask(0, reads_all=True),), group_rows=1),
     "rows alone": BatchCase(ODD, MIXED, group_rows=1),
     "mixed": BatchCase(ODD, MIXED),
     "more than a group": BatchCase((Document(),), (Ask(0),) * 3 + (Ask(0, 9, -5.0),) * 2,
@@ -44,7 +44,7 @@ CASES = {
         streaming=0, window=30, has_sinks=True, group_rows=1,
     ),
     "whole": BatchCase(
-        ODD, (*MIXED, *(Ask(0, threshold=-6.0 - 0.1 * i) for i in range(5))), group_rows=8
+        ODD, (*MIXED, *(Ask(0, threshold=-12.0 - i) for i in range(5))), group_rows=8
     ),
 }  # fmt: skip
 
@@ -63,9 +63,7 @@ def test_rows_get_what_the_definition_gives(name, dtype, monkeypatch):
     torch.testing.assert_close(
         work.out[:rows].float(), expected.out[:rows].float(), rtol=tolerance, atol=tolerance
     )
-    torch.testing.assert_close(
-        work.lse[:rows], expected.lse[:rows], rtol=tolerance, atol=tolerance
-    )
+    torch.testing.assert_close(work.lse[:rows], expected.lse[:rows], rtol=tolerance, atol=tolerance)
     assert (work.out[rows:] == 0).all()
     if case.retrieval and case.window is None:
         _check_mass(inputs, work, tolerance)
@@ -88,7 +86,7 @@ def test_a_crowd_reads_whole_heads():
     work = case.workspace(inputs)
     attend_rows_triton(inputs, work)
     pairs = work.num_segments[: case.retrieval * 2]
-    assert (pairs[:2] < 0).any()  # the group that asks about document 0
+    assert (pairs[: case.retrieval] < 0).any()  # the group that asks about document 0
 
 
 def test_a_row_selects_the_same_alone_and_in_a_crowd():
