@@ -52,6 +52,16 @@ class _Held:
 
 
 @dataclass(frozen=True)
+class _PassBytes:
+    """Bytes of passes over one document, see `engine.decode.graph`."""
+
+    fixed: int
+    whole: int
+    full: int
+    windowed: int
+
+
+@dataclass(frozen=True)
 class _Taken:
     """A pass that a row has taken, as row `place` of a graph's step."""
 
@@ -97,6 +107,7 @@ class BatchRunner(GraphRunner):
         device = model.device
         self._documents = DocumentTable(SLOTS, model.spec.num_layers, device)
         self._slots: dict[int, int | None] = {}
+        self._bytes: dict[int, _PassBytes] = {}  # as `_slots`, by the id of a document
         first, memory = model.spec.layers[0], _memory_of(device)
         shape = (model.spec.num_layers, 2, first.num_kv_heads, PAGE, first.head_dim)
         page_bytes = torch.Size(shape).numel() * model.dtype.itemsize
@@ -190,13 +201,12 @@ class BatchRunner(GraphRunner):
         """Tell the meters what the last pass read."""
         for taken in self._pending:
             taken.graph.wait()
-            document = taken.running.state.document
-            if taken.reads_all:
-                read = whole_bytes(document)
-            else:
-                read = fixed_bytes(document) + int(taken.graph.read_bytes[taken.place])
-            full, windowed = full_bytes(document), windowed_bytes(document)
-            taken.running.state.meter.add_pass(read, full, windowed)
+            pass_bytes = self._bytes_of(taken.running.state.document)
+            read = pass_bytes.whole
+            if not taken.reads_all:
+                read = pass_bytes.fixed + int(taken.graph.read_bytes[taken.place])
+            meter = taken.running.state.meter
+            meter.add_pass(read, pass_bytes.full, pass_bytes.windowed)
         self._pending = []
 
     def _parts(
@@ -308,6 +318,18 @@ class BatchRunner(GraphRunner):
             weakref.finalize(document, self._forget, key, slot)
         return self._slots[key]
 
+    def _bytes_of(self, document: DocumentCache) -> _PassBytes:
+        """Bytes of passes over a document that has a slot: worked out once, as there are layers."""
+        key = id(document)
+        if key not in self._bytes:
+            self._bytes[key] = _PassBytes(
+                fixed_bytes(document),
+                whole_bytes(document),
+                full_bytes(document),
+                windowed_bytes(document),
+            )
+        return self._bytes[key]
+
     def _put(self, document: DocumentCache) -> int | None:
         slot, lookup = self._documents.free_slot(), document.lookup
         if slot is None:
@@ -327,6 +349,7 @@ class BatchRunner(GraphRunner):
 
     def _forget(self, key: int, slot: int | None) -> None:
         self._slots.pop(key, None)
+        self._bytes.pop(key, None)
         if slot is not None:
             self._documents.remove(slot)
 

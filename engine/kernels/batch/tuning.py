@@ -1,12 +1,13 @@
 """Tile sizes and division of work of the kernels of a step of many rows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.kernels.batch.sizes import SEGMENT, BatchSizes
 from engine.kernels.shared.sizes import tile_bytes
 
 UNITS = 132  # multiprocessors of an H200
 FEW_ROWS = 16  # query rows of a tile: a document's one question, or a few
+MANY_ROWS = 64  # more of them get wider tiles
 MIN_QUERY_ROWS = 8  # of a tile that centroids are multiplied with: the least of a product
 
 
@@ -48,7 +49,7 @@ class BatchTuning:
     attend_block: int = 64
     attend_stages: int = 3
     attend_warps: int = 4
-    attend_programs: int = 3 * UNITS
+    attend_programs: int = 2 * UNITS
     attend_registers: int | None = None
     early_combine: bool = True
     keep_scores: bool = True
@@ -62,6 +63,9 @@ class BatchTuning:
 def default_batch_tuning(sizes: BatchSizes, element_size: int) -> BatchTuning:
     """Choose tiles for steps of some sizes.
 
+    Measured on one H100, at 128K keys of 256 bytes, for tiles of up to 64 query rows
+    (docs/kernels.md).
+
     Args:
         sizes: of the steps.
         element_size: bytes of one number of a key.
@@ -73,19 +77,28 @@ def default_batch_tuning(sizes: BatchSizes, element_size: int) -> BatchTuning:
             score_block=block,
             split_clusters=block,
             attend_block=max(16, 64 // width),
-            attend_registers=168,  # three programs a multiprocessor
         )
     block = max(16, 64 // width)
-    many = sizes.tile_rows > 64
-    return BatchTuning(
+    tuning = BatchTuning(
         score_block=block,
         score_stages=3,
         split_clusters=4 * block,
         score_programs=4 * UNITS,
         select_scores=4096,
+        select_warps=4,
+        attend_block=max(16, 32 // width),
+        attend_registers=168,  # three programs a multiprocessor
+        attend_programs=3 * UNITS,
+    )
+    if sizes.tile_rows <= MANY_ROWS:
+        return tuning
+    # Not measured: as many registers and as much shared memory as there are, for one program.
+    return replace(
+        tuning,
         select_warps=8,
         attend_block=block,
-        attend_stages=2,  # two programs a multiprocessor
-        attend_warps=8 if many else 4,
-        attend_programs=UNITS if many else 2 * UNITS,
+        attend_registers=None,
+        attend_stages=2,
+        attend_warps=8,
+        attend_programs=UNITS,
     )
