@@ -30,11 +30,17 @@ class ServerConfig:
             then the model is made to answer.
         sampling: how tokens are chosen where a request does not say: "greedy", or as the "model"
             asks for in its generation_config.json.
-        concurrent_questions: questions that are answered at the same time.
-        queued_questions: questions that may wait; further ones get status 429.
+        concurrent_questions: questions that are answered at the same time, one token of each in a
+            forward pass.
+        queued_questions: questions that may wait; further ones get status 429, or 503 where those
+            that wait are others'.
         question_timeout_s: seconds from a question's arrival to the end of its answer.
-        resident_cache_bytes: bytes of documents that are kept in memory; when there are more, the
-            least recently used document is removed.
+        memory_share: of the GPU's memory that is used, weights and all else included; on a CPU, of
+            what programs can have, for documents alone. None: 0.9 of a GPU, 0.5 on a CPU.
+        device_cache_bytes: bytes of documents on the device that answers, instead of the share.
+        host_cache_bytes: bytes of documents in the host's memory behind it; None: half of what
+            programs can have there behind a GPU, else none.
+        staging_bytes: pinned memory on the way between the host and a GPU.
         embedded_worker: whether the server also reads documents, in its own process.
         trusted_proxies: addresses and networks, separated by commas, whose `X-Forwarded-For` and
             `X-Forwarded-Proto` headers are believed; empty for none.
@@ -58,10 +64,13 @@ class ServerConfig:
     max_answer_tokens: Annotated[int, Gt(0)] = 512
     max_thinking_tokens: Annotated[int, Ge(0)] = 2048
     sampling: Literal["greedy", "model"] = "greedy"
-    concurrent_questions: Annotated[int, Gt(0)] = 1
-    queued_questions: Annotated[int, Ge(0)] = 32
+    concurrent_questions: Annotated[int, Gt(0)] = 64
+    queued_questions: Annotated[int, Ge(0)] = 192
     question_timeout_s: Annotated[float, Gt(0)] = 300.0
-    resident_cache_bytes: Annotated[int, Gt(0)] = 2048 * MIB
+    memory_share: Annotated[float, Gt(0), Le(1)] | None = None
+    device_cache_bytes: Annotated[int, Gt(0)] | None = None
+    host_cache_bytes: Annotated[int, Ge(0)] | None = None
+    staging_bytes: Annotated[int, Gt(0)] = 256 * MIB
     embedded_worker: bool = True
     trusted_proxies: Annotated[str, Predicate(are_networks)] = ""
     max_connections: Annotated[int, Gt(0)] = 4096

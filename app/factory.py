@@ -79,8 +79,11 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     await run_in_threadpool(remove_leftovers, services.data_dir / "incoming")
     services.question_queue.start()
     services.background_writes.start()
+    for document in await run_in_threadpool(services.storage.documents.pinned):
+        services.prefetcher.start(document)
     try:
         yield
     finally:
+        services.prefetcher.close()
         await run_in_threadpool(services.question_queue.close, GRACE_S)
         await run_in_threadpool(services.background_writes.close, WRITES_S)

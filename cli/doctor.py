@@ -12,11 +12,12 @@ from pathlib import Path
 from rich.console import Console
 
 from cli.listener import CannotServe, listen
-from cli.model_report import CacheBytes, ModelReport
+from cli.model_report import ModelReport
 from cli.settings import Settings
 from cli.show import say
 from common.errors import LecternError
 from common.format import format_bytes, format_count
+from engine.document.cache_bytes import CacheBytes
 
 LITTLE_DISK_BYTES = 1 << 30
 FAISS = ("faiss-cpu", "faiss-gpu", "faiss-gpu-cu12")
@@ -162,7 +163,7 @@ def show_model(console: Console, report: ModelReport) -> None:
     if report.cache_with_plan is not None:
         say(console, f"  a document token, with the head plan: {_cache(report.cache_with_plan)}")
     for place, tokens in report.rooms:
-        say(console, f"  {place} beside the model: {format_count(tokens)} tokens of documents")
+        say(console, f"  {place} keeps {format_count(tokens)} tokens of documents")
     for hint in report.hints:
         say(console, f"  better: {hint}")
 

@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoTokenizer
 
-from cli.machine import Memory, read_memory
+from cli.machine import Memory, free_disk_bytes, read_memory
 from cli.settings import Settings
 from common.errors import LecternError
 from common.format import format_bytes, format_count
 from engine.decode.paths import ServingPaths, serving_paths
+from engine.document.cache_bytes import CacheBytes
 from engine.model.blueprint import Blueprint, read_blueprint
 from engine.model.head_plan import HeadPlan, check_plan, plan_all
 from engine.model.hub import ModelFolder, find_model
@@ -22,26 +23,7 @@ from engine.model.loader import explain_loading, read_folder_plan
 from engine.model.prompt import PromptTemplate
 from engine.model.quantisation import bits_of, check_libraries, quantisation_of
 from precompute.config import PrecomputeConfig
-from precompute.sketch import sketch_document
-
-LONG = 1 << 17  # tokens, beyond every window: from here on a cache grows evenly
-
-
-@dataclass(frozen=True)
-class CacheBytes:
-    """Bytes that a document's cache takes in memory.
-
-    Attributes:
-        per_token: of a long document.
-        constant: whatever the document's length: windows, and what streaming heads keep.
-    """
-
-    per_token: float
-    constant: float
-
-    def tokens_in(self, num_bytes: float) -> int:
-        """Return how many tokens of one document fit into so many bytes."""
-        return max(0, int((num_bytes - self.constant) / self.per_token)) if self.per_token else 0
+from precompute.sketch import LONG, cache_bytes, sketch_document
 
 
 @dataclass(frozen=True)
@@ -60,7 +42,7 @@ class ModelReport:
         paths: which code answers on a GPU.
         cache: bytes of a document with all heads; cache_with_plan: with the head plan in use, None
             if there is none.
-        rooms: by place, tokens of documents that fit there beside the model, with the plan.
+        rooms: by place, tokens of documents that fit there by the settings, with the plan.
         hints: what would make it better.
     """
 
@@ -115,10 +97,10 @@ def _report(
     if plan is not None:
         check_plan(plan, spec, plan.model)  # whose weights it belongs to shows when they are loaded
     everything = plan_all(spec)
-    cache = cache_bytes(blueprint, everything, settings.precompute, dtype)
+    cache = cache_bytes(spec, everything, settings.precompute, dtype)
     planned = None
     if plan is not None:
-        planned = cache_bytes(blueprint, plan, settings.precompute, dtype)
+        planned = cache_bytes(spec, plan, settings.precompute, dtype)
     report = ModelReport(
         name=files.name,
         kind=str(config.model_type),
@@ -134,24 +116,17 @@ def _report(
         cache_with_plan=planned,
     )
     weight_bytes = blueprint.num_parameters * (bits_of(config) or 8 * dtype.itemsize) // 8
-    rooms = tuple(
-        (place, (planned or cache).tokens_in(num_bytes))
-        for place, num_bytes in memory.rooms(weight_bytes)
+    held = planned or cache
+    rooms = [
+        (place, held.tokens_in(num_bytes))
+        for place, num_bytes in memory.rooms(weight_bytes, settings.server)
+    ]
+    stored = cache_bytes(
+        spec, plan or everything, settings.precompute, getattr(torch, settings.precompute.dtype)
     )
+    rooms.append(("disk", stored.tokens_in(free_disk_bytes(settings.data_dir))))
     hints = tuple(_hints(settings, report, blueprint, memory))
-    return replace(report, rooms=rooms, hints=hints)
-
-
-def cache_bytes(
-    blueprint: Blueprint, plan: HeadPlan, settings: PrecomputeConfig, dtype: torch.dtype
-) -> CacheBytes:
-    """Return the bytes that documents take, told from documents of two lengths."""
-    short, long = (
-        sketch_document(blueprint.spec, plan, settings, num_tokens, dtype).num_bytes
-        for num_tokens in (LONG, 2 * LONG)
-    )
-    per_token = (long - short) / LONG
-    return CacheBytes(per_token, max(0.0, short - per_token * LONG))
+    return replace(report, rooms=tuple(rooms), hints=hints)
 
 
 def paths_of(blueprint: Blueprint, plan: HeadPlan, settings: PrecomputeConfig) -> ServingPaths:
@@ -195,7 +170,7 @@ def _family_row(name: str, file: Path) -> str:
     except LecternError as refusal:
         return f"| {name} | | | no: {refusal.message} | | |"
     settings, plan = PrecomputeConfig(), plan_all(blueprint.spec)
-    cache = cache_bytes(blueprint, plan, settings, torch.bfloat16)
+    cache = cache_bytes(blueprint.spec, plan, settings, torch.bfloat16)
     paths = paths_of(blueprint, plan, settings)
     prefill = "kernels" if paths.without_kernels is None else "plain torch"
     decode = "a graph" if paths.without_graph is None else "plain torch"
@@ -230,22 +205,16 @@ def _hints(
         yield f"On a GPU decoding goes through plain torch: {report.paths.without_graph}"
     if report.dtype == "float32":
         halved = cache_bytes(
-            blueprint, plan_all(blueprint.spec), settings.precompute, torch.bfloat16
+            blueprint.spec, plan_all(blueprint.spec), settings.precompute, torch.bfloat16
         )
         yield f"LECTERN_DTYPE=bfloat16 takes {format_bytes(halved.per_token)} a token, all heads."
     if report.cache_with_plan is None and all(one.alibi is None for one in blueprint.spec.layers):
         dtype: torch.dtype = getattr(torch, report.dtype)
-        halved = cache_bytes(blueprint, _half(blueprint), settings.precompute, dtype)
+        halved = cache_bytes(blueprint.spec, _half(blueprint), settings.precompute, dtype)
         yield (
             "A head plan (`lectern heads`): with half of the heads streaming, "
             f"{format_bytes(halved.per_token)} a token."
         )
-    resident = settings.server.resident_cache_bytes
-    tokens = (report.cache_with_plan or report.cache).tokens_in(resident)
-    yield (
-        f"LECTERN_SERVER__RESIDENT_CACHE_BYTES keeps {format_bytes(resident)} of documents in "
-        f"memory, {format_count(tokens)} tokens: raise it where there is room."
-    )
 
 
 def _half(blueprint: Blueprint) -> HeadPlan:

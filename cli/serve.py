@@ -31,6 +31,7 @@ from engine.engine import Engine
 from engine.model.loader import LoadedModel, load_model
 from precompute.build import most_document_chars
 from precompute.fingerprint import artifact_fingerprint
+from precompute.sketch import cache_bytes
 from storage.files import make_files_private
 from storage.processes import SERVER
 from storage.storage import Storage, open_storage
@@ -80,8 +81,16 @@ def open_stack(settings: Settings) -> Stack:
     tell_unread(storage)
     most_chars = most_document_chars(model, settings.precompute)
     extraction = with_most_chars(extraction_limits(settings.worker), most_chars)
-    services = make_services(settings.server, settings.data_dir, storage, engine, extraction)
     has_worker = settings.server.embedded_worker
+    services = make_services(
+        settings.server,
+        settings.data_dir,
+        storage,
+        engine,
+        extraction,
+        cache_bytes(model.spec, model.plan, settings.precompute, model.dtype),
+        settings.precompute.chunk_tokens if has_worker else 0,
+    )
     worker = make_worker(settings, storage, engine.model) if has_worker else None
     return Stack(settings, storage, services, create_app(services), worker)
 

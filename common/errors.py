@@ -273,6 +273,12 @@ class CacheRebuilding(NotReady):
     code = "cache_rebuilding"
 
 
+class PinsExceedMemory(NotReady):
+    """A document does not fit into memory beside those that are pinned; one has to be unpinned."""
+
+    code = "pins_exceed_memory"
+
+
 # -- temporary faults --------------------------------------------------------------------------
 
 
@@ -334,6 +340,12 @@ class Busy(Transient):
     """The database is locked by another writer, or the server has no room for more requests."""
 
     code = "busy"
+
+
+class StepFailed(Transient):
+    """A forward pass failed for a reason of the server's own; its questions end, others go on."""
+
+    code = "step_failed"
 
 
 class LeaseLost(Transient):

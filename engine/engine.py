@@ -42,7 +42,9 @@ def _graph_runner_for(model: LoadedModel, config: DecodeConfig) -> GraphRunner:
 
 
 class Engine:
-    """Answers questions about documents with one model; one thread at a time uses it.
+    """Answers questions about documents with one model.
+
+    But for `prepare`, one thread at a time uses it.
 
     Args:
         model: the loaded model; the engine owns what is made around it until it is closed.
@@ -124,7 +126,24 @@ class Engine:
         turns: Sequence[Turn] = (),
         mask: TokenMask | None = None,
     ) -> RunningAnswer:
-        """Check and tokenize a question, before any forward pass; to be ended by `finish`.
+        """Prepare a question and add it; to be ended by `finish`. As `prepare`."""
+        running = self.prepare(
+            document, question, budget=budget, sampling=sampling, turns=turns, mask=mask
+        )
+        self.add(running)
+        return running
+
+    def prepare(
+        self,
+        document: DocumentCache,
+        question: str,
+        *,
+        budget: float,
+        sampling: Sampling,
+        turns: Sequence[Turn] = (),
+        mask: TokenMask | None = None,
+    ) -> RunningAnswer:
+        """Check and tokenize a question; any thread may do so.
 
         Args:
             document: what is asked about; one without tokens for a chat with the model alone.
@@ -135,7 +154,7 @@ class Engine:
             template takes one question alone.
         """
         ids = self._encode_question(document, question, turns)
-        running = RunningAnswer(
+        return RunningAnswer(
             self.model,
             document,
             ids,
@@ -146,8 +165,10 @@ class Engine:
             chunk_tokens=self._config.question_chunk_tokens,
             mask=mask,
         )
+
+    def add(self, running: RunningAnswer) -> None:
+        """Let an answer take part in steps; to be ended by `finish`."""
         self.runner.add(running)
-        return running
 
     def step(self, rows: Sequence[RunningAnswer]) -> list[TextDelta | LecternError]:
         """Take one forward pass for answers that are all being prefilled, or are all decoding.

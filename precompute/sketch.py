@@ -12,11 +12,25 @@ from engine.document.cache import (
     StreamingCache,
     no_clusters,
 )
+from engine.document.cache_bytes import CacheBytes
 from engine.model.head_plan import HeadPlan
 from engine.model.spec import LayerSpec, ModelSpec
 from precompute.config import PrecomputeConfig
 
 META = torch.device("meta")
+LONG = 1 << 17  # tokens, beyond every window: from here on a cache grows evenly
+
+
+def cache_bytes(
+    spec: ModelSpec, plan: HeadPlan, settings: PrecomputeConfig, dtype: torch.dtype
+) -> CacheBytes:
+    """Return the bytes that documents take in memory, told from documents of two lengths."""
+    short, long = (
+        sketch_document(spec, plan, settings, num_tokens, dtype).num_bytes
+        for num_tokens in (LONG, 2 * LONG)
+    )
+    per_token = (long - short) / LONG
+    return CacheBytes(per_token, max(0.0, short - per_token * LONG))
 
 
 def sketch_document(

@@ -105,6 +105,20 @@ class Documents:
         """Return a document of any tenant, for workers. Raises: DocumentNotFound."""
         return self._select(Document.id == document_id)
 
+    def set_pinned(self, tenant_id: UUID, document_id: UUID, is_pinned: bool) -> DocumentRecord:
+        """Note whether a document's cache is never to leave memory. Raises: DocumentNotFound."""
+        with self._db.session() as session:
+            own = and_(Document.id == document_id, Document.tenant_id == tenant_id)
+            session.execute(update(Document).where(own).values(is_pinned=is_pinned))
+        return self.get(tenant_id, document_id)
+
+    def pinned(self) -> Sequence[DocumentRecord]:
+        """Return the pinned documents of all tenants that are ready."""
+        pinned = self._view().where(Document.is_pinned).order_by(Document.created_at, Document.id)
+        with self._db.reading() as session:
+            records = [self._record(row) for row in session.execute(pinned)]
+        return [one for one in records if one.status is DocumentStatus.READY and not one.is_stale]
+
     def is_deleted(self, document: DocumentRecord) -> bool:
         """Return whether a document has been deleted since its record was read.
 

@@ -1,12 +1,17 @@
 """Models of documents and their progress, which OpenAPI shows and responses are made of."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from app.http.schemas import Body
+from app.services.memory_warnings import MemoryWarning
 from common.errors import DocumentNotFound
 from common.status import DocumentStatus
+from engine.residents.entry import Tier
 from storage.db.records import ArtifactRecord, DocumentRecord, JobRecord
 from storage.notify.base import DocumentState
 
@@ -27,8 +32,19 @@ class ProgressBody(Body):
     deadline_at: int | None
 
 
+class WarningBody(Body):
+    """What will go wrong with a document, before it does. Programs should look at `code`."""
+
+    code: str
+    message: str
+
+
 class DocumentBody(Body):
-    """A document; times are Unix seconds."""
+    """A document; times are Unix seconds.
+
+    `tier` is the fastest place that holds its cache: the "device" that answers, the "host"'s
+    memory behind it, or the "disk"; null before it was read.
+    """
 
     id: str
     object: Literal["document"]
@@ -45,6 +61,17 @@ class DocumentBody(Body):
     progress: ProgressBody | None
     cache_bytes: int | None
     is_stale: bool
+    tier: Tier | None
+    pinned: bool
+    warnings: list[WarningBody]
+
+
+class DocumentChange(BaseModel):
+    """What a caller may change about a document."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    pinned: bool = Field(strict=True)
 
 
 class TextPageBody(Body):
@@ -98,13 +125,19 @@ def parse_document_id(text: str) -> UUID:
 
 
 def document_body(
-    document: DocumentRecord, job: JobRecord | None, artifact: ArtifactRecord | None
+    document: DocumentRecord,
+    job: JobRecord | None,
+    artifact: ArtifactRecord | None,
+    tier: Tier | None = None,
+    warnings: Iterable[MemoryWarning] = (),
 ) -> DocumentBody:
     """Make the body of a document.
 
     Args:
         job: the latest job of a document that waits or is being read.
         artifact: the artifact of a ready document.
+        tier: of memory that holds it; None for none.
+        warnings: about its place in memory.
     """
     has_failed = document.status is DocumentStatus.FAILED
     return DocumentBody(
@@ -125,6 +158,9 @@ def document_body(
         progress=_progress_body(job),
         cache_bytes=None if artifact is None else artifact.num_bytes,
         is_stale=document.is_stale,
+        tier=tier or (None if artifact is None else Tier.DISK),
+        pinned=document.is_pinned,
+        warnings=[WarningBody(code=one.code, message=one.message) for one in warnings],
     )
 
 

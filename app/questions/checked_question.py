@@ -70,6 +70,8 @@ def check_question(
         top_k=usual.top_k,
         min_p=usual.min_p,
         max_thinking_tokens=max_thinking_tokens,
+        stop=tuple(body.stop),
+        ignore_eos=body.ignore_eos,
     )
     return CheckedQuestion(text, parse_budget(body.budget), sampling)
 

@@ -6,17 +6,20 @@ from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 
 from app.documents.schemas import parse_document_id
-from app.http.auth import ScopedRoute, TenantDep, needs
+from app.http.auth import CallerDep, ScopedRoute, needs
 from app.http.exchange import exchange_of
 from app.http.sse import STREAM_RESPONSE, EventStream
 from app.questions.accepted_question import AcceptedQuestion
-from app.questions.answer_job import AnswerJob
+from app.questions.answer_job import AnswerJob, AnswerParts
 from app.questions.checked_question import CheckedQuestion, check_question
-from app.questions.schemas import AnswerBody, QuestionBody
+from app.questions.schemas import AnswerBody, AnswerItem, QuestionBody
 from app.services.document_loader import check_ready
+from app.services.question_queue import PendingAnswer
 from app.services.services import Services, ServicesDep
 from common.errors import NotReady
 from common.scopes import Scope
+from engine.serving.request import AnswerRequest
+from storage.db.records import ApiKeyRecord
 
 router = APIRouter(tags=["questions"], route_class=ScopedRoute)
 FIRST_PIECE_WAIT_S = 10.0
@@ -32,7 +35,7 @@ async def ask(
     document_id: str,
     body: QuestionBody,
     request: Request,
-    tenant_id: TenantDep,
+    caller: CallerDep,
     services: ServicesDep,
 ) -> AnswerBody | EventStream:
     """Answer a question: as JSON, or with `stream` as pieces of text and then the same JSON.
@@ -45,7 +48,7 @@ async def ask(
     question = check_question(body, services.config, services.engine.model.generation)
     key = parse_document_id(document_id)
     request_id = exchange_of(request).request_id
-    accepted = await _submit(services, tenant_id, key, question, request_id)
+    accepted = await _submit(services, caller, key, question, request_id)
     if not body.stream:
         return await accepted.whole_answer(request)
     await accepted.wait_for_first_piece(request, FIRST_PIECE_WAIT_S)
@@ -54,7 +57,7 @@ async def ask(
 
 async def _submit(
     services: Services,
-    tenant_id: UUID,
+    caller: ApiKeyRecord,
     document_id: UUID,
     question: CheckedQuestion,
     request_id: str,
@@ -62,10 +65,10 @@ async def _submit(
     """Queue a question about a tenant's document.
 
     Raises: DocumentNotFound; DocumentNotReady, CacheRebuilding or DocumentFailed if the document
-        cannot be asked about; TooManyQuestions, ShuttingDown.
+        cannot be asked about; TooManyQuestions, Busy, ShuttingDown.
     """
     documents, queue = services.storage.documents, services.question_queue
-    document = await run_in_threadpool(documents.get, tenant_id, document_id)
+    document = await run_in_threadpool(documents.get, caller.tenant_id, document_id)
     try:
         check_ready(document)
     except NotReady as error:
@@ -74,14 +77,16 @@ async def _submit(
             reading_times.seconds_until_ready, document_id
         )
         raise
-    job = AnswerJob(
-        services.engine,
+    parts = AnswerParts(
+        services.engine.model,
+        services.engine_loop,
         services.document_loader,
         services.storage.answers,
         services.background_writes,
-        document,
-        question,
-        request_id,
     )
-    pending = queue.submit(document_id, job.run)
+
+    def request(pending: PendingAnswer[AnswerItem]) -> AnswerRequest:
+        return AnswerJob(parts, document, question, pending, caller.id, request_id).request()
+
+    pending = queue.submit(document_id, caller.id, request)
     return AcceptedQuestion(queue, documents, document, pending)

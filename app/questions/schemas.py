@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from app.http.schemas import Body
 from engine.decode.answer import TextDelta
 
+MAX_STOPS, MAX_STOP_CHARS = 4, 256
+StopString = Annotated[str, Field(min_length=1, max_length=MAX_STOP_CHARS, strict=True)]
 Share = Annotated[float, Field(gt=0, le=1, strict=True, allow_inf_nan=False)]
 
 
@@ -24,6 +26,8 @@ class QuestionBody(BaseModel):
     temperature: float | None = Field(default=None, ge=0, le=2, strict=True, allow_inf_nan=False)
     top_p: float | None = Field(default=None, gt=0, le=1, strict=True, allow_inf_nan=False)
     seed: int | None = Field(default=None, ge=0, lt=2**63, strict=True)
+    stop: list[StopString] = Field(default_factory=list, max_length=MAX_STOPS)
+    ignore_eos: bool = Field(default=False, strict=True)
     stream: bool = Field(default=False, strict=True)
 
     @field_validator("question")

@@ -18,11 +18,13 @@ from common.errors import (
     NotReady,
 )
 from common.status import DocumentStatus
-from engine.document.artifact import resident_bytes, unpack
+from engine.document.artifact import resident_bytes
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
 from engine.model.memory import out_of_memory_as_busy
 from engine.residents.documents import Lease, ResidentDocuments
+from engine.residents.file_loading import load_document
+from engine.residents.staging import Staging
 from storage.db.records import ArtifactRecord, DocumentRecord
 from storage.storage import Storage
 
@@ -60,21 +62,24 @@ class ArtifactSource:
     Attributes:
         storage: where it is stored.
         artifact: which.
-        model: for its device and its dtype.
+        model: for its dtype.
+        staging: the way to its device.
         num_bytes: that the document will take in the device's memory.
     """
 
     storage: Storage
     artifact: ArtifactRecord
     model: LoadedModel
+    staging: Staging
     num_bytes: int
 
     def load(self) -> DocumentCache:
-        """Read, verify and unpack the artifact's files. Raises: as `Artifacts.load`; GpuBusy."""
+        """Read, verify and copy the artifact's files. Raises: as `Artifacts.load`; GpuBusy."""
         stored = self.storage.artifacts.load(self.artifact)
-        device, dtype = self.model.device, self.model.dtype
         with out_of_memory_as_busy():
-            return unpack(stored.manifest, stored.files, device=device, dtype=dtype)
+            return load_document(
+                stored.manifest, stored.open, dtype=self.model.dtype, staging=self.staging
+            )
 
 
 @dataclass(frozen=True)
@@ -84,14 +89,16 @@ class DocumentLoader:
     Attributes:
         storage: where artifacts are stored, and documents are queued to be read again; as the
             model and the settings see it, so that only their artifacts are used.
-        model: for its device and its dtype.
+        model: for its dtype.
         documents: the documents that are in memory.
+        staging: the way to the model's device.
         background_writes: where it is noted that an artifact is used.
     """
 
     storage: Storage
     model: LoadedModel
     documents: ResidentDocuments[DocumentCache]
+    staging: Staging
     background_writes: BackgroundWrites
 
     def lease(self, document: DocumentRecord) -> Lease[DocumentCache]:
@@ -114,7 +121,9 @@ class DocumentLoader:
         artifact = self._current_artifact(document)
         open_source = partial(self._open_source, artifact)
         try:
-            return self.documents.lease(artifact.id, open_source, document=document.id)
+            return self.documents.lease(
+                artifact.id, open_source, document=document.id, pinned=document.is_pinned
+            )
         except CorruptArtifact as error:
             self.storage.artifacts.quarantine(artifact)  # this also queues the document
             self.storage.notifier.notify_workers()
@@ -123,7 +132,7 @@ class DocumentLoader:
     def _open_source(self, artifact: ArtifactRecord) -> ArtifactSource:
         manifest = self.storage.artifacts.load(artifact).manifest
         num_bytes = resident_bytes(manifest, self.model.dtype)
-        return ArtifactSource(self.storage, artifact, self.model, num_bytes)
+        return ArtifactSource(self.storage, artifact, self.model, self.staging, num_bytes)
 
     def _current_artifact(self, document: DocumentRecord) -> ArtifactRecord:
         artifact = self.storage.artifacts.current(document.id)

@@ -1,27 +1,34 @@
-"""The queue of questions: bounded, worked on by a few threads, and cancellable throughout."""
+"""The questions that a server has accepted: a bounded number, cancellable throughout.
+
+They are answered by the engine loop, which also decides whose turn it is.
+"""
 
 import asyncio
 import threading
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Hashable, Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from app.services.running_mean import RunningMean
 from common.errors import (
+    Busy,
     CallerGone,
     LecternError,
     QuestionTimeout,
     ShuttingDown,
     TooManyQuestions,
 )
+from engine.serving.engine_loop import EngineLoop
+from engine.serving.request import AnswerRequest
 
 Item = TypeVar("Item")
-Work = Callable[["PendingAnswer[Any]"], Iterator[Item]]
 STUCK_S = 30.0
 UNMEASURED_S = 2.0
+CANCEL_S = 2.0  # that the loop gets to stop what was cancelled
+SHARE_LEFT = 8  # one key leaves one place in so many to others
 STOPPED = "The server stopped before the answer was complete."
 
 
@@ -32,17 +39,25 @@ class _End:
 class PendingAnswer(Generic[Item]):
     """The answer of one accepted question: its items as they come, and the means to stop it.
 
-    It is made on the event loop, and iterated there once. The work is done on a queue's thread.
+    It is made on the event loop, and iterated there once. Items come from other threads.
 
     Args:
         document_id: the document that is asked about.
-        work: yields the answer's items; it is called on a thread.
+        key: whose question it is.
         timeout_s: seconds from now to the last item.
+        ended: called once, when all work on it has ended.
     """
 
-    def __init__(self, document_id: Hashable, work: Work[Item], timeout_s: float) -> None:
+    def __init__(
+        self,
+        document_id: Hashable,
+        key: Hashable,
+        timeout_s: float,
+        ended: "Callable[[PendingAnswer[Any]], None]",
+    ) -> None:
         self.document_id = document_id
-        self._work = work
+        self.key = key
+        self._ended = ended
         self._accepted_s = time.monotonic()
         self._timeout_s = timeout_s
         self._started_s: float | None = None
@@ -53,11 +68,16 @@ class PendingAnswer(Generic[Item]):
 
     @property
     def queue_ms(self) -> float:
-        """Milliseconds that the question waited for a thread, until now if it still waits."""
+        """Milliseconds that the question waited for a slot, until now if it still waits."""
         return 1000 * ((self._started_s or time.monotonic()) - self._accepted_s)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the question has got its slot."""
+        return self._started_s is not None
+
     def running_s(self) -> float:
-        """Return the seconds since a thread took the question; 0 before that."""
+        """Return the seconds since the question got its slot; 0 before that."""
         return 0.0 if self._started_s is None else time.monotonic() - self._started_s
 
     def is_cancelled(self) -> bool:
@@ -70,18 +90,20 @@ class PendingAnswer(Generic[Item]):
             self._stop_error = error or CallerGone("The caller has closed the connection.")
             self._emit(self._stop_error)
 
-    def run(self) -> None:
-        """Do the work on this thread, and pass on its items, then its error or its end."""
+    def begin(self) -> None:
+        """Take note that the question has got its slot."""
         self._started_s = time.monotonic()
-        try:
-            if not self.is_cancelled():
-                for item in self._work(self):
-                    self._emit(item)
-            self._emit(self._stop_error or _End)
-        except CallerGone as error:  # the engine stopped, since this answer was cancelled
-            self._emit(self._stop_error or error)
-        except Exception as error:
-            self._emit(error)
+
+    def put(self, item: Item) -> None:
+        """Pass an item on."""
+        self._emit(item)
+
+    def end(self, error: Exception | None) -> None:
+        """Pass the end on, or what ended the work; none of it goes on."""
+        if isinstance(error, CallerGone):  # the work stopped, since this answer was cancelled
+            error = self._stop_error or error
+        self._emit(error or _End)
+        self._ended(self)
 
     async def wait_for_first_item(self, wait_s: float) -> None:
         """Wait for the first item, so that an error before it can still become an HTTP status.
@@ -124,61 +146,64 @@ class PendingAnswer(Generic[Item]):
 
 @dataclass(frozen=True)
 class QueueLoad:
-    """How many questions are being answered, how many wait, and how many threads there are."""
+    """How many questions are being answered, how many wait, and how many slots there are."""
 
     running: int
     waiting: int
-    threads: int
+    slots: int
+
+
+MakeRequest = Callable[[PendingAnswer[Item]], AnswerRequest]
 
 
 class QuestionQueue:
-    """Answers questions on a few threads.
+    """Accepts questions, hands them to the engine loop, and knows all that have not ended.
 
     Args:
-        threads: how many questions are answered at the same time.
-        queued: how many more questions may wait; further ones are refused.
+        engine_loop: answers them; it is started and closed with the queue.
+        queued: how many more questions may wait than are answered at the same time; further ones
+            are refused. One key may have all places but one in eight.
         timeout_s: seconds from the acceptance of a question to the last item of its answer.
     """
 
-    def __init__(self, *, threads: int, queued: int, timeout_s: float) -> None:
-        self._num_threads = threads
-        self._queued = queued
+    def __init__(self, engine_loop: EngineLoop, *, queued: int, timeout_s: float) -> None:
+        self._engine_loop = engine_loop
+        self._num_slots = engine_loop.max_running
+        self._num_places = self._num_slots + queued
         self._timeout_s = timeout_s
         self._changed = threading.Condition()
-        self._waiting: deque[PendingAnswer[Any]] = deque()
-        self._running: set[PendingAnswer[Any]] = set()
-        self._threads: list[threading.Thread] = []
+        self._pending: dict[PendingAnswer[Any], None] = {}  # in the order of their arrival
+        self._places: Counter[Hashable] = Counter()
         self._running_time = RunningMean()
         self._draining_since_s: float | None = None
-        self._is_closed = False
 
     def start(self) -> None:
-        """Start the threads."""
-        for number in range(self._num_threads):
-            thread = threading.Thread(target=self._serve, name=f"question-{number}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+        """Start the engine loop."""
+        self._engine_loop.start()
 
-    def submit(self, document_id: Hashable, work: Work[Item]) -> PendingAnswer[Item]:
-        """Accept a question, whose work starts as soon as a thread is free.
+    def submit(
+        self, document_id: Hashable, key: Hashable, make_request: MakeRequest[Item]
+    ) -> PendingAnswer[Item]:
+        """Accept a question.
 
         Args:
             document_id: the document that is asked about.
-            work: yields the answer's items; it is called on a thread.
-        Raises: TooManyQuestions if the queue is full, ShuttingDown while the server stops.
+            key: whose question it is.
+            make_request: what the engine loop is asked, given where the answer goes.
+        Raises: TooManyQuestions if the key has all places that it may have, Busy if all places are
+            taken, ShuttingDown while the server stops.
         """
         with self._changed:
             if self.is_draining:
                 raise ShuttingDown("The server is stopping; ask again in a moment.")
-            if len(self._waiting) + len(self._running) >= self._num_threads + self._queued:
-                raise TooManyQuestions(
-                    "Too many questions are waiting; ask again in a moment.",
-                    retry_after_s=self._next_place_s(),
-                )
-            pending = PendingAnswer(document_id, work, self._timeout_s)
-            self._waiting.append(pending)
-            self._changed.notify()
-            return pending
+            self._check_room(key)
+            pending: PendingAnswer[Item] = PendingAnswer(
+                document_id, key, self._timeout_s, self._end
+            )
+            self._pending[pending] = None
+            self._places[key] += 1
+        self._engine_loop.submit(make_request(pending))
+        return pending
 
     def cancel(self, pending: PendingAnswer[Any], error: LecternError | None = None) -> None:
         """Stop one question; if it waits, it leaves the queue at once.
@@ -187,8 +212,9 @@ class QuestionQueue:
             error: what a caller that still waits gets.
         """
         pending.cancel(error)
-        with self._changed, suppress(ValueError):
-            self._waiting.remove(pending)
+        if not pending.is_running:
+            self._forget(pending)
+        self._engine_loop.wake()
 
     def cancel_document(self, document_id: Hashable, error: LecternError) -> None:
         """Stop all questions about a document; their callers get `error`."""
@@ -204,15 +230,16 @@ class QuestionQueue:
 
     def load(self) -> QueueLoad:
         """Count the questions that are being answered and those that wait."""
-        with self._changed:
-            return QueueLoad(len(self._running), len(self._waiting), self._num_threads)
+        pending = self._all_pending()
+        running = sum(one.is_running for one in pending)
+        return QueueLoad(running, len(pending) - running, self._num_slots)
 
-    def is_healthy(self) -> bool:
-        """Return whether all threads live, and none works on a question that is long overdue."""
-        with self._changed:
-            is_stuck = any(p.running_s() > self._timeout_s + STUCK_S for p in self._running)
-        alive = [thread.is_alive() for thread in self._threads]
-        return len(alive) == self._num_threads and all(alive) and not is_stuck
+    def problem(self) -> str | None:
+        """Say why questions cannot be answered; None if they can."""
+        longest_s = max((pending.running_s() for pending in self._all_pending()), default=0.0)
+        if longest_s > self._timeout_s + STUCK_S:
+            return f"A question has been worked on for {longest_s:.0f} seconds and does not end."
+        return self._engine_loop.problem()
 
     def drain(self) -> None:
         """Refuse new questions, and go on with accepted ones. A signal handler may call this."""
@@ -230,57 +257,59 @@ class QuestionQueue:
         return 0.0 if since_s is None else time.monotonic() - since_s
 
     def close(self, grace_s: float) -> None:
-        """Stop the threads: waiting questions end at once, running ones get some time.
+        """Stop the engine loop: waiting questions end at once, running ones get some time.
 
         Args:
             grace_s: seconds that running questions get.
         """
         self.drain()
+        for pending in self._all_pending():
+            if not pending.is_running:
+                self.cancel(pending, ShuttingDown(STOPPED))
         with self._changed:
-            for pending in self._waiting:
-                pending.cancel(ShuttingDown(STOPPED))
-            self._waiting.clear()
-            self._is_closed = True
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._running, timeout=grace_s)
+            self._changed.wait_for(lambda: not self._pending, timeout=grace_s)
         self.cancel_all()
-        for thread in self._threads:
-            thread.join(timeout=2.0)  # threads are daemons, so a stuck one cannot prevent the exit
+        with self._changed:
+            self._changed.wait_for(lambda: not self._pending, timeout=CANCEL_S)
+        self._engine_loop.close()
 
     def _all_pending(self) -> tuple[PendingAnswer[Any], ...]:
         with self._changed:
-            return (*self._waiting, *self._running)
+            return tuple(self._pending)
 
-    def _serve(self) -> None:
-        while (pending := self._take()) is not None:
-            try:
-                pending.run()
-            finally:
-                self._finish(pending)
-
-    def _take(self) -> PendingAnswer[Any] | None:
-        """Wait for the next question; None once the queue is closed."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._is_closed)
-            if self._is_closed:
-                return None
-            pending = self._waiting.popleft()
-            self._running.add(pending)
-            return pending
-
-    def _finish(self, pending: PendingAnswer[Any]) -> None:
-        with self._changed:
-            self._running.discard(pending)
+    def _end(self, pending: PendingAnswer[Any]) -> None:
+        if pending.is_running:
             self._running_time.add(pending.running_s())
-            self._changed.notify_all()
+        self._forget(pending)
+
+    def _forget(self, pending: PendingAnswer[Any]) -> None:
+        with self._changed:
+            if pending in self._pending:
+                del self._pending[pending]
+                self._places[pending.key] -= 1
+                if not self._places[pending.key]:
+                    del self._places[pending.key]
+                self._changed.notify_all()
+
+    def _check_room(self, key: Hashable) -> None:
+        if self._places[key] >= self._num_places - self._num_places // SHARE_LEFT:
+            raise TooManyQuestions(
+                "Too many questions are waiting; ask again in a moment.",
+                retry_after_s=self._next_place_s(),
+            )
+        if len(self._pending) >= self._num_places:
+            raise Busy(
+                "Too many questions of others are waiting; ask again in a moment.",
+                retry_after_s=self._next_place_s(),
+            )
 
     def _next_place_s(self) -> float:
         """Estimate the seconds until the queue has a place again, from what questions took so far.
 
         The question that has run longest ends first, or else the one after it.
         """
-        longest_s = max((pending.running_s() for pending in self._running), default=0.0)
+        longest_s = max((pending.running_s() for pending in self._pending), default=0.0)
         mean_s = self._running_time.seconds
         if mean_s is None:
             return max(UNMEASURED_S, longest_s)
-        return max(mean_s - longest_s, mean_s / self._num_threads)
+        return max(mean_s - longest_s, mean_s / self._num_slots)

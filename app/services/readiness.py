@@ -83,16 +83,12 @@ def readiness_checks(
         check_engine: runs a forward pass; what it raises makes the server unready.
     """
 
-    def questions() -> str | None:
-        healthy = question_queue.is_healthy()
-        return None if healthy else "Threads that answer questions are missing."
-
     def accepting() -> str | None:
         return "The server is stopping." if question_queue.is_draining else None
 
     return [
         Check("database", partial(database_problem, storage)),
-        Check("questions", questions, is_quick=True),
+        Check("questions", question_queue.problem, is_quick=True),
         Check("accepting", accepting, is_quick=True),
         Check("engine", EngineCanary(check_engine).problem),
         Check("workers", partial(workers_problem, storage)),

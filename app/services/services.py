@@ -4,21 +4,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import structlog
 from fastapi import Depends, Request
 
 from app.config import ServerConfig
 from app.services.background_writes import BackgroundWrites
 from app.services.checks import Checks
 from app.services.document_loader import DocumentLoader
+from app.services.memory_warnings import MemoryWarnings
+from app.services.prefetcher import Prefetcher
 from app.services.question_queue import QuestionQueue
 from app.services.readiness import readiness_checks
 from app.services.shares import Shares
 from app.services.upload_room import UploadRoom
 from app.services.watchers import WatcherThreads
 from engine.document.cache import DocumentCache
+from engine.document.cache_bytes import CacheBytes
 from engine.engine import Engine
 from engine.residents.documents import ResidentDocuments
+from engine.residents.limits import MemoryConfig, MemoryLimits, Work, memory_limits
+from engine.residents.staging import Staging
 from engine.residents.transfer import DocumentTransfer
+from engine.serving.engine_loop import EngineLoop
 from ingest.limits import Limits
 from storage.storage import Storage
 
@@ -32,9 +39,12 @@ class Services:
         data_dir: the folder in which storage keeps its files.
         storage: documents, jobs, artifacts and all else that is stored, as the server's model and
             settings see it.
-        engine: answers questions.
+        engine: answers questions; the loop alone uses it while the server runs.
+        engine_loop: the thread that answers, and whether anybody waits (`activity`).
         resident_documents: the documents that are in memory.
         document_loader: leases them, and loads the others.
+        prefetcher: loads them before anybody asks.
+        memory_warnings: what to say of documents that will not stay in memory.
         question_queue: the questions that are being answered or wait.
         checks: of whether questions can be answered and documents are read.
         watchers: the threads that wait for changes of documents.
@@ -47,8 +57,11 @@ class Services:
     data_dir: Path
     storage: Storage
     engine: Engine
+    engine_loop: EngineLoop
     resident_documents: ResidentDocuments[DocumentCache]
     document_loader: DocumentLoader
+    prefetcher: Prefetcher
+    memory_warnings: MemoryWarnings
     question_queue: QuestionQueue
     checks: Checks
     watchers: WatcherThreads
@@ -64,6 +77,8 @@ def make_services(
     storage: Storage,
     engine: Engine,
     extraction: Limits = Limits(),
+    sizes: CacheBytes | None = None,
+    pass_tokens: int = 0,
 ) -> Services:
     """Put the services together; `create_app` starts and stops their threads.
 
@@ -71,13 +86,21 @@ def make_services(
         data_dir: the folder in which storage keeps its files.
         storage: as the engine's model and the settings see it (`Storage.of`).
         extraction: limits of the extraction of text.
+        sizes: bytes that documents take in memory; None if that is not known.
+        pass_tokens: that a worker of this process sends through the model at once.
     """
+    limits = memory_limits(engine.model, _memory_config(config), _work(config, pass_tokens))
+    staging = Staging(engine.model.device, limits.staging_bytes)
     residents = ResidentDocuments[DocumentCache](
-        config.resident_cache_bytes, 0, DocumentTransfer(engine.model.device)
+        limits.device_bytes, limits.host_bytes, DocumentTransfer(staging)
     )
+    _tell(limits, sizes)
     background_writes = BackgroundWrites()
+    loader = DocumentLoader(storage, engine.model, residents, staging, background_writes)
+    engine_loop = EngineLoop(engine, config.concurrent_questions)
+    residents.listen(engine_loop)
     question_queue = QuestionQueue(
-        threads=config.concurrent_questions,
+        engine_loop,
         queued=config.queued_questions,
         timeout_s=config.question_timeout_s,
     )
@@ -86,10 +109,15 @@ def make_services(
         data_dir=data_dir,
         storage=storage,
         engine=engine,
+        engine_loop=engine_loop,
         resident_documents=residents,
-        document_loader=DocumentLoader(storage, engine.model, residents, background_writes),
+        document_loader=loader,
+        prefetcher=Prefetcher(loader.lease),
+        memory_warnings=MemoryWarnings(sizes, residents),
         question_queue=question_queue,
-        checks=Checks(readiness_checks(config, data_dir, storage, engine.check, question_queue)),
+        checks=Checks(
+            readiness_checks(config, data_dir, storage, engine_loop.check, question_queue)
+        ),
         watchers=WatcherThreads(config.event_streams),
         open_requests=Shares(
             "requests", total=config.max_connections, per_key=config.requests_per_key
@@ -100,6 +128,30 @@ def make_services(
         upload_room=UploadRoom(config, extraction, question_queue.draining_s),
         background_writes=background_writes,
     )
+
+
+def _memory_config(config: ServerConfig) -> MemoryConfig:
+    return MemoryConfig(
+        device_share=config.memory_share,
+        device_bytes=config.device_cache_bytes,
+        host_bytes=config.host_cache_bytes,
+        staging_bytes=config.staging_bytes,
+    )
+
+
+def _work(config: ServerConfig, pass_tokens: int) -> Work:
+    """What questions take at most, with a token for two characters of a question."""
+    answer = config.max_answer_tokens + config.max_thinking_tokens
+    question = config.max_question_chars // 2
+    return Work(config.concurrent_questions, question + answer, max(pass_tokens, question))
+
+
+def _tell(limits: MemoryLimits, sizes: CacheBytes | None) -> None:
+    """Log how much memory documents may have, and how many tokens of this model that is."""
+    log = structlog.get_logger("lectern.memory")
+    for tier, num_bytes in (("device", limits.device_bytes), ("host", limits.host_bytes)):
+        num_tokens = None if sizes is None else sizes.tokens_in(num_bytes)
+        log.info("memory for documents", tier=tier, num_bytes=num_bytes, num_tokens=num_tokens)
 
 
 async def services_of(request: Request) -> Services:

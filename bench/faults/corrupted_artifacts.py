@@ -131,19 +131,19 @@ def _remove_all(file: Path, _: random.Random, __: Path) -> None:
 def _take_anothers(file: Path, _: random.Random, other: Path) -> None:
     """Put the file of another document in its place, or one of its own name that is damaged."""
     theirs = other / file.name
-    if theirs.is_file():
+    if theirs.is_file() and not theirs.is_symlink():
         shutil.copyfile(theirs, file)
     else:
         file.write_bytes(b"")
 
 
 def _take_all_of_anothers(file: Path, _: random.Random, other: Path) -> None:
-    """Put another document's artifact, whole or damaged, in the place of this one."""
-    if other.is_dir():
-        shutil.rmtree(file.parent)
-        shutil.copytree(other, file.parent, symlinks=True)
-    else:
-        shutil.rmtree(file.parent)
+    """Put the files of another document's artifact, as far as it has any, in the place of these."""
+    shutil.rmtree(file.parent)
+    theirs = [path for path in other.glob("*") if path.is_file() and not path.is_symlink()]
+    file.parent.mkdir()
+    for path in theirs:
+        shutil.copyfile(path, file.parent / path.name)
 
 
 def _link_to_no_end(file: Path, _: random.Random, __: Path) -> None:

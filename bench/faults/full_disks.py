@@ -32,6 +32,7 @@ DISK_MIB = 192
 LEFT_BYTES = (0, 4096, 65_536, 262_144, 1 << 20, 3 << 20)
 BLOCK_BYTES = 1 << 20
 FULL_S = 4.0
+NUM_BEFORE = 3  # documents that are uploaded before the disk is full, and then read
 NUM_BYTES = 1_500
 UNFINISHED = "SELECT count(*) FROM jobs WHERE status IN ('queued', 'running')"
 
@@ -43,7 +44,7 @@ def measure(options: Namespace) -> dict[str, Any]:
 
 
 def _measure(options: Namespace, model: str, weights: Weights) -> dict[str, Any]:
-    """Fill the disk, upload and ask for some seconds, make room and wait; and so on."""
+    """Upload, fill the disk, upload and ask for some seconds, make room and wait; and so on."""
     num_disks = 2 if options.smoke else 20
     chance = random.Random(0)
     accepted: dict[int, str] = {}
@@ -55,23 +56,29 @@ def _measure(options: Namespace, model: str, weights: Weights) -> dict[str, Any]
         at.wait_until_ready()
         at.watch_publications()
         caller = at.caller()
-        number = 0
+
+        def upload() -> None:
+            number = len(accepted)
+            reply = caller.upload(f"{number}.txt", text_with_code(number + 1, NUM_BYTES))
+            uploads[_kind(reply.status, reply.body)] += 1
+            if reply.status in (200, 202):
+                accepted[number] = str(reply.json()["id"])
+
+        def ask() -> None:
+            number = chance.choice(list(accepted))
+            reply = caller.ask(accepted[number], QUESTION)
+            questions[_kind(reply.status, reply.body)] += 1
+            if reply.status == 200:
+                answers.append((number, str(reply.json()["answer"])))
+
         for round_number in range(num_disks):
+            for _ in range(NUM_BEFORE):
+                upload()
             with _filled(disk, LEFT_BYTES[round_number % len(LEFT_BYTES)]):
                 until_s = time.monotonic() + FULL_S
                 while time.monotonic() < until_s:
-                    text = text_with_code(number + 1, NUM_BYTES)
-                    reply = caller.upload(f"{number}.txt", text)
-                    uploads[_kind(reply.status, reply.body)] += 1
-                    if reply.status in (200, 202):
-                        accepted[number] = str(reply.json()["id"])
-                        number += 1
-                    if accepted:
-                        asked = chance.choice(list(accepted))
-                        reply = caller.ask(accepted[asked], QUESTION)
-                        questions[_kind(reply.status, reply.body)] += 1
-                        if reply.status == 200:
-                            answers.append((asked, str(reply.json()["answer"])))
+                    upload()
+                    ask()
                     time.sleep(0.3)
             waited_s.append(wait_for(lambda: at.query(UNFINISHED)[0][0] == 0))
         at_the_end = {number: answer(caller, one) for number, one in accepted.items()}

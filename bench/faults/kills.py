@@ -31,8 +31,11 @@ from common.status import Phase
 from training.record import Weights, circumstances
 
 MAX_UNFINISHED = 6  # documents that wait or are being read
-SIZES = (1_000, 10_000, 50_000, 150_000)
-SETTINGS = {"LECTERN_WORKER__MAX_ATTEMPTS": "100000"}  # no document is to blame for a kill
+SIZES = (1_000, 5_000, 20_000, 60_000)
+SETTINGS = {
+    "LECTERN_WORKER__MAX_ATTEMPTS": "100000",  # no document is to blame for a kill
+    "LECTERN_WORKER__DEADLINE_BASE_S": "3600",  # nor for a machine that is busy otherwise
+}
 PUBLISHING_SHARE = 0.3  # of the kills, which wait for a document that is being published
 PUBLISHING_S = 20.0  # or no longer
 FINISHING_SHARE = 0.2  # of the kills, which wait until one more document has been read

@@ -156,12 +156,23 @@ class BudgetController:
         self._num_passes = 0
         self._aimed = self._loaded = 0.0  # sums over the decoding passes
         self._attention = attention(READ_ALL)
+        self._thresholds = READ_ALL
 
     def attend(self, lookup: Lookup, layer: LayerCache) -> AttendedClusters:
         """Attend to what this pass may read; a new pass takes new thresholds."""
-        while self._num_passes < self._meter.num_passes - self._meter.num_prefills:
-            self._attention = self._attention_for(self.next_thresholds())
+        if self._is_new_pass:
+            self._attention = self._attention_for(self.pass_thresholds())
         return self._attention.attend(lookup, layer)
+
+    def pass_thresholds(self) -> Thresholds:
+        """The thresholds of the present pass, the last one that the meter has begun."""
+        while self._is_new_pass:
+            self._thresholds = self.next_thresholds()
+        return self._thresholds
+
+    @property
+    def _is_new_pass(self) -> bool:
+        return self._num_passes < self._meter.num_passes - self._meter.num_prefills
 
     def next_thresholds(self) -> Thresholds:
         """Take the thresholds of the next pass; to be called once before each pass."""

@@ -22,6 +22,7 @@ from engine.attend.clusters import (
 from engine.attend.clusters_gpu import budgeted_attention_for, on_gpu, sparse_attention_for
 from engine.attend.evidence import AttentionMass
 from engine.attend.streaming import attend_streaming
+from engine.document.budget import READ_ALL, Thresholds
 from engine.document.cache import DocumentCache, LayerCache
 from engine.kernels.prefill.attend_causal import attend_all, attend_causal
 from engine.kernels.prefill.attend_dense import AttendDenseInputs, attend_dense, supports
@@ -84,6 +85,32 @@ class QuestionState:
     def position(self) -> int:
         """The position of the next token."""
         return self.document.num_tokens + (self._keys[0].shape[1] if self._keys else 0)
+
+    def can_share_rows(self, layer: int) -> bool:
+        """Whether `attend_rows` may attend in a layer: while decoding, and without kernels."""
+        if self._kernels or self.num_prefill is None:
+            return False
+        if self.controller is None and not isinstance(self._decode, FullClusterAttention):
+            return False
+        if layer > 0:  # then the pass has begun
+            return not self._in_prefill
+        return self.position - self.document.num_tokens >= self.num_prefill
+
+    def pass_thresholds(self) -> Thresholds:
+        """The thresholds of the present decoding pass; what reads all where there is no budget."""
+        return READ_ALL if self.controller is None else self.controller.pass_thresholds()
+
+    def attend_own(self, call: AttentionCall) -> State:
+        """Attend to the question's own keys alone, those of this pass included.
+
+        Whoever calls this attends to the document and counts what is read of it.
+
+        Returns: the state, out (kv_heads, group x tokens, head_dim).
+        """
+        if call.layer == 0:
+            self._begin_pass(call.query.shape[1])
+        self._append(call)
+        return self._attend_question(call, _fold(call.query, call.key.shape[0]))
 
     def keys_and_values(self) -> Iterator[tuple[Tensor, Tensor]]:
         """By layer the question's own keys and values (kv_heads, tokens, head_dim)."""

@@ -4,7 +4,7 @@ The engine decides who takes part in a pass; a runner takes it, for any mixture 
 lengths and budgets. `TorchRunner` packs all tokens of a pass into one batch on any device.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Protocol
 
 from torch import Tensor
@@ -29,16 +29,23 @@ class ModelRunner(Protocol):
         """Compile and capture what passes need, so that no question waits for it; called once."""
         ...
 
-    def add_document(self, document: DocumentCache) -> None:
-        """A document became resident: prepare what its questions need."""
+    def add_document(self, key: Hashable, document: DocumentCache) -> None:
+        """A document became resident: prepare what its questions need.
+
+        Args:
+            key: what `remove_document` will call it; one that is read again has another.
+        """
         ...
 
-    def remove_document(self, document: DocumentCache) -> None:
-        """A document goes: forget all that was prepared for it; no answer about it is running."""
+    def remove_document(self, key: Hashable) -> None:
+        """A document has gone, and no answer about it is running: forget it, and its tensors."""
         ...
 
     def add(self, running: RunningAnswer) -> None:
-        """An answer begins, before its first pass. It may pause between any two of its passes."""
+        """An answer begins, before its first pass.
+
+        It may pause between any two of its passes, so that more than `max_rows` may be there.
+        """
         ...
 
     def remove(self, running: RunningAnswer) -> None:

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from engine.attend.question import QuestionState
+from engine.attend.rows import MIN_ROWS, attend_rows, can_share
+from engine.kernels.shared.attend_keys import MAX_SCORES
 from engine.model.attention import AttentionCall, forward
 
 
@@ -45,19 +47,37 @@ class PackedStates:
 
         Returns: outputs (heads, tokens, head_dim) in the query's dtype.
         """
-        lengths = list(self.lengths)
-        parts = zip(
-            self.states,
-            torch.split(call.query, lengths, dim=1),
-            torch.split(call.key, lengths, dim=1),
-            torch.split(call.value, lengths, dim=1),
-            strict=True,
+        queries, keys, values = (
+            torch.split(part, list(self.lengths), dim=1)
+            for part in (call.query, call.key, call.value)
         )
-        out = [
-            state.attend(replace(call, query=query, key=key, value=value))
-            for state, query, key, value in parts
-        ]
-        return torch.cat(out, dim=1)
+        out: list[Tensor | None] = [None] * len(self.states)
+        for rows in self._groups(call):
+            states = [self.states[row] for row in rows]
+            query, key, value = (
+                torch.cat([part[row] for row in rows], dim=1) for part in (queries, keys, values)
+            )
+            found = attend_rows(states, replace(call, query=query, key=key, value=value))
+            for row, one in zip(rows, found.chunk(len(rows), dim=1), strict=True):
+                out[row] = one
+        for row, state in enumerate(self.states):
+            if out[row] is None:
+                part = replace(call, query=queries[row], key=keys[row], value=values[row])
+                out[row] = state.attend(part)
+        return torch.cat([one for one in out if one is not None], dim=1)
+
+    def _groups(self, call: AttentionCall) -> list[list[int]]:
+        """Rows of single tokens about the same document, where they may be attended together."""
+        groups: dict[int, list[int]] = {}
+        for row, (state, length) in enumerate(zip(self.states, self.lengths, strict=True)):
+            if length == 1 and can_share(call, state):
+                groups.setdefault(id(state.document), []).append(row)
+        parts = []
+        for rows in groups.values():
+            num_tokens = self.states[rows[0]].document.num_tokens
+            most = max(1, MAX_SCORES // (call.query.shape[0] * num_tokens))
+            parts += [rows[start : start + most] for start in range(0, len(rows), most)]
+        return [rows for rows in parts if len(rows) >= MIN_ROWS]
 
 
 @torch.inference_mode()

@@ -1,6 +1,6 @@
 """Forward passes on any device: all tokens in one batch, attention question by question."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import torch
 from torch import Tensor
@@ -28,10 +28,10 @@ class TorchRunner:
     def warm_up(self) -> None:
         """Nothing is compiled or captured."""
 
-    def add_document(self, document: DocumentCache) -> None:
+    def add_document(self, key: Hashable, document: DocumentCache) -> None:
         """Nothing is prepared."""
 
-    def remove_document(self, document: DocumentCache) -> None:
+    def remove_document(self, key: Hashable) -> None:
         """Nothing was prepared."""
 
     def add(self, running: RunningAnswer) -> None:

@@ -4,7 +4,7 @@ Where the bytes lie, their hashes and their publication are the storage's busine
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -189,8 +189,8 @@ def _unpack(
     device: torch.device,
     dtype: torch.dtype,
 ) -> DocumentCache:
-    described = manifest["layers"]
-    wanted = {layer_file(index): index for index in range(len(described))}
+    shapes = layer_shapes(manifest)
+    wanted = {layer_file(index): index for index in range(len(shapes))}
     layers: dict[int, LayerCache] = {}
     parts: dict[str, Tensor] | None = None
     for name, given in files:
@@ -199,14 +199,35 @@ def _unpack(
             parts = load(data)
         else:
             index = wanted[name]
-            layers[index] = _unpack_layer(described[index], load(data), device, dtype)
-    if parts is None or len(layers) != len(described):
+            tensors = {
+                part: tensor.to(device, dtype if tensor.is_floating_point() else tensor.dtype)
+                for part, tensor in load(data).items()
+            }
+            if {part: list(tensor.shape) for part, tensor in tensors.items()} != shapes[index]:
+                raise CorruptArtifact("A layer's tensors are of other shapes than described.")
+            layers[index] = assemble_layer(manifest["layers"][index], tensors)
+    if parts is None or len(layers) != len(shapes):
         raise CorruptArtifact("The stored cache lacks some of its files.")
+    return assemble_document(manifest, parts, [layers[index] for index in range(len(shapes))])
+
+
+def layer_shapes(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """By layer, the shapes of its tensors by name, as a manifest describes them."""
+    return [layer["shapes"] for layer in manifest["layers"]]
+
+
+def assemble_document(
+    manifest: Mapping[str, Any], parts: Mapping[str, Tensor], layers: Sequence[LayerCache]
+) -> DocumentCache:
+    """Put a document together from a manifest, the tensors of `DOCUMENT_FILE` and its layers.
+
+    Raises: CorruptArtifact, KeyError, TypeError or ValueError if they do not fit together.
+    """
     num_tokens, num_sinks = int(manifest["num_tokens"]), int(manifest["num_sinks"])
     if parts["ids"].shape != (num_tokens,) or parts["offsets"].shape != (num_tokens, 2):
         raise CorruptArtifact("The stored cache has another number of tokens than described.")
     return DocumentCache(
-        layers=tuple(layers[index] for index in range(len(described))),
+        layers=tuple(layers),
         ids=parts["ids"],
         offsets=parts["offsets"],
         text=_decode_text(parts),
@@ -218,18 +239,8 @@ def _unpack(
     )
 
 
-def _unpack_layer(
-    described: Mapping[str, Any],
-    tensors: Mapping[str, Tensor],
-    device: torch.device,
-    dtype: torch.dtype,
-) -> LayerCache:
-    if {name: list(part.shape) for name, part in tensors.items()} != described["shapes"]:
-        raise CorruptArtifact("A layer's tensors are of other shapes than described.")
-    parts = {
-        name: part.to(device, dtype if part.is_floating_point() else part.dtype)
-        for name, part in tensors.items()
-    }
+def assemble_layer(described: Mapping[str, Any], parts: Mapping[str, Tensor]) -> LayerCache:
+    """Put a layer together from its description and its tensors by name."""
     return LayerCache(
         keys=parts["keys"],
         values=parts["values"],

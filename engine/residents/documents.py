@@ -273,31 +273,12 @@ class ResidentDocuments(Generic[Cache]):
 
     # -- what stays, and what goes -------------------------------------------------------------
 
-    def pin(self, document: Hashable, num_bytes: int) -> None:
-        """Let a document's caches never be evicted.
-
-        Args:
-            num_bytes: that it takes on the device.
-        Raises: MemoryFull if it does not fit beside the other pinned documents.
-        """
+    def set_pinned(self, document: Hashable, is_pinned: bool) -> None:
+        """Let a document's caches never be evicted, or let them be evicted again."""
         with self._changed:
-            others = sum(
-                entry.device_bytes or entry.host_bytes
-                for entry in self._entries.values()
-                if entry.is_pinned and entry.document != document
-            )
-            if others + num_bytes > self._limits[Tier.DEVICE]:
-                limit = self._limits[Tier.DEVICE]
-                raise MemoryFull(
-                    f"This document takes {format_bytes(num_bytes)}; pinned documents fill "
-                    f"{format_bytes(others)} of {format_bytes(limit)} already. Unpin one of them."
-                )
-            self._set_pinned(document, True)
-
-    def unpin(self, document: Hashable) -> None:
-        """Let a document's caches be evicted again."""
-        with self._changed:
-            self._set_pinned(document, False)
+            for entry in self._entries.values():
+                if entry.document == document:
+                    entry.is_pinned = is_pinned
             self._changed.notify_all()
 
     def drop(self, key: Hashable) -> None:
@@ -402,11 +383,6 @@ class ResidentDocuments(Generic[Cache]):
         self._entries.move_to_end(key)
         entry.leases += 1
         return entry
-
-    def _set_pinned(self, document: Hashable, is_pinned: bool) -> None:
-        for entry in self._entries.values():
-            if entry.document == document:
-                entry.is_pinned = is_pinned
 
     def _choose_victims(self, num_bytes: int) -> Sequence[Entry[Cache]]:
         """Choose documents to evict from the device and announce it; they are moving from now on.

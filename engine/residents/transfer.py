@@ -3,37 +3,37 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor
 
 from engine.document.cache import Clusters, DocumentCache, LayerCache, ScopedHeads, StreamingCache
 from engine.model.memory import out_of_memory_as_busy
+from engine.residents.staging import Staging
 
 Copy = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class DocumentTransfer:
-    """Copies documents between a device and the host; a `Transfer`.
+    """Copies documents between a device and the host, several layers at once; a `Transfer`.
 
     On a CPU both are the host's memory, and a copy is a copy all the same.
     """
 
-    device: torch.device
+    staging: Staging
 
     def to_host(self, cache: DocumentCache) -> DocumentCache:
         """See `Transfer.to_host`."""
-        return copy_layers(cache, lambda tensor: tensor.to("cpu", copy=True))
+        return self._copy(cache, self.staging.to_host)
 
     def to_device(self, cache: DocumentCache) -> DocumentCache:
         """See `Transfer.to_device`."""
         with out_of_memory_as_busy():
-            return copy_layers(cache, lambda tensor: tensor.to(self.device, copy=True))
+            return self._copy(cache, self.staging.to_device)
 
-
-def copy_layers(cache: DocumentCache, copy: Copy) -> DocumentCache:
-    """Return a document whose layers' tensors are copies; its ids and text are shared."""
-    return replace(cache, layers=tuple(_copy_layer(layer, copy) for layer in cache.layers))
+    def _copy(self, cache: DocumentCache, copy: Copy) -> DocumentCache:
+        """Return a document whose layers' tensors are copies; its ids and text are shared."""
+        layers = self.staging.map(lambda layer: _copy_layer(layer, copy), cache.layers)
+        return replace(cache, layers=tuple(layers))
 
 
 def _copy_layer(layer: LayerCache, copy: Copy) -> LayerCache:

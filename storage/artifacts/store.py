@@ -6,9 +6,10 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -29,6 +30,7 @@ from storage.jobs.transitions import DELETED_MESSAGE
 QUARANTINE_SUFFIX = ".quarantine"
 QUARANTINE_S = 24 * 3600.0
 USED_EVERY = timedelta(hours=1)
+OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 MAX_MANIFEST_BYTES = 64 * 1024 * 1024
 DAMAGED = "The stored cache is damaged."
 REPLACED = "The stored cache was replaced while it was being loaded; ask again."
@@ -39,17 +41,66 @@ DAMAGE_ERRNOS = frozenset(
 )
 
 
+class StoredFile:
+    """A file of an artifact that is read once, in order, and hashed on the way.
+
+    Attributes:
+        num_bytes: of the whole file.
+    """
+
+    def __init__(self, descriptor: int, expected: Mapping[str, Any]) -> None:
+        self.num_bytes = int(expected["num_bytes"])
+        self._descriptor = descriptor
+        self._expected = expected["blake3"]
+        self._position = 0
+        self._hash = blake3()
+
+    def read_into(self, buffer: memoryview) -> None:
+        """Read the next bytes, as many as the buffer holds.
+
+        Raises: CorruptArtifact if the file ends before; OSError.
+        """
+        unread = buffer.cast("B")
+        while len(unread):
+            num_bytes = os.preadv(self._descriptor, [unread], self._position)
+            if num_bytes == 0:
+                raise CorruptArtifact(DAMAGED)
+            self._position += num_bytes
+            unread = unread[num_bytes:]
+        self._hash.update(buffer)
+
+    def verify(self) -> None:
+        """Return if the whole file was read and is what was published. Raises: CorruptArtifact."""
+        if self._position != self.num_bytes or self._hash.hexdigest() != self._expected:
+            raise CorruptArtifact(DAMAGED)
+
+
 @dataclass(frozen=True)
 class StoredArtifact:
     """An artifact that is being loaded.
 
     Attributes:
         manifest: the verified manifest.
-        files: (name, bytes) of each file, which is read and verified when the iterator reaches it.
+        open: opens one of its files by name, on any thread. Within the block as at its beginning,
+            it raises what `Artifacts.load` does; KeyError for a file that the manifest lacks.
+        names: of the files that `files` yields; None for all.
     """
 
     manifest: dict[str, Any]
-    files: Iterator[tuple[str, bytes]]
+    open: Callable[[str], AbstractContextManager[StoredFile]]
+    names: Collection[str] | None = None
+
+    @property
+    def files(self) -> Iterator[tuple[str, bytes]]:
+        """Yield (name, bytes) of each file, read and verified when the iterator reaches it."""
+        for name in self.manifest["files"]:
+            if self.names is not None and name not in self.names:
+                continue
+            with self.open(name) as file:
+                data = bytearray(file.num_bytes)
+                file.read_into(memoryview(data))
+                file.verify()
+            yield name, bytes(data)
 
 
 class Artifacts:
@@ -137,10 +188,10 @@ class Artifacts:
 
         Args:
             names: the files that are wanted; None for all.
-        Returns: the manifest, and an iterator over the files' bytes.
+        Returns: the manifest, and the means to read the files.
         Raises: CorruptArtifact if anything differs from what was published, CacheRebuilding if the
             artifact was replaced meanwhile, Transient if it cannot be read at the moment; all of
-            them also while the files are iterated over.
+            them also while the files are read.
         """
         folder = self._folder(artifact.folder)
         with self._classified_errors(artifact):
@@ -149,7 +200,8 @@ class Artifacts:
                 raise CorruptArtifact(DAMAGED)
             manifest = json.loads(data)
             _check_binding(manifest, artifact)
-        return StoredArtifact(manifest, self._files(folder, manifest, artifact, names))
+        open_file = partial(self._open, folder, manifest, artifact)
+        return StoredArtifact(manifest, open_file, names)
 
     def quarantine(self, artifact: ArtifactRecord) -> None:
         """Take a damaged artifact out of use, keep its files for a day and queue its document.
@@ -215,21 +267,21 @@ class Artifacts:
         with self._db.reading() as session:
             return session.scalar(owner) is not None
 
-    def _files(
-        self,
-        folder: Path,
-        manifest: Mapping[str, Any],
-        artifact: ArtifactRecord,
-        names: Collection[str] | None,
-    ) -> Iterator[tuple[str, bytes]]:
-        for name, expected in manifest["files"].items():
-            if names is not None and name not in names:
-                continue
-            with self._classified_errors(artifact):
-                data = _read(folder / name, expected["num_bytes"])
-                if len(data) != expected["num_bytes"] or _hash(data) != expected["blake3"]:
+    @contextmanager
+    def _open(
+        self, folder: Path, manifest: Mapping[str, Any], artifact: ArtifactRecord, name: str
+    ) -> Iterator[StoredFile]:
+        expected = manifest["files"][name]
+        with self._classified_errors(artifact):
+            descriptor = os.open(folder / name, OPEN_FLAGS)
+            try:
+                if os.fstat(descriptor).st_size != expected["num_bytes"]:
                     raise CorruptArtifact(DAMAGED)
-            yield name, data
+                if hasattr(os, "posix_fadvise"):
+                    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+                yield StoredFile(descriptor, expected)
+            finally:
+                os.close(descriptor)
 
     @contextmanager
     def _classified_errors(self, artifact: ArtifactRecord) -> Iterator[None]:
@@ -268,15 +320,11 @@ class Artifacts:
 
 def _read(path: Path, max_bytes: int) -> bytes:
     """Read a regular file of at most `max_bytes` bytes. Raises: CorruptArtifact, OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    descriptor = os.open(path, OPEN_FLAGS)
     with os.fdopen(descriptor, "rb") as file:
         if os.fstat(descriptor).st_size > max_bytes:
             raise CorruptArtifact(DAMAGED)
         return file.read(max_bytes)
-
-
-def _hash(data: bytes) -> str:
-    return blake3(data, max_threads=blake3.AUTO).hexdigest()
 
 
 def _check_binding(manifest: Mapping[str, Any], artifact: ArtifactRecord) -> None:

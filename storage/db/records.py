@@ -56,6 +56,7 @@ class DocumentRecord:
         num_tokens, num_pages: of the extracted text; None before the document was read.
         reading_ms: milliseconds that prefill took, which every further question saves.
         expires_at: when it is deleted; None for never.
+        is_pinned: whether its cache is never to leave memory.
         is_stale: whether the document was read, but there is no artifact of the process's own
             model and settings; the first question has it read again.
     """
@@ -78,6 +79,7 @@ class DocumentRecord:
     created_at: datetime
     ready_at: datetime | None
     expires_at: datetime | None
+    is_pinned: bool
     is_stale: bool = False
 
 

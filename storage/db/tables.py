@@ -18,6 +18,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    false,
     text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -133,6 +134,7 @@ class Document(Base):
             ready for that process whatever the status is.
         num_tokens, num_pages, reading_ms: of the last reading.
         expires_at: when the document is deleted; None for never.
+        is_pinned: whether its cache is never to leave memory.
     """
 
     __tablename__ = "documents"
@@ -162,6 +164,7 @@ class Document(Base):
     created_at: Mapped[datetime]
     ready_at: Mapped[datetime | None]
     expires_at: Mapped[datetime | None]
+    is_pinned: Mapped[bool] = mapped_column(default=False, server_default=false())
 
 
 class Job(Base):

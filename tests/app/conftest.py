@@ -50,7 +50,9 @@ def cache(model: LoadedModel) -> DocumentCache:
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     """Settings of a small server; tests replace what they are about."""
-    server = ServerConfig(max_upload_bytes=100_000, max_answer_tokens=64, queued_questions=2)
+    server = ServerConfig(
+        max_upload_bytes=100_000, max_answer_tokens=64, concurrent_questions=1, queued_questions=2
+    )
     return Settings(data_dir=tmp_path / "data", server=server)
 
 

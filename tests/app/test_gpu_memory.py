@@ -16,9 +16,9 @@ from app.services import document_loader
 from app.services.services import Services, make_services
 from common.errors import GpuBusy
 from engine.decode.answer import TextDelta
-from engine.document.artifact import unpack
 from engine.model.memory import out_of_memory_as_busy
 from engine.residents.entry import Reason
+from engine.residents.file_loading import load_document
 from tests.app.documents.test_routes import events
 from tests.app.engines import with_script
 from tests.app.seeding import TEXT, StorageSeeder
@@ -36,7 +36,7 @@ class FullGpu:
         if self.times > 0:
             self.times -= 1
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9.00 GiB.")
-        return unpack(*given, **named)
+        return load_document(*given, **named)
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def test_other_documents_make_room_for_the_one_that_is_asked(
     services: Services, seeder: StorageSeeder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = FullGpu(times=0)
-    monkeypatch.setattr(document_loader, "unpack", full)
+    monkeypatch.setattr(document_loader, "load_document", full)
     with client_of(services, seeder) as client:
         first = seeder.ready(client)
         second = seeder.ready(client, text=TEXT + " Another.")
@@ -64,7 +64,7 @@ def test_other_documents_make_room_for_the_one_that_is_asked(
 def test_a_gpu_that_stays_full_is_a_503_that_passes(
     services: Services, seeder: StorageSeeder, stream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(document_loader, "unpack", FullGpu(times=2))
+    monkeypatch.setattr(document_loader, "load_document", FullGpu(times=2))
     with client_of(services, seeder) as client:
         path = f"/documents/{seeder.ready(client)}/ask"
         response = client.post(path, json={**QUESTION, "stream": stream})
@@ -79,7 +79,7 @@ def test_a_gpu_that_stays_full_is_a_503_that_passes(
 def test_a_document_that_can_never_fit_is_refused_at_once(
     services: Services, seeder: StorageSeeder
 ) -> None:
-    small = replace(services.config, resident_cache_bytes=1000)
+    small = replace(services.config, device_cache_bytes=1000)
     services = make_services(small, services.data_dir, services.storage, services.engine)
     with client_of(services, seeder) as client:
         response = client.post(f"/documents/{seeder.ready(client)}/ask", json=QUESTION)

@@ -29,6 +29,7 @@ ASK = ("post", "/documents/{document_id}/ask")
 UPLOAD = ("post", "/documents")
 LIST = ("get", "/documents")
 DELETE = ("delete", "/documents/{document_id}")
+PIN = ("patch", "/documents/{document_id}")
 PROBES = (("get", "/healthz"), ("get", "/readyz"))
 OPERATIONS = (
     ASK,
@@ -37,6 +38,8 @@ OPERATIONS = (
     DELETE,
     ("get", "/documents/{document_id}"),
     ("get", "/documents/{document_id}/events"),
+    PIN,
+    ("post", "/documents/{document_id}/prefetch"),
     *PROBES,
 )
 CLOSED = tuple(operation for operation in OPERATIONS if operation not in PROBES)
@@ -206,6 +209,8 @@ def good_request(data: DataObject, api: Api, operation: Operation) -> Schema:
     if operation == UPLOAD:
         content = data.draw(st.binary(max_size=300) | st.text(max_size=300).map(str.encode))
         return {"files": {"file": (data.draw(st.text(min_size=1, max_size=60)), content)}}
+    if operation == PIN:
+        return as_json(json.dumps({"pinned": data.draw(st.booleans())}).encode())
     params = {one["name"]: one["schema"] for one in queries(api, operation)}
     drawn = {name: data.draw(st.none() | fitting(one)) for name, one in params.items()}
     return {"params": {name: value for name, value in drawn.items() if value is not None}}

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from transformers import LlamaConfig
 
+from app.config import ServerConfig
 from cli.doctor import check_setup
-from cli.model_report import CacheBytes, families_table, report_on
+from cli.model_report import families_table, report_on
 from cli.settings import Settings
+from engine.document.cache_bytes import CacheBytes
 from engine.model.head_plan import HeadPlan, write_plan
 from reader import WEIGHTS
 from tests.cli.test_commands import Lectern
@@ -50,9 +52,13 @@ def test_a_model_is_described_without_its_weights(folder: Path, tmp_path: Path) 
     # keys and values of two heads in two layers, 6 % centroids beside them, places and ids
     assert report.cache.per_token == pytest.approx(2 * 2 * (2 + 0.06) * 16 * 4 + 32, rel=0.01)
     assert report.cache_with_plan is None
-    (place, tokens), *others = report.rooms
-    assert (place, others) == ("host memory", [])
-    assert tokens > 1_000_000
+    rooms = dict(report.rooms)
+    assert list(rooms) == ["host memory", "disk"]
+    assert min(rooms.values()) > 1_000_000
+    config = ServerConfig(device_cache_bytes=10_000, host_cache_bytes=20_000)
+    settings = settings_for(tmp_path, device="cpu", server=config)
+    limited = dict(report_on(settings, str(folder)).rooms)
+    assert 0 < limited["host memory"] < limited["more host memory"] < 200
     assert any("A head plan" in hint for hint in report.hints)
     assert json.loads(json.dumps(report.as_json()))["context_length"] == 4096
 

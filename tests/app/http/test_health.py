@@ -52,7 +52,7 @@ def test_without_its_question_threads_it_is_not_ready(
     client: TestClient, services: Services
 ) -> None:
     services.question_queue.close(0.0)
-    assert set(reasons(client)) == {"questions", "accepting"}
+    assert set(reasons(client)) == {"questions", "accepting", "engine"}
 
 
 def test_while_every_forward_pass_fails_it_is_not_ready(

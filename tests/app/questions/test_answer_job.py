@@ -1,13 +1,12 @@
 """The job of a question: what it reports about times, and what is recorded of it."""
 
-from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
 from starlette.testclient import TestClient
 from structlog.testing import capture_logs
 
-from app.questions.answer_job import AnswerJob
+from app.questions.answer_job import AnswerJob, AnswerParts
 from app.questions.checked_question import CheckedQuestion
 from app.questions.schemas import AnswerBody
 from app.services.document_loader import DocumentLoader
@@ -16,6 +15,7 @@ from app.services.services import Services
 from common.errors import DatabaseUnavailable
 from engine.decode.sampling import Sampling
 from engine.document.cache import DocumentCache
+from engine.engine import Engine
 from engine.residents.documents import Lease
 from engine.residents.entry import Tier
 from storage.db.records import DocumentRecord
@@ -37,13 +37,24 @@ class SlowLoader:
 
 
 class Waited:
-    """A pending answer that has waited for a thread."""
+    """A pending answer that has waited for its slot."""
 
     queue_ms = QUEUE_MS
 
-    def is_cancelled(self) -> bool:
-        """See `PendingAnswer.is_cancelled`."""
-        return False
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self.ended: list[Exception | None] = []
+
+    def begin(self) -> None:
+        """See `PendingAnswer.begin`."""
+
+    def put(self, item: Any) -> None:
+        """See `PendingAnswer.put`."""
+        self.items.append(item)
+
+    def end(self, error: Exception | None) -> None:
+        """See `PendingAnswer.end`."""
+        self.ended.append(error)
 
 
 @pytest.fixture
@@ -58,10 +69,27 @@ def answer_late(client: TestClient, services: Services, seeder: StorageSeeder) -
     document = services.storage.documents.list(seeder.tenants["owner"], 1)[0]
     question = CheckedQuestion("When does the gate close?", 0.5, Sampling(max_tokens=2))
     loader = cast(DocumentLoader, SlowLoader(seeder.cache))
-    answers, writes = services.storage.answers, services.background_writes
-    job = AnswerJob(services.engine, loader, answers, writes, document, question)
-    items: Iterator[Any] = job.run(cast(PendingAnswer[Any], Waited()))
-    *_, last = items
+    parts = AnswerParts(
+        services.engine.model,
+        services.engine_loop,
+        loader,
+        services.storage.answers,
+        services.background_writes,
+    )
+    pending = Waited()
+    job = AnswerJob(parts, document, question, cast(PendingAnswer[Any], pending), "a key")
+    job.begin()
+    with Engine(services.engine.model) as engine:  # the server's own is the loop's alone
+        for item in engine.answer(
+            job.open_document(),
+            question.text,
+            budget=question.budget,
+            sampling=question.sampling,
+        ):
+            job.deliver(item)
+    job.end(None)
+    assert pending.ended == [None]
+    last = pending.items[-1]
     assert isinstance(last, AnswerBody)
     return last
 

@@ -1,14 +1,14 @@
 """The question queue is bounded, all its work can be cancelled, and it reports its health."""
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from app.services.question_queue import PendingAnswer, QuestionQueue
 from common.errors import (
+    Busy,
     CallerGone,
     DocumentDeleted,
     QuestionTimeout,
@@ -16,220 +16,221 @@ from common.errors import (
     ShuttingDown,
     TooManyQuestions,
 )
+from engine.serving.engine_loop import EngineLoop
+from engine.serving.request import AnswerRequest
 
 pytestmark = pytest.mark.anyio
-MakeQueue = Callable[..., QuestionQueue]
+Pending = PendingAnswer[str]
 
 
-@pytest.fixture
-async def make_queue() -> AsyncIterator[MakeQueue]:
-    """Make queues, which are stopped at the end of the test."""
-    made: list[QuestionQueue] = []
+class HandWorkedLoop:
+    """An engine loop whose work the test does; what is cancelled ends when it is woken."""
 
-    def make(*, threads: int = 1, queued: int = 2, timeout_s: float = 60.0) -> QuestionQueue:
-        made.append(QuestionQueue(threads=threads, queued=queued, timeout_s=timeout_s))
-        made[-1].start()
-        return made[-1]
+    def __init__(self, max_running: int) -> None:
+        self.max_running = max_running
+        self.waiting: list[Pending] = []
+        self.running: list[Pending] = []
+        self.said: str | None = None
 
-    yield make
-    for queue in made:
-        await asyncio.to_thread(queue.close, 0.0)
+    def start(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def problem(self) -> str | None:
+        return self.said
+
+    def submit(self, request: AnswerRequest) -> None:
+        self.waiting.append(cast(Pending, request))
+        self.admit()
+
+    def admit(self) -> None:
+        while self.waiting and len(self.running) < self.max_running:
+            self.running.append(self.waiting.pop(0))
+            self.running[-1].begin()
+
+    def finish(self, pending: Pending, *words: str, error: Exception | None = None) -> None:
+        self.running.remove(pending)
+        for word in words:
+            pending.put(word)
+        pending.end(error)
+        self.admit()
+
+    def wake(self) -> None:
+        for pending in [one for one in self.waiting if one.is_cancelled()]:
+            self.waiting.remove(pending)
+            pending.end(CallerGone("stopped"))
+        for pending in [one for one in self.running if one.is_cancelled()]:
+            self.finish(pending, error=CallerGone("stopped"))
 
 
-class SlowWork:
-    """Work that goes on until it is cancelled; its events tell when it runs and when it ends."""
+class Served:
+    """A queue and the loop that serves it."""
 
-    def __init__(self) -> None:
-        self.running = threading.Event()
-        self.ended = threading.Event()
+    def __init__(self, slots: int = 1, queued: int = 2, timeout_s: float = 60.0) -> None:
+        self.loop = HandWorkedLoop(slots)
+        self.queue = QuestionQueue(cast(EngineLoop, self.loop), queued=queued, timeout_s=timeout_s)
 
-    def __call__(self, pending: PendingAnswer[str]) -> Iterator[str]:
-        self.running.set()
-        yield "first"
-        try:
-            while not pending.is_cancelled():
-                threading.Event().wait(0.005)
-            raise CallerGone("stopped")
-        finally:
-            self.ended.set()
+    def submit(self, document: str = "doc", key: str = "key") -> Pending:
+        return self.queue.submit(document, key, lambda pending: cast(Any, pending))
+
+    @property
+    def load(self) -> tuple[int, int]:
+        load = self.queue.load()
+        return load.running, load.waiting
 
 
-def say(*words: str) -> Callable[[PendingAnswer[str]], Iterator[str]]:
-    """Work that yields words."""
-    return lambda pending: iter(words)
-
-
-async def collect(pending: PendingAnswer[str]) -> list[str]:
+async def collect(pending: Pending) -> list[str]:
     async with asyncio.timeout(30):  # one that never ends would hang the tests
         return [item async for item in pending]
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 threads set no asyncio event
-            await asyncio.sleep(0.005)
+async def test_items_arrive_in_order_and_end() -> None:
+    served = Served()
+    pending = served.submit()
+    assert served.load == (1, 0)
+    served.loop.finish(pending, "a", "b", "c")
+    assert served.load == (0, 0)
+    assert await collect(pending) == ["a", "b", "c"]
 
 
-async def test_items_arrive_in_order_and_end(make_queue: MakeQueue) -> None:
-    assert await collect(make_queue().submit("doc", say("a", "b", "c"))) == ["a", "b", "c"]
-
-
-async def test_an_item_waited_for_is_not_lost(make_queue: MakeQueue) -> None:
-    pending = make_queue().submit("doc", say("a", "b"))
+async def test_an_item_waited_for_is_not_lost() -> None:
+    served = Served()
+    pending = served.submit()
+    served.loop.finish(pending, "a", "b")
     await pending.wait_for_first_item(5)
     assert await collect(pending) == ["a", "b"]
 
 
-async def test_waiting_for_the_first_item_ends_without_an_error_when_nothing_comes(
-    make_queue: MakeQueue,
-) -> None:
-    queue, slow = make_queue(), SlowWork()
-    queue.submit("doc", slow)
-    waiting = queue.submit("doc", say("late"))
+async def test_waiting_for_the_first_item_ends_without_an_error_when_nothing_comes() -> None:
+    served = Served()
+    served.submit()
+    waiting = served.submit()
     await waiting.wait_for_first_item(0.01)
-    queue.cancel_document("doc", DocumentDeleted("gone"))
+    served.queue.cancel_document("doc", DocumentDeleted("gone"))
     with pytest.raises(DocumentDeleted):
         await collect(waiting)
 
 
-async def test_an_error_of_the_work_reaches_the_caller(make_queue: MakeQueue) -> None:
-    def fail(pending: PendingAnswer[str]) -> Iterator[str]:
-        yield "a"
-        raise QuestionTooLong("too long")
-
-    pending = make_queue().submit("doc", fail)
+async def test_an_error_of_the_work_reaches_the_caller() -> None:
+    served = Served()
+    pending = served.submit()
+    served.loop.finish(pending, "a", error=QuestionTooLong("too long"))
     with pytest.raises(QuestionTooLong):
         await collect(pending)
 
 
-async def test_an_early_error_is_raised_while_waiting_for_the_first_item(
-    make_queue: MakeQueue,
-) -> None:
-    def fail(pending: PendingAnswer[str]) -> Iterator[str]:
-        raise QuestionTooLong("too long")
-        yield "never"
-
+async def test_an_early_error_is_raised_while_waiting_for_the_first_item() -> None:
+    served = Served()
+    pending = served.submit()
+    served.loop.finish(pending, error=QuestionTooLong("too long"))
     with pytest.raises(QuestionTooLong):
-        await make_queue().submit("doc", fail).wait_for_first_item(5)
+        await pending.wait_for_first_item(5)
 
 
 @pytest.mark.parametrize(("running_s", "expected_s"), [(0, 10), (4, 6), (50, 5)])
 async def test_a_refused_caller_is_told_when_a_place_will_be_free(
-    make_queue: MakeQueue, monkeypatch: pytest.MonkeyPatch, running_s: float, expected_s: float
+    monkeypatch: pytest.MonkeyPatch, running_s: float, expected_s: float
 ) -> None:
     now = [100.0]
     clock = SimpleNamespace(monotonic=lambda: now[0])
     monkeypatch.setattr("app.services.question_queue.time", clock)
-    queue = make_queue(threads=2, queued=1, timeout_s=1e6)
-
-    def ten_seconds(_: PendingAnswer[str]) -> Iterator[str]:
-        now[0] += 10.0
-        yield "done"
-
+    served = Served(slots=2, queued=1, timeout_s=1e6)
     for _ in range(5):
-        await collect(queue.submit("doc", ten_seconds))
-        await until(lambda: queue.load().running == 0)
-    slow = SlowWork()
+        pending = served.submit()
+        now[0] += 10.0
+        served.loop.finish(pending)
     for _ in range(3):
-        queue.submit("doc", slow)
-    await until(lambda: queue.load().running == 2)
+        served.submit()
     now[0] += running_s
     with pytest.raises(TooManyQuestions) as refused:
-        queue.submit("doc", slow)
+        served.submit()
     assert refused.value.retry_after_s == pytest.approx(expected_s)
 
 
-async def test_one_question_more_than_fits_is_refused(make_queue: MakeQueue) -> None:
-    queue = make_queue(threads=1, queued=2)
-    slow = SlowWork()
-    accepted = [queue.submit("doc", slow) for _ in range(3)]
-    await asyncio.to_thread(slow.running.wait, 10)
+async def test_one_question_more_than_fits_is_refused() -> None:
+    served = Served(slots=1, queued=2)
+    accepted = [served.submit() for _ in range(3)]
     with pytest.raises(TooManyQuestions):
-        queue.submit("doc", slow)
-    assert queue.load().running == 1
-    assert queue.load().waiting == 2
-    queue.cancel(accepted[2])
-    queue.submit("doc", slow)  # a waiting question that was cancelled frees its place at once
+        served.submit()
+    assert served.load == (1, 2)
+    served.queue.cancel(accepted[2])
+    served.submit()  # a waiting question that was cancelled frees its place at once
 
 
-async def test_a_cancelled_question_frees_its_thread(make_queue: MakeQueue) -> None:
-    queue, slow = make_queue(), SlowWork()
-    pending = queue.submit("doc", slow)
-    await pending.wait_for_first_item(5)
-    queue.cancel(pending)
-    await until(lambda: queue.load().running == 0)
-    assert slow.ended.is_set()
-    assert await collect(queue.submit("doc", say("next"))) == ["next"]
+async def test_a_key_leaves_places_to_others() -> None:
+    served = Served(slots=4, queued=12)
+    for _ in range(14):
+        served.submit(key="greedy")
+    with pytest.raises(TooManyQuestions):
+        served.submit(key="greedy")
+    served.submit(key="another")
+    served.submit(key="a third")
+    with pytest.raises(Busy) as refused:
+        served.submit(key="another")
+    assert (refused.value.retry_after_s or 0) > 0
 
 
-async def test_questions_about_a_deleted_document_end_with_that_reason(
-    make_queue: MakeQueue,
-) -> None:
-    queue, slow = make_queue(), SlowWork()
-    running, waiting = queue.submit("doc", slow), queue.submit("doc", slow)
-    other = queue.submit("other", say("fine"))
-    await running.wait_for_first_item(5)
-    queue.cancel_document("doc", DocumentDeleted("gone"))
+async def test_a_cancelled_question_ends() -> None:
+    served = Served()
+    pending = served.submit()
+    served.queue.cancel(pending)
+    assert served.load == (0, 0)
+    with pytest.raises(CallerGone):
+        await collect(pending)
+
+
+async def test_questions_about_a_deleted_document_end_with_that_reason() -> None:
+    served = Served()
+    running, waiting, other = served.submit(), served.submit(), served.submit("other")
+    served.queue.cancel_document("doc", DocumentDeleted("gone"))
     for pending in (running, waiting):
         with pytest.raises(DocumentDeleted):
             await collect(pending)
+    served.loop.finish(other, "fine")
     assert await collect(other) == ["fine"]
 
 
-async def test_a_question_that_takes_too_long_is_stopped(make_queue: MakeQueue) -> None:
-    queue, slow = make_queue(timeout_s=0.2), SlowWork()
-    pending = queue.submit("doc", slow)
+async def test_a_question_that_takes_too_long_is_stopped() -> None:
+    served = Served(timeout_s=0.05)
+    pending = served.submit()
     with pytest.raises(QuestionTimeout):
         await collect(pending)
-    await until(lambda: queue.load().running == 0)
+    served.loop.wake()
+    assert served.load == (0, 0)
 
 
-async def test_draining_refuses_new_questions_and_finishes_old_ones(make_queue: MakeQueue) -> None:
-    queue, release = make_queue(), threading.Event()
-
-    def work(pending: PendingAnswer[str]) -> Iterator[str]:
-        release.wait(10)
-        yield "done"
-
-    pending = queue.submit("doc", work)
-    queue.drain()
+async def test_draining_refuses_new_questions_and_finishes_old_ones() -> None:
+    served = Served()
+    pending = served.submit()
+    served.queue.drain()
     with pytest.raises(ShuttingDown):
-        queue.submit("doc", say("new"))
-    release.set()
+        served.submit()
+    served.loop.finish(pending, "done")
     assert await collect(pending) == ["done"]
 
 
-async def test_closing_tells_every_caller(make_queue: MakeQueue) -> None:
-    queue, slow = make_queue(), SlowWork()
-    running, waiting = queue.submit("doc", slow), queue.submit("doc", slow)
-    await running.wait_for_first_item(5)
-    await asyncio.to_thread(queue.close, 0.0)
+async def test_closing_tells_every_caller() -> None:
+    served = Served()
+    running, waiting = served.submit(), served.submit()
+    await asyncio.to_thread(served.queue.close, 0.0)
     for pending in (running, waiting):
         with pytest.raises(ShuttingDown):
             await collect(pending)
-    assert queue.load().running == 0
+    assert served.load == (0, 0)
 
 
-async def test_health_needs_living_threads(make_queue: MakeQueue) -> None:
-    unstarted = QuestionQueue(threads=1, queued=0, timeout_s=1)
-    assert not unstarted.is_healthy()
-    queue = make_queue()
-    assert queue.is_healthy()
-    await asyncio.to_thread(queue.close, 0.0)
-    assert not queue.is_healthy()
+async def test_its_problem_is_the_loops() -> None:
+    served = Served()
+    assert served.queue.problem() is None
+    served.loop.said = "It does not run."
+    assert served.queue.problem() == "It does not run."
 
 
-async def test_a_question_that_will_not_stop_makes_the_queue_unhealthy(
-    make_queue: MakeQueue, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_question_that_will_not_stop_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.services.question_queue.STUCK_S", 0.0)
-    queue, release = make_queue(timeout_s=0.05), threading.Event()
-
-    def stuck(pending: PendingAnswer[str]) -> Iterator[str]:
-        release.wait(10)
-        yield "at last"
-
-    queue.submit("doc", stuck)
-    await until(lambda: not queue.is_healthy())
-    release.set()
-    await until(queue.is_healthy)
+    served = Served(timeout_s=0.0)
+    pending = served.submit()
+    await asyncio.sleep(0.01)
+    assert "does not end" in str(served.queue.problem())
+    served.loop.finish(pending)
+    assert served.queue.problem() is None

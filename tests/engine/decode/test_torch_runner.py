@@ -1,10 +1,14 @@
 """Answers that share passes: each computes and reads what it does alone."""
 
+from collections.abc import Sequence
+
 import pytest
 from torch import Tensor
 from torch.testing import assert_close
 from transformers import PretrainedConfig
 
+from engine.attend.question import QuestionState
+from engine.attend.rows import attend_rows
 from engine.config import DecodeConfig
 from engine.decode.running_answer import RunningAnswer
 from engine.decode.sampling import Sampling
@@ -12,6 +16,7 @@ from engine.decode.torch_runner import TorchRunner
 from engine.document.budget import EXACT
 from engine.document.cache import DocumentCache
 from engine.engine import Engine
+from engine.model.attention import AttentionCall
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel
 from tests.models import ALIBI, FAMILIES, HALF, loaded, prose, read
@@ -45,14 +50,23 @@ def logits_of(runner: TorchRunner, rows: list[RunningAnswer], step: int) -> Tens
     ],
 )
 def test_logits_and_reads_in_a_crowd_are_those_alone(
-    config: PretrainedConfig, plan: HeadPlan | None
+    config: PretrainedConfig, plan: HeadPlan | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    shared: list[int] = []
+
+    def counted(states: Sequence[QuestionState], call: AttentionCall) -> Tensor:
+        shared.append(len(states))
+        return attend_rows(states, call)
+
+    monkeypatch.setattr("engine.decode.packed_pass.attend_rows", counted)
     model = loaded(config, plan=plan)
     documents = [read(model, prose(chars, seed=chars)) for chars in (200, 700)]
     runner = TorchRunner(model)
     engine = Engine(model, runner=runner)
-    crowd = [start(engine, documents[row % 2], row) for row in range(4)]
+    crowd = [start(engine, documents[row % 2], row) for row in range(8)]
     together = [logits_of(runner, crowd, step) for step in range(3)]
+    # Of eight rows four are about each document; they share what they may share.
+    assert set(shared) == ({4} if config.model_type != "mpt" else set())
     for row, one in enumerate(crowd):
         alone = start(engine, documents[row % 2], row)
         for step, wanted in enumerate(together):

@@ -179,15 +179,13 @@ def test_a_refusal_says_what_fills_the_memory() -> None:
     assert bench.documents.occupancy().device.num_bytes == 900
 
 
-def test_pins_are_refused_beyond_the_device_and_can_be_taken_back() -> None:
+def test_a_pinned_document_stays_until_it_is_unpinned() -> None:
     bench = Bench(100)
     bench.use("a", 60)
-    bench.documents.pin("a", 60)
-    with pytest.raises(MemoryFull, match="Unpin"):
-        bench.documents.pin("b", 60)
+    bench.documents.set_pinned("a", True)
     with pytest.raises(MemoryFull):
         bench.lease("b", 60)
-    bench.documents.unpin("a")
+    bench.documents.set_pinned("a", False)
     assert bench.use("b", 60) is Tier.DISK
 
 
@@ -376,10 +374,10 @@ class _Run:
             del made
 
     def _pin(self, number: int) -> None:
-        self.bench.documents.pin(number, 10 + 7 * number)
+        self.bench.documents.set_pinned(number, True)
 
     def _unpin(self, number: int) -> None:
-        self.bench.documents.unpin(number)
+        self.bench.documents.set_pinned(number, False)
 
     def _drop(self, number: int) -> None:
         self.bench.documents.drop(number)

@@ -1,0 +1,317 @@
+"""The engine loop: one thread answers all questions, a forward pass of many of them at a time.
+
+Questions come in through an inbox, from any thread; text goes out to their listeners. Documents are
+loaded, and whole answers put together, on a few other threads.
+"""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Hashable
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+
+from common.error_trace import error_trace
+from common.errors import (
+    CallerGone,
+    EngineFault,
+    LecternError,
+    ShuttingDown,
+    StepFailed,
+)
+from engine.decode.running_answer import RunningAnswer
+from engine.document.cache import DocumentCache
+from engine.engine import Engine
+from engine.model.memory import out_of_memory_as_busy
+from engine.serving.activity import Activity
+from engine.serving.pace import Pace
+from engine.serving.request import AnswerRequest
+from engine.serving.scheduler import Phase, Scheduled, Scheduler, Step, StepKind
+
+IDLE_S = 0.25  # that the loop waits for its inbox while there is nothing to do
+STUCK_S = 30.0  # that a forward pass may take before the loop counts as stuck
+MOST_FAILURES = 3  # failed steps in a row that a loop which works may have
+HELPERS = 4  # threads that load documents and put answers together
+STOPPED = "The server stopped before the answer was complete."
+GONE = "Nobody waits for the answer any more."
+FAILED = "A forward pass failed while this question was being answered; ask again."
+Result = TypeVar("Result")
+log = logging.getLogger("lectern.serving")
+
+
+class Answering:
+    """A question in the loop.
+
+    Attributes:
+        running: its answer; None until its document is there.
+    """
+
+    def __init__(self, request: AnswerRequest) -> None:
+        self.request = request
+        self.running: RunningAnswer | None = None
+
+
+Question = Scheduled[Answering]
+
+
+class EngineLoop:
+    """Answers questions on one thread, which alone uses the engine.
+
+    Args:
+        engine: answers; nobody else may use it while the loop runs.
+        max_running: questions that are answered at the same time.
+
+    Attributes:
+        max_running: as given, but no more than a pass can take.
+        activity: whether questions wait or are being answered.
+    """
+
+    def __init__(self, engine: Engine, max_running: int) -> None:
+        self._engine = engine
+        self.max_running = min(max_running, engine.runner.max_rows)
+        self.activity = Activity()
+        self._pace = Pace(self.max_running)
+        self._scheduler: Scheduler[Answering] = Scheduler(self.max_running, self._pace)
+        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._helpers = ThreadPoolExecutor(HELPERS, thread_name_prefix="answer-helper")
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        self._is_ready = self._is_closed = False
+        self._step_began_s: float | None = None
+        self._num_failures = 0
+
+    def start(self) -> None:
+        """Start the thread, which first prepares the engine."""
+        self._thread.start()
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        """Stop the thread after its present step; questions that are left are told so."""
+        self._is_closed = True
+        self.wake()
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+        self._helpers.shutdown(wait=False, cancel_futures=True)
+        if not self._thread.is_alive():  # then what came in too late is told so here
+            with suppress(queue.Empty):
+                while True:
+                    _do(self._inbox.get_nowait())
+            self._end_all(ShuttingDown(STOPPED))
+
+    def submit(self, request: AnswerRequest) -> None:
+        """Take a question; its listener hears of all that follows."""
+        self.activity.begin()
+        self._inbox.put(partial(self._receive, request))
+
+    def entered(self, key: Hashable, cache: DocumentCache) -> None:
+        """A document is on the device, see `engine.residents.entry.Listener`."""
+        self._inbox.put(partial(self._engine.runner.add_document, key, cache))
+
+    def left(self, key: Hashable, cache: DocumentCache) -> None:  # noqa: ARG002
+        """A document leaves the device, see `engine.residents.entry.Listener`."""
+        self._inbox.put(partial(self._engine.runner.remove_document, key))
+
+    def wake(self) -> None:
+        """Let the loop look at once whether a question was cancelled."""
+        self._inbox.put(lambda: None)
+
+    def call(self, function: Callable[[], Result]) -> "Future[Result]":
+        """Call something on the loop's thread, between two steps.
+
+        Returns: what will hold its result, or EngineFault if the loop does not run.
+        """
+        future: Future[Result] = Future()
+        if not self._thread.is_alive() or self._is_closed:
+            future.set_exception(EngineFault("The engine's thread does not run."))
+        else:
+            self._inbox.put(partial(_call_for, future, function))
+        return future
+
+    def check(self) -> None:
+        """Run a forward pass of a few tokens between two steps, and wait for it.
+
+        Raises: what the pass raises; EngineFault if its logits are not finite or the loop does not
+            run.
+        """
+        self.call(self._engine.check).result()
+        self._num_failures = 0
+
+    def problem(self) -> str | None:
+        """Say why questions cannot be answered; None if they can."""
+        if not self._thread.is_alive():
+            return "The thread that answers questions does not run."
+        if not self._is_ready:
+            return "The engine is still being prepared."
+        began_s = self._step_began_s
+        if began_s is not None and time.monotonic() - began_s > STUCK_S:
+            return f"A forward pass has taken more than {STUCK_S:g} seconds."
+        if self._num_failures >= MOST_FAILURES:
+            return f"The last {self._num_failures} forward passes have failed."
+        return None
+
+    # -- the thread ------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._engine.runner.warm_up()
+        except Exception as error:  # what cannot be prepared may still be computed
+            log.error("preparing the engine failed: %s", error_trace(error))
+        self._is_ready = True
+        while not self._is_closed:
+            try:
+                self._turn()
+            except Exception as error:  # a fault of our own: nothing that runs can be trusted
+                log.error("a turn of the engine loop failed: %s", error_trace(error))
+                self._num_failures += 1
+                self._end_all(StepFailed(FAILED))
+        self._end_all(ShuttingDown(STOPPED))
+
+    def _turn(self) -> None:
+        """Read the inbox, give slots, and take one step."""
+        self._read_inbox()
+        for question in self._scheduler.questions():
+            if question.item.request.listener.is_cancelled:
+                self._end(question, CallerGone(GONE))
+        for question in self._scheduler.admit():
+            question.item.request.listener.begin()
+            loading = self._helpers.submit(self._prepare, question.item.request)
+            loading.add_done_callback(partial(self._post_loaded, question))
+        step = self._scheduler.next_step()
+        if step is not None:
+            self._take(step)
+
+    def _read_inbox(self) -> None:
+        """Do what came in; if there is no step to take, wait for it a while."""
+        with suppress(queue.Empty):
+            if not self._scheduler.has_step:
+                _do(self._inbox.get(timeout=IDLE_S))
+            while True:
+                _do(self._inbox.get_nowait())
+
+    def _receive(self, request: AnswerRequest) -> None:
+        self._scheduler.add(request.key, Answering(request))
+
+    def _prepare(self, request: AnswerRequest) -> RunningAnswer:
+        """Open a question's document and tokenize the question; on a helper's thread."""
+        document = request.listener.open_document()
+        return self._engine.prepare(
+            document,
+            request.question,
+            budget=request.budget,
+            sampling=request.sampling,
+            turns=request.turns,
+            mask=request.mask,
+        )
+
+    def _post_loaded(self, question: Question, loading: "Future[RunningAnswer]") -> None:
+        self._inbox.put(partial(self._loaded, question, loading))
+
+    def _loaded(self, question: Question, loading: "Future[RunningAnswer]") -> None:
+        """Let a question whose document is there take part in steps."""
+        if question.phase is Phase.ENDED:  # it was cancelled meanwhile
+            self._hear_end(question, CallerGone(GONE))
+            return
+        try:
+            running = loading.result()
+            with out_of_memory_as_busy():
+                self._engine.add(running)
+        except (Exception, CancelledError) as error:
+            self._scheduler.remove(question)
+            self._hear_end(question, error)
+            return
+        question.item.running = running
+        document = id(running.state.document)
+        self._scheduler.loaded(question, running.num_next_chunk, document)
+
+    def _take(self, step: Step[Answering]) -> None:
+        """Take a step, and give everybody what came out of it."""
+        rows = [one.item.running for one in step.questions if one.item.running is not None]
+        self._step_began_s = began_s = time.monotonic()
+        try:
+            with out_of_memory_as_busy():
+                found = self._engine.step(rows)
+        except Exception as error:
+            self._fail(step, error)
+            return
+        finally:
+            self._step_began_s = None
+        spent_s = time.monotonic() - began_s
+        note = self._pace.note_prefill if step.kind is StepKind.PREFILL else self._pace.note_decode
+        note(step.num_tokens, spent_s)
+        self._num_failures = 0
+        for question, running, item in zip(step.questions, rows, found, strict=True):
+            if isinstance(item, LecternError):
+                self._end(question, item)
+                continue
+            if item.text:
+                question.item.request.listener.deliver(item)
+            if running.is_finished:
+                self._complete(question, running)
+            else:
+                self._scheduler.stepped(question, running.num_next_chunk)
+
+    def _fail(self, step: Step[Answering], error: Exception) -> None:
+        """A step failed: what its questions have computed so far cannot be trusted."""
+        if not isinstance(error, LecternError):
+            log.error("a forward pass failed: %s", error_trace(error))
+            self._num_failures += 1
+        told = error if isinstance(error, LecternError) else StepFailed(FAILED)
+        for question in step.questions:
+            self._end(question, told)
+
+    def _complete(self, question: Question, running: RunningAnswer) -> None:
+        """An answer has its last token: the rest is done on a helper's thread."""
+        self._scheduler.remove(question)
+        self._engine.finish(running)
+        finishing = self._helpers.submit(self._deliver_answer, question.item, running)
+        finishing.add_done_callback(partial(self._completed, question))
+
+    def _completed(self, question: Question, finishing: "Future[None]") -> None:
+        error = CancelledError() if finishing.cancelled() else finishing.exception()
+        self._hear_end(question, error)
+
+    def _deliver_answer(self, conversation: Answering, running: RunningAnswer) -> None:
+        listener = conversation.request.listener
+        if (rest := running.flush()).text:
+            listener.deliver(rest)
+        listener.deliver(running.result())
+
+    def _end(self, question: Question, error: LecternError) -> None:
+        """End a question before its answer is complete."""
+        is_loading = question.phase is Phase.LOADING
+        self._scheduler.remove(question)
+        if question.item.running is not None:
+            self._engine.finish(question.item.running)
+        if not is_loading:  # else it still holds its document, see `_loaded`
+            self._hear_end(question, error)
+
+    def _end_all(self, error: LecternError) -> None:
+        for question in self._scheduler.questions():
+            with suppress(Exception):
+                self._end(question, error)
+
+    def _hear_end(self, question: Question, error: BaseException | None) -> None:
+        """Tell a listener that this was all."""
+        self.activity.end()
+        if error is not None and not isinstance(error, Exception):
+            error = ShuttingDown(STOPPED)  # its helper was cancelled
+        try:
+            question.item.request.listener.end(error)
+        except Exception as fault:
+            log.error("a listener failed: %s", error_trace(fault))
+
+
+def _do(action: Callable[[], None]) -> None:
+    """Do what came in through the inbox; a fault in it ends nothing else."""
+    try:
+        action()
+    except Exception as error:
+        log.error("an action of the engine's inbox failed: %s", error_trace(error))
+
+
+def _call_for(future: "Future[Result]", function: Callable[[], Result]) -> None:
+    try:
+        future.set_result(function())
+    except Exception as error:
+        future.set_exception(error)

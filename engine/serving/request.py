@@ -1,0 +1,62 @@
+"""A question for the engine loop, and who waits for its answer."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from engine.decode.answer import Answer, TextDelta
+from engine.decode.sampling import Sampling, TokenMask
+from engine.document.cache import DocumentCache
+from engine.model.prompt import Turn
+
+
+class AnswerListener(Protocol):
+    """Who waits for an answer; the loop calls it in this order, and it never keeps the loop."""
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether nobody wants the answer any more; asked before every forward pass."""
+        ...
+
+    def begin(self) -> None:
+        """The question got its slot; called on the loop's thread."""
+        ...
+
+    def open_document(self) -> DocumentCache:
+        """Return the document, which may take a while; called on a thread for that."""
+        ...
+
+    def deliver(self, item: TextDelta | Answer) -> None:
+        """Take a piece of text, or at last the whole answer."""
+        ...
+
+    def end(self, error: Exception | None) -> None:
+        """Take note that this was all: the document is not used any more. Called once.
+
+        Args:
+            error: what ended it before it was complete; `CallerGone` if it was cancelled.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class AnswerRequest:
+    """A question that is to be answered.
+
+    Attributes:
+        key: whose question it is; keys are served in turn.
+        question: its text.
+        budget: share of the document cache's bytes that may be read per token, in (0, 1].
+        sampling: how tokens are chosen, and how many there may be.
+        listener: who waits for the answer.
+        mask: which tokens may come; None for all.
+        turns: earlier questions with their answers, oldest first.
+    """
+
+    key: Hashable
+    question: str
+    budget: float
+    sampling: Sampling
+    listener: AnswerListener
+    mask: TokenMask | None = None
+    turns: Sequence[Turn] = ()
