@@ -65,7 +65,11 @@ class Engine:
     ) -> None:
         self.model = model
         self._config = config or DecodeConfig()
-        graph_runner = _graph_runner_for(model, self._config)
+        graph_runner = (
+            _graph_runner_for(model, self._config)
+            if runner is None
+            else GraphRunner(model, self._config)
+        )
         self.graphs = graph_runner.graphs
         self.runner: ModelRunner = runner or graph_runner
 

@@ -25,9 +25,9 @@ from engine.kernels.shared.sizes import ceil_div
 from engine.model.loader import LoadedModel
 
 SLOTS = 256  # documents at most
-GROUP_ROWS = {1: (1,), 2: (2,), 4: (4,), 8: (4, 8), 16: (4, 16), 32: (4, 16, 32), 64: (4, 16, 32)}
+GROUP_ROWS = {1: (1,), 2: (2,), 4: (4,), 8: (4, 8), 16: (4, 16), 32: (4, 16), 64: (4, 16)}
 # What a token of a group costs by rows of a group: wide tiles are slower where few rows use them.
-GROUP_COST = {1: 1.0, 2: 1.0, 4: 1.0, 8: 1.2, 16: 1.4, 32: 2.0}
+GROUP_COST = {1: 1.0, 2: 1.0, 4: 1.0, 8: 1.2, 16: 1.4}
 MAX_TILE_ROWS = 128  # rows of a group x query heads of a KV head
 MAX_QUESTION_TOKENS = 8192  # of question and answer, in pages; longer ones decode by another way
 PAGES_SHARE = 0.03  # of the device's memory for the questions' own keys
