@@ -19,8 +19,10 @@ from app.http.exchange import ExchangeLimits
 from app.http.middleware import RequestLimitsMiddleware
 from app.http.request_log import RequestLog
 from app.http.schemas import ErrorBody
+from app.openai import chat, models, responses
 from app.questions import routes as questions
 from app.services.services import Services
+from app.tenants import routes as tenants
 from common.logging import log_loop_error
 
 GRACE_S = 25.0
@@ -56,6 +58,10 @@ def create_app(services: Services) -> FastAPI:
         actions.router,
         content.router,
         questions.router,
+        chat.router,
+        responses.router,
+        models.router,
+        tenants.router,
     ):
         app.include_router(router, responses=ERROR_RESPONSES)
     app.include_router(openapi_router, dependencies=[Depends(authenticate)])
@@ -79,6 +85,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     await run_in_threadpool(remove_leftovers, services.data_dir / "incoming")
     services.question_queue.start()
     services.background_writes.start()
+    services.deleted_documents.start()
     for document in await run_in_threadpool(services.storage.documents.pinned):
         services.prefetcher.start(document)
     try:
@@ -87,3 +94,4 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         services.prefetcher.close()
         await run_in_threadpool(services.question_queue.close, GRACE_S)
         await run_in_threadpool(services.background_writes.close, WRITES_S)
+        await run_in_threadpool(services.deleted_documents.close, WRITES_S)

@@ -6,8 +6,10 @@ import platform
 import shutil
 import socket
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import UUID
 
 from rich.console import Console
 
@@ -15,7 +17,7 @@ from cli.listener import CannotServe, listen
 from cli.model_report import ModelReport
 from cli.settings import Settings
 from cli.show import say
-from common.errors import LecternError
+from common.errors import InvalidInput, LecternError
 from common.format import format_bytes, format_count
 from engine.document.cache_bytes import CacheBytes
 
@@ -135,6 +137,28 @@ def _check_port(host: str, port: int) -> Check:
         if listener is not None:
             listener.close()
     return Check("port", f"{host}:{port} is free")
+
+
+def check_deleted(console: Console, settings: Settings, text: str) -> None:
+    """Look for what is left of a deleted document or tenant, and print it.
+
+    Args:
+        text: its id.
+    Raises: InvalidInput if the text is no id, NotSound if anything is left.
+    """
+    try:
+        deleted_id = UUID(text)
+    except ValueError:
+        raise InvalidInput(f"'{text}' is no id of a document or tenant.") from None
+    from storage.storage import open_storage
+
+    with closing(open_storage(settings.storage())) as storage:
+        traces = list(storage.find_traces(deleted_id))
+    for trace in traces:
+        say(console, f"FAIL  {trace.place}: {trace.what}")
+    if traces:
+        raise NotSound("Something is left; see above. What was just deleted takes up to a minute.")
+    say(console, f"ok    nothing is left of {deleted_id}")
 
 
 def show_checks(console: Console, checks: list[Check]) -> None:

@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from cli.limits import Assignments, parse_limits
 from cli.options import DataDir, not_none, read_settings
 from cli.show import format_moment, make_console, say
 from common.errors import InvalidInput
@@ -17,7 +18,7 @@ from common.scopes import ALL_SCOPES, parse_scopes
 
 if TYPE_CHECKING:  # importing SQLAlchemy takes time, which other commands should not need
     from storage.db.records import ApiKeyRecord
-    from storage.keys import ApiKeys
+    from storage.storage import Storage
 
 MARK = "lk_"
 DEFAULT = "default"
@@ -27,7 +28,7 @@ MAX_DAYS = 36_500
 
 app = typer.Typer(
     name="key",
-    help="Make, list and revoke API keys, on the server's own machine.",
+    help="Make, list, limit and revoke API keys, on the server's own machine.",
     no_args_is_help=True,
     epilog="Works on the database directly, whether the server runs or not.",
 )
@@ -51,16 +52,16 @@ def create(
     """Make a key and print it, once: only its hash is kept."""
     granted = parse_scopes(scopes.split(","))
     expires_at = None if days is None else datetime.now(UTC) + timedelta(days=days)
-    with _keys(data_dir, tenant) as (keys, tenant_id):
-        say(make_console(), keys.create(tenant_id, name, expires_at, granted)[0])
+    with _storage(data_dir, tenant) as (storage, tenant_id):
+        say(make_console(), storage.keys.create(tenant_id, name, expires_at, granted)[0])
 
 
 @app.command("list")
 def show(tenant: Tenant = DEFAULT, data_dir: DataDir = None) -> None:
     """List a tenant's keys, oldest first: how each begins, what it may do, whether it is valid."""
     console = make_console()
-    with _keys(data_dir, tenant) as (keys, tenant_id):
-        records = keys.list(tenant_id)
+    with _storage(data_dir, tenant) as (storage, tenant_id):
+        records = storage.keys.list(tenant_id)
     if records:
         console.print(keys_table(records))
     else:
@@ -77,10 +78,10 @@ def revoke(
 ) -> None:
     """Revoke a key: a running server refuses the next request that comes with it."""
     console = make_console()
-    with _keys(data_dir, tenant) as (keys, tenant_id):
-        chosen = resolve(keys.list(tenant_id), key)
-        keys.revoke(tenant_id, chosen.id)
-        remaining = keys.list(tenant_id)
+    with _storage(data_dir, tenant) as (storage, tenant_id):
+        chosen = resolve(storage.keys.list(tenant_id), key)
+        storage.keys.revoke(tenant_id, chosen.id)
+        remaining = storage.keys.list(tenant_id)
     label = f"{_public_part(chosen)} ({chosen.name})"
     if chosen.revoked_at is not None:
         say(console, f"{label} is revoked already, since {_when(chosen.revoked_at)}.")
@@ -88,6 +89,27 @@ def revoke(
         say(console, f"Revoked {label}.")
     if not any(map(is_valid, remaining)):
         say(console, f"No valid key is left. {HOW_TO_MAKE}")
+
+
+@app.command()
+def limit(
+    key: Annotated[
+        str, typer.Argument(help="The key as `lectern key list` shows it, or the beginning of it.")
+    ],
+    assignments: Assignments,
+    tenant: Tenant = DEFAULT,
+    data_dir: DataDir = None,
+) -> None:
+    """Set or remove limits of a key, within those of its tenant; servers follow in two seconds."""
+    amounts = parse_limits(assignments)
+    with _storage(data_dir, tenant) as (storage, tenant_id):
+        chosen = resolve(storage.keys.list(tenant_id), key)
+        storage.quotas.limits.set_for_key(chosen.id, amounts)
+        kept = storage.quotas.limits.of_key(chosen.id)
+    shown = " ".join(f"{resource}={amount}" for resource, amount in sorted(kept.items()))
+    say(
+        make_console(), f"{_public_part(chosen)} ({chosen.name}): {shown or 'no limits of its own'}"
+    )
 
 
 def resolve(keys: Sequence["ApiKeyRecord"], text: str) -> "ApiKeyRecord":
@@ -138,15 +160,15 @@ def is_valid(key: "ApiKeyRecord") -> bool:
 
 
 @contextmanager
-def _keys(data_dir: DataDir, tenant: str) -> Iterator[tuple["ApiKeys", UUID]]:
-    """Open storage while the block runs; the block gets the keys and the tenant of that name."""
+def _storage(data_dir: DataDir, tenant: str) -> Iterator[tuple["Storage", UUID]]:
+    """Open storage while the block runs; the block gets it and the tenant of that name."""
     from storage.files import make_files_private
     from storage.storage import open_storage
 
     make_files_private()
     with closing(open_storage(read_settings(**not_none(data_dir=data_dir)).storage())) as storage:
         storage.tenants.default()  # it is made by whoever comes first
-        yield storage.keys, storage.tenants.get(tenant).id
+        yield storage, storage.tenants.get(tenant).id
 
 
 def _public_part(key: "ApiKeyRecord") -> str:

@@ -211,6 +211,15 @@ def doctor(
             show_default=False,
         ),
     ] = None,
+    deleted: Annotated[
+        str | None,
+        typer.Option(
+            help="Look instead whether anything is left of a deleted document or tenant with this "
+            "id: in the database, in names of files and in their bytes.",
+            metavar="ID",
+            show_default=False,
+        ),
+    ] = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -224,6 +233,9 @@ def doctor(
     from cli.model_report import families_table, report_on
 
     console = make_console()
+    if deleted is not None:
+        checks.check_deleted(console, settings, deleted)
+        return
     if families is not None:
         say(console, families_table(families))
         return

@@ -217,10 +217,9 @@ def _running(stack: Stack, hurry: threading.Event) -> Iterator[threading.Event]:
         hurry: when it is set, the worker's documents go back to the queue without waiting for it.
     """
     storage = stack.storage
-    name = storage.liveness.new_owner()
     thread = WorkerThread(stack.worker) if stack.worker else None
     worker_ended = threading.Event()
-    with closing(storage), storage.processes.alive(name, SERVER, storage.fingerprint):
+    with closing(storage), storage.processes.alive(storage.process, SERVER, storage.fingerprint):
         if thread is not None:
             thread.start()
         try:

@@ -1,5 +1,6 @@
 """`lectern tenant`: make, list, suspend and delete tenants, on the server's own machine."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
@@ -9,8 +10,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from cli.limits import Assignments, parse_limits, use_table
 from cli.options import DataDir, not_none, read_settings
 from cli.show import format_moment, make_console, say
+from common.errors import InvalidInput
 
 if TYPE_CHECKING:  # importing SQLAlchemy takes time, which other commands should not need
     from storage.db.records import TenantRecord
@@ -58,6 +61,25 @@ def show(data_dir: DataDir = None) -> None:
     make_console().print(tenants_table(tenants))
 
 
+@app.command("show")
+def show_one(name: Name, data_dir: DataDir = None) -> None:
+    """Show what a tenant may use, and what it has used."""
+    with _storage(data_dir) as storage:
+        uses = storage.quotas.use(storage.tenants.get(name).id)
+    make_console().print(use_table(uses))
+
+
+@app.command()
+def limit(name: Name, assignments: Assignments, data_dir: DataDir = None) -> None:
+    """Set or remove limits of a tenant; running servers follow within two seconds."""
+    amounts = parse_limits(assignments)
+    with _storage(data_dir) as storage:
+        tenant = storage.tenants.get(name)
+        storage.quotas.limits.set_for_tenant(tenant.id, amounts)
+        uses = storage.quotas.use(tenant.id)
+    make_console().print(use_table(uses))
+
+
 @app.command()
 def suspend(name: Name, data_dir: DataDir = None) -> None:
     """Refuse a tenant's keys from the next request on, and let its documents wait unread."""
@@ -85,6 +107,8 @@ def delete(
     with _storage(data_dir) as storage:
         tenant = storage.tenants.get(name)
         if not yes:
+            if not sys.stdin.isatty():
+                raise InvalidInput("This deletes all of its documents, for good; say --yes.")
             typer.confirm(f"Delete {name}, its keys and all of its documents?", abort=True)
         num_documents = storage.delete_tenant(tenant.id)
     say(make_console(), f"Deleted {name} ({tenant.id}) and {num_documents} documents.")

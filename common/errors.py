@@ -165,6 +165,12 @@ class QuestionTooLong(InvalidInput):
     code = "question_too_long"
 
 
+class ConversationTooLong(QuestionTooLong):
+    """The question fits, but not together with the earlier turns of its conversation."""
+
+    code = "conversation_too_long"
+
+
 class EmptyQuestion(InvalidInput):
     """The question contains no text."""
 

@@ -11,7 +11,14 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from common.errors import CallerGone, EmptyQuestion, EngineFault, LecternError, QuestionTooLong
+from common.errors import (
+    CallerGone,
+    ConversationTooLong,
+    EmptyQuestion,
+    EngineFault,
+    LecternError,
+    QuestionTooLong,
+)
 from engine.config import DecodeConfig
 from engine.decode.answer import Answer, TextDelta
 from engine.decode.batch_runner import BatchRunner, why_unsupported
@@ -92,6 +99,7 @@ class Engine:
         budget: float,
         sampling: Sampling,
         turns: Sequence[Turn] = (),
+        may_drop_turns: bool = False,
         cancelled: Callable[[], bool] = _never,
     ) -> Iterator[TextDelta | Answer]:
         """Answer one question about a document: text as it comes, the whole answer last.
@@ -101,10 +109,19 @@ class Engine:
         Args:
             budget: share of the document cache's bytes that may be read per token, in (0, 1].
             turns: earlier questions with their answers, oldest first.
+            may_drop_turns: whether the oldest turns are left out where they do not fit.
             cancelled: asked before every forward pass.
         Raises: EmptyQuestion, QuestionTooLong, CallerGone, NonFiniteNumbers.
         """
-        running = self.start(document, question, budget=budget, sampling=sampling, turns=turns)
+        running = self.prepare(
+            document,
+            question,
+            budget=budget,
+            sampling=sampling,
+            turns=turns,
+            may_drop_turns=may_drop_turns,
+        )
+        self.add(running)
         try:
             while not running.is_finished:
                 if cancelled():
@@ -145,6 +162,7 @@ class Engine:
         budget: float,
         sampling: Sampling,
         turns: Sequence[Turn] = (),
+        may_drop_turns: bool = False,
         mask: TokenMask | None = None,
     ) -> RunningAnswer:
         """Check and tokenize a question; any thread may do so.
@@ -153,11 +171,13 @@ class Engine:
             document: what is asked about; one without tokens for a chat with the model alone.
             budget: share of the document cache's bytes that may be read per token, in (0, 1].
             turns: earlier questions with their answers, oldest first.
+            may_drop_turns: whether the oldest turns are left out where they do not fit.
             mask: which tokens may come; None for all.
-        Raises: EmptyQuestion, QuestionTooLong; InvalidInput if there are turns and the model's
-            template takes one question alone.
+        Raises: EmptyQuestion, QuestionTooLong, ConversationTooLong; InvalidInput if there are turns
+            and the model's template takes one question alone.
         """
-        ids = self._encode_question(document, question, turns)
+        kept = self._fitting_turns(document, question, turns) if may_drop_turns else turns
+        ids = self._encode_question(document, question, kept)
         return RunningAnswer(
             self.model,
             document,
@@ -168,6 +188,7 @@ class Engine:
             kernels=self._config.triton_kernels,
             chunk_tokens=self._config.question_chunk_tokens,
             mask=mask,
+            num_dropped_turns=len(turns) - len(kept),
         )
 
     def add(self, running: RunningAnswer) -> None:
@@ -233,16 +254,31 @@ class Engine:
     ) -> Tensor:
         if not question.strip():
             raise EmptyQuestion("The question is empty.", param="question")
-        prompt = self.model.prompt
-        encode = prompt.encode_question if document.num_tokens else prompt.encode_chat
-        ids = encode(question.strip(), turns)
+        ids = self._prompt_ids(document, question, turns)
         if (room := self._room(document, ids)) < 1:
-            raise QuestionTooLong(
-                f"The question has {len(ids)} tokens, but beside the document's "
+            too_long = ConversationTooLong if turns else QuestionTooLong
+            what = "The question with its earlier turns" if turns else "The question"
+            raise too_long(
+                f"{what} has {len(ids)} tokens, but beside the document's "
                 f"{document.num_tokens} only {len(ids) + room - 1} fit.",
                 param="question",
             )
         return ids
+
+    def _fitting_turns(
+        self, document: DocumentCache, question: str, turns: Sequence[Turn]
+    ) -> Sequence[Turn]:
+        """Leave out the oldest turns until the others fit beside the question."""
+        kept = turns
+        while kept and self._room(document, self._prompt_ids(document, question, kept)) < 1:
+            kept = kept[1:]
+        return kept
+
+    def _prompt_ids(self, document: DocumentCache, question: str, turns: Sequence[Turn]) -> Tensor:
+        """Tokenize what follows the document; without one, the whole chat."""
+        prompt = self.model.prompt
+        encode = prompt.encode_question if document.num_tokens else prompt.encode_chat
+        return encode(question.strip(), turns)
 
     def _room(self, document: DocumentCache, ids: Tensor) -> int:
         """Tokens of the model's context that document and question leave free."""

@@ -6,13 +6,23 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Select, and_, case, func, select
-from sqlalchemy.orm import aliased
+from sqlalchemy.orm import Session, aliased
 
 from common.status import DocumentStatus
 from storage.answers import Answers, AnswerSummary
 from storage.db.database import Database
-from storage.db.tables import Artifact, Document, DocumentAnswers, Job
+from storage.db.tables import (
+    Artifact,
+    Document,
+    DocumentAnswers,
+    Job,
+    Tenant,
+    TenantAnswers,
+    TenantLimit,
+    Usage,
+)
 from storage.jobs.transitions import ACTIVE_STATUSES
+from storage.quotas.resources import Resource
 
 Row = TypeVar("Row")
 IN_WORK_STATUSES = tuple(status for status in DocumentStatus if status.is_in_work)
@@ -75,6 +85,29 @@ class DocumentRow:
     saved_ms: float
     reading_ms: float | None
     created_at: datetime
+
+
+@dataclass(frozen=True)
+class TenantRow:
+    """A tenant: what it has, what it has used today, and what it may; a limit is None for any.
+
+    Attributes:
+        num_bytes: of originals and caches.
+        tokens: of today's questions and answers.
+    """
+
+    name: str
+    is_suspended: bool
+    documents: int
+    documents_limit: int | None
+    num_bytes: int
+    num_bytes_limit: int | None
+    in_work: int
+    in_work_limit: int | None
+    tokens: int
+    tokens_limit: int | None
+    requests_limit: int | None
+    num_answers: int
 
 
 class Dashboard:
@@ -167,6 +200,72 @@ class Dashboard:
         )
         return self._rows(DocumentRow, query)
 
+    def tenants(self, limit: int) -> tuple[TenantRow, ...]:
+        """Return at most `limit` tenants, those with the most documents first."""
+        counted = (
+            select(
+                Document.tenant_id,
+                func.count().label("documents"),
+                func.sum(Document.num_bytes).label("num_bytes"),
+            )
+            .group_by(Document.tenant_id)
+            .subquery()
+        )
+        documents = func.coalesce(counted.c.documents, 0)
+        first = (
+            select(Tenant.id, Tenant.name, Tenant.suspended_at, documents, counted.c.num_bytes)
+            .outerjoin(counted, counted.c.tenant_id == Tenant.id)
+            .order_by(documents.desc(), Tenant.name)
+            .limit(limit)
+        )
+        with self._db.reading() as session:
+            rows = session.execute(first).all()
+            shown = [row.id for row in rows]
+            caches = self._by_tenant(session, func.sum(Artifact.num_bytes), Artifact, shown)
+            is_active = Job.status.in_(ACTIVE_STATUSES)
+            in_work = self._by_tenant(session, func.count(), Job, shown, is_active)
+            limits = select(TenantLimit).where(TenantLimit.tenant_id.in_(shown))
+            allowed = {(row.tenant_id, row.resource): row.amount for row in session.scalars(limits)}
+            today = _first_second_of_today(self._db.now(session))
+            tokens = select(Usage.owner_id, Usage.used).where(
+                Usage.owner_id.in_(shown),
+                Usage.resource == Resource.TOKENS,
+                Usage.window_start == today,
+            )
+            used = dict(session.execute(tokens).all())
+            asked = select(TenantAnswers.tenant_id, TenantAnswers.num_answers)
+            answers = dict(session.execute(asked.where(TenantAnswers.tenant_id.in_(shown))).all())
+        return tuple(
+            TenantRow(
+                name=name,
+                is_suspended=suspended_at is not None,
+                documents=num_documents,
+                documents_limit=allowed.get((tenant_id, Resource.DOCUMENTS)),
+                num_bytes=int(num_bytes or 0) + caches.get(tenant_id, 0),
+                num_bytes_limit=allowed.get((tenant_id, Resource.BYTES)),
+                in_work=in_work.get(tenant_id, 0),
+                in_work_limit=allowed.get((tenant_id, Resource.QUEUED_JOBS)),
+                tokens=used.get(tenant_id, 0),
+                tokens_limit=allowed.get((tenant_id, Resource.TOKENS)),
+                requests_limit=allowed.get((tenant_id, Resource.REQUESTS)),
+                num_answers=answers.get(tenant_id, 0),
+            )
+            for tenant_id, name, suspended_at, num_documents, num_bytes in rows
+        )
+
+    def _by_tenant(
+        self, session: Session, figure: Any, table: Any, shown: list[UUID], *conditions: Any
+    ) -> dict[UUID, int]:
+        """Return a figure over the rows of a table that hang on documents, for each tenant."""
+        query = (
+            select(Document.tenant_id, figure)
+            .select_from(table)
+            .join(Document, Document.id == table.document_id)
+            .where(Document.tenant_id.in_(shown), *conditions)
+            .group_by(Document.tenant_id)
+        )
+        return {tenant_id: int(amount) for tenant_id, amount in session.execute(query)}
+
     def _is_own(self) -> ColumnElement[bool]:
         """The condition that an artifact is its document's current one."""
         of_document = Artifact.document_id == Document.id
@@ -183,6 +282,11 @@ class Dashboard:
         with self._db.reading() as session:
             rows = session.execute(query).all()
         return tuple(kind(**{name: row._mapping[name] for name in names}) for row in rows)
+
+
+def _first_second_of_today(now: datetime) -> int:
+    window_s = Resource.TOKENS.window_s or 1
+    return int(now.timestamp() // window_s) * window_s
 
 
 def _status() -> ColumnElement[DocumentStatus]:

@@ -2,28 +2,31 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
 import structlog
 from sqlalchemy import ColumnElement, Row, Select, and_, delete, or_, select, update
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
 
-from common.errors import Busy, DocumentNotFound, OriginalMissing
+from common.errors import Busy, DocumentNotFound, LecternError, OriginalMissing
 from common.status import DocumentStatus, JobStatus
 from storage.artifacts.store import Artifacts
 from storage.blobs.base import Blobs
 from storage.db.database import Database
 from storage.db.ids import created_at_of, new_document_id
 from storage.db.records import DocumentRecord, record
-from storage.db.tables import Artifact, Document, Job
+from storage.db.tables import Answer, Artifact, Document, Job, Tenant
 from storage.jobs import transitions
 
 UNCLAIMED_S = 300.0
 MAX_TRIES = 3
+EXPIRED_AT_ONCE = 100
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,13 @@ class _NewFile:
     media_type: str
     num_bytes: int
     uploader: str
+
+
+@dataclass(frozen=True)
+class _NewRow:
+    file: _NewFile
+    ttl_s: int | None
+    admit: Callable[[Session], None]
 
 
 class Documents:
@@ -69,6 +79,8 @@ class Documents:
         media_type: str,
         num_bytes: int,
         uploader: str = "",
+        ttl_s: int | None = None,
+        admit: Callable[[Session], None] = lambda _: None,
     ) -> tuple[DocumentRecord, bool]:
         """Store a file and queue it to be read, unless the tenant has the same content already.
 
@@ -81,20 +93,26 @@ class Documents:
             filename: a label for people.
             kind: name of the extractor that reads the file.
             num_bytes: size of the file.
-            uploader: public part of the API key; workers share their time between uploaders.
+            uploader: public part of the API key; workers share a tenant's time between them.
+            ttl_s: seconds after which the document is deleted; None for what its tenant says.
+            admit: called in the transaction that adds a row, to raise what forbids it.
         Returns: the document, and whether this call queued it, because it is new or had failed.
         Raises: StorageFull, DatabaseUnavailable, Busy.
         """
         file = _NewFile(tenant_id, sha256, filename, kind, media_type, num_bytes, uploader)
+        new = _NewRow(file, ttl_s, admit)
         for _ in range(MAX_TRIES):
             existing = self._find_same_content(file, path)
             if existing is not None:
                 return existing
             key = self._blobs.put(path)
             try:
-                return self._insert(file, key), True
+                return self._insert(new, key), True
             except IntegrityError:  # the same file is being uploaded by another request
                 self._blobs.delete(key)
+            except LecternError:
+                self._blobs.delete(key)
+                raise
         raise Busy("The same file is being uploaded and deleted at once; try again in a moment.")
 
     def get(self, tenant_id: UUID, document_id: UUID) -> DocumentRecord:
@@ -118,6 +136,12 @@ class Documents:
         with self._db.reading() as session:
             records = [self._record(row) for row in session.execute(pinned)]
         return [one for one in records if one.status is DocumentStatus.READY and not one.is_stale]
+
+    def existing(self, document_ids: Iterable[UUID]) -> frozenset[UUID]:
+        """Return those of these documents that there still are."""
+        with self._db.reading() as session:
+            found = select(Document.id).where(Document.id.in_(tuple(document_ids)))
+            return frozenset(session.scalars(found))
 
     def is_deleted(self, document: DocumentRecord) -> bool:
         """Return whether a document has been deleted since its record was read.
@@ -174,10 +198,44 @@ class Documents:
         with self._db.reading() as session:
             return tuple(self._record(row) for row in session.execute(page))
 
-    def delete(self, tenant_id: UUID, document_id: UUID) -> None:
-        """Delete a document's row, stop its job, then remove its files.
+    def rename(self, tenant_id: UUID, document_id: UUID, filename: str) -> None:
+        """Give a document another name; several may have the same. Raises: DocumentNotFound."""
+        with self._db.session() as session:
+            own = (Document.id == document_id, Document.tenant_id == tenant_id)
+            renamed = update(Document).where(*own).values(filename=filename)
+            if session.execute(renamed.returning(Document.id)).first() is None:
+                raise DocumentNotFound
 
-        Files that cannot be removed now are removed by `collect_garbage` later.
+    def set_expiry(self, tenant_id: UUID, document_id: UUID, ttl_s: int | None) -> None:
+        """Let a document be deleted so many seconds from now; None for never.
+
+        Raises: DocumentNotFound.
+        """
+        with self._db.session() as session:
+            later = None
+            if ttl_s is not None:
+                later = self._db.now(session) + timedelta(seconds=ttl_s)
+            own = (Document.id == document_id, Document.tenant_id == tenant_id)
+            changed = update(Document).where(*own).values(expires_at=later)
+            if session.execute(changed.returning(Document.id)).first() is None:
+                raise DocumentNotFound
+
+    def delete_expired(self, limit: int = EXPIRED_AT_ONCE) -> Sequence[UUID]:
+        """Delete documents whose time is over, at most so many; return their ids."""
+        with self._db.reading() as session:
+            now = self._db.now(session)
+            over = select(Document.tenant_id, Document.id).where(Document.expires_at <= now)
+            expired = session.execute(over.order_by(Document.expires_at).limit(limit)).all()
+        for tenant_id, document_id in expired:
+            with suppress(DocumentNotFound):  # somebody else deletes it, too
+                self.delete(tenant_id, document_id)
+        return tuple(document_id for _, document_id in expired)
+
+    def delete(self, tenant_id: UUID, document_id: UUID) -> None:
+        """Delete a document's row and all that hang on it, stop its job, then remove its files.
+
+        What was deleted is overwritten in the database, now or by `Database.erase_deleted`. Files
+        that cannot be removed now are removed by `collect_garbage` later.
 
         Raises: DocumentNotFound.
         """
@@ -194,8 +252,10 @@ class Documents:
             session.execute(jobs.values(status=JobStatus.CANCELLED))
             artifacts = select(Artifact.folder).where(Artifact.document_id == document_id)
             folders = list(session.scalars(artifacts))
+            session.execute(delete(Answer).where(Answer.document_id == document_id))
             session.execute(delete(Document).where(Document.id == document_id))
-        self._remove_files(blob_key, folders)
+        self._remove_files(document_id, blob_key, folders)
+        self._db.erase_deleted()
 
     def collect_garbage(self, unclaimed_s: float = UNCLAIMED_S) -> int:
         """Remove originals that no row has referred to for a while.
@@ -292,26 +352,36 @@ class Documents:
         except (OriginalMissing, FileNotFoundError):
             return False
 
-    def _insert(self, file: _NewFile, blob_key: str) -> DocumentRecord:
+    def _insert(self, new: _NewRow, blob_key: str) -> DocumentRecord:
         with self._db.session() as session:
+            new.admit(session)
             now = self._db.now(session)
             row = Document(
                 id=new_document_id(now),
                 blob_key=blob_key,
                 status=DocumentStatus.QUEUED,
                 created_at=now,
-                **vars(file),
+                expires_at=self._expiry(session, new, now),
+                **vars(new.file),
             )
             session.add(row)
             session.flush()
             transitions.enqueue(session, row, now, self._fingerprint)
             return record(DocumentRecord, row)
 
-    def _remove_files(self, blob_key: str, folders: Sequence[str]) -> None:
+    def _expiry(self, session: Session, new: _NewRow, now: datetime) -> datetime | None:
+        ttl_s = new.ttl_s
+        if ttl_s is None:
+            default = select(Tenant.document_ttl_s).where(Tenant.id == new.file.tenant_id)
+            ttl_s = session.scalar(default)
+        return None if ttl_s is None else now + timedelta(seconds=ttl_s)
+
+    def _remove_files(self, document_id: UUID, blob_key: str, folders: Sequence[str]) -> None:
         try:
             self._blobs.delete(blob_key)
             for folder in folders:
                 self._artifacts.remove(folder)
+            self._artifacts.remove_unpublished(document_id)
         except OSError as error:
             log = structlog.get_logger("lectern.storage")
             log.warning("files left for garbage collection", reason=type(error).__name__)

@@ -5,9 +5,10 @@ import hmac
 import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import func, select, update
+from sqlalchemy import bindparam, func, select, update
 
 from common.errors import InvalidInput, KeyNotFound, TenantSuspended, Unauthorized
 from common.scopes import ALL_SCOPES, Scope
@@ -22,6 +23,12 @@ REFUSED = "The API key is unknown, expired or revoked."
 SUSPENDED = "The operator has suspended this key's tenant; ask them about it."
 MAX_CHARS = 200
 MAX_NAME_CHARS = 200
+# Columns, since an object for each row would take most of the time of a verification.
+FOUND = (
+    select(*ApiKey.__table__.columns, Tenant.suspended_at)
+    .join(Tenant, Tenant.id == ApiKey.tenant_id)
+    .where(ApiKey.prefix == bindparam("wanted"))
+)
 
 
 class ApiKeys:
@@ -74,15 +81,8 @@ class ApiKeys:
         Raises: Unauthorized, which never says why; TenantSuspended to holders of a valid key.
         """
         prefix = public_part(key)
-        found = select(ApiKey, Tenant.suspended_at).join(Tenant, Tenant.id == ApiKey.tenant_id)
-        with self._db.reading() as session:
-            row, suspended_at = session.execute(
-                found.where(ApiKey.prefix == prefix)
-            ).one_or_none() or (
-                None,
-                None,
-            )
-            now = datetime.now(UTC)
+        row = next(iter(self._db.rows(FOUND, wanted=prefix)), None)
+        now = datetime.now(UTC)
         # An unknown prefix must take as long as a wrong secret.
         expected = _digest("") if row is None else row.key_sha256
         matches = hmac.compare_digest(expected, _digest(key))
@@ -90,7 +90,7 @@ class ApiKeys:
             raise Unauthorized(REFUSED)
         if row.expires_at is not None and row.expires_at <= now:
             raise Unauthorized(REFUSED)
-        if suspended_at is not None:
+        if row.suspended_at is not None:
             raise TenantSuspended(SUSPENDED)
         return _record(row)
 
@@ -127,7 +127,7 @@ def public_part(key: str) -> str:
     return parts[1] if well_formed and parts[1].isalnum() else ""
 
 
-def _record(row: ApiKey) -> ApiKeyRecord:
+def _record(row: Any) -> ApiKeyRecord:
     return record(ApiKeyRecord, row, scopes=tuple(map(Scope, row.scopes.split())))
 
 

@@ -25,9 +25,11 @@ from storage.jobs.liveness import WorkerLiveness
 from storage.keys import ApiKeys
 from storage.notify.base import DocumentState, Notifier, NotifierConfig
 from storage.processes import Processes
+from storage.quotas.quotas import Quotas
 from storage.reading_times import ReadingTimes
 from storage.stored_answers import StoredAnswers
 from storage.tenants import Tenants
+from storage.traces import Trace, find_traces
 from storage.turns import Turns
 
 DELETED_AT_ONCE = 100
@@ -40,11 +42,14 @@ class Storage:
     Attributes:
         config: where files and rows are.
         fingerprint: names the model and settings whose artifacts are current; empty for any.
+        process: name of this process among all of them, different at every start.
     """
 
     config: StorageConfig
     fingerprint: str
+    process: str
     db: Database
+    quotas: Quotas
     tenants: Tenants
     keys: ApiKeys
     documents: Documents
@@ -117,11 +122,18 @@ class Storage:
                     self.documents.delete(tenant_id, document.id)
                     num_deleted += 1
         self.tenants.remove(tenant_id)
+        self.db.erase_deleted()
         return num_deleted
+
+    def find_traces(self, deleted_id: UUID) -> Iterator[Trace]:
+        """Yield all that is left of a deleted document or tenant; see `storage.traces`."""
+        data_dir = self.config.data_dir.resolve()
+        return find_traces(self.db, data_dir, self.blobs, self.artifacts, deleted_id)
 
     def close(self) -> None:
         """Close all connections."""
         self.notifier.close()
+        self.quotas.close()
         self.db.close()
 
 
@@ -148,11 +160,15 @@ def assemble(db: Database, config: StorageConfig) -> Storage:
     blobs = cast(Blobs, plugins.build(blob_stores, "local", folder / "blobs"))
     artifacts = Artifacts(db, folder / "artifacts")
     notifier_config = NotifierConfig(url=config.redis_url)
+    liveness = WorkerLiveness(folder / "workers")
+    process = liveness.new_owner()
     notifier = plugins.build(notifiers, "redis" if config.redis_url else "poll", notifier_config)
     return Storage(
         config=config,
         fingerprint="",
+        process=process,
         db=db,
+        quotas=Quotas(db, config.redis_url, process),
         tenants=Tenants(db),
         keys=ApiKeys(db),
         documents=Documents(db, blobs, artifacts),
@@ -167,7 +183,7 @@ def assemble(db: Database, config: StorageConfig) -> Storage:
         processes=Processes(db),
         notifier=cast(Notifier, notifier),
         blobs=blobs,
-        liveness=WorkerLiveness(folder / "workers"),
+        liveness=liveness,
     )
 
 

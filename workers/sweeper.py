@@ -41,6 +41,7 @@ class Sweeper:
     def sweep(self) -> None:
         """Queue lost jobs again, keep to the limit of space, and at times remove what is old."""
         self._requeue()
+        self._delete_expired()
         self._storage.space.trim()
         if time.monotonic() - self._collected_s >= COLLECT_INTERVAL_S:
             self._collect()
@@ -59,8 +60,15 @@ class Sweeper:
             structlog.get_logger("lectern.sweeper").info("jobs queued again", num_jobs=len(queued))
             storage.notifier.notify_workers()
 
+    def _delete_expired(self) -> None:
+        expired = self._storage.documents.delete_expired()
+        if expired:
+            log = structlog.get_logger("lectern.sweeper")
+            log.info("documents deleted whose time was over", num_documents=len(expired))
+
     def _collect(self) -> None:
         storage, days = self._storage, self._storage.config.answer_days
+        storage.quotas.prune(time.time())
         storage.artifacts.collect_garbage()
         storage.documents.collect_garbage()
         storage.processes.prune()
@@ -68,3 +76,4 @@ class Sweeper:
         storage.stored_answers.delete_expired()
         if days:
             storage.answers.prune(days)
+        storage.db.erase_deleted()

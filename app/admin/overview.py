@@ -5,7 +5,7 @@ from typing import Any
 
 from app.services.question_queue import QuestionQueue, QueueLoad
 from engine.residents.documents import Occupancy, ResidentDocuments
-from storage.dashboard import Dashboard, DocumentRow, QueueRow, Totals
+from storage.dashboard import Dashboard, DocumentRow, QueueRow, TenantRow, Totals
 
 MAX_ROWS = 100
 
@@ -15,7 +15,7 @@ class Overview:
     """Everything that the dashboard shows.
 
     Attributes:
-        totals, queue, documents: of the whole installation, from the database.
+        totals, queue, documents, tenants: of the whole installation, from the database.
         occupancy, load: of this process.
     """
 
@@ -24,11 +24,27 @@ class Overview:
     load: QueueLoad
     queue: tuple[QueueRow, ...]
     documents: tuple[DocumentRow, ...]
+    tenants: tuple[TenantRow, ...]
 
     @property
     def in_work(self) -> int:
         """Number of documents that wait or are being read."""
         return self.totals.queued + self.totals.reading + self.totals.rebuilding
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether any tenant is limited in anything that is shown."""
+        return any(
+            limit is not None
+            for row in self.tenants
+            for limit in (
+                row.documents_limit,
+                row.num_bytes_limit,
+                row.in_work_limit,
+                row.tokens_limit,
+                row.requests_limit,
+            )
+        )
 
     @property
     def num_documents(self) -> int:
@@ -46,4 +62,5 @@ def collect_overview(
         load=question_queue.load(),
         queue=dashboard.queue(MAX_ROWS),
         documents=dashboard.documents(MAX_ROWS),
+        tenants=dashboard.tenants(MAX_ROWS),
     )

@@ -15,9 +15,10 @@ from app.documents.schemas import (
     document_body,
     parse_document_id,
 )
-from app.documents.upload import Upload, receive_file
+from app.documents.upload import Upload, display_name, receive_file
 from app.http.auth import CallerDep, ScopedRoute, TenantDep, needs
-from app.http.exchange import exchange_of
+from app.http.exchange import MULTIPART_BYTES, content_length, exchange_of
+from app.http.schemas import MAX_TTL_S, MIN_TTL_S
 from app.http.sse import STREAM_RESPONSE, EventStream
 from app.services.document_loader import DELETED, check_ready
 from app.services.services import Services, ServicesDep
@@ -30,6 +31,7 @@ from storage.db.records import ApiKeyRecord, DocumentRecord
 
 router = APIRouter(prefix="/documents", tags=["documents"], route_class=ScopedRoute)
 READS, WRITES = [needs(Scope.READ)], [needs(Scope.WRITE)]
+ExpiresAfter = Annotated[int | None, Query(ge=MIN_TTL_S, le=MAX_TTL_S)]
 UPLOAD_BODY = {
     "requestBody": {
         "required": True,
@@ -48,17 +50,23 @@ UPLOAD_BODY = {
 
 @router.post("", status_code=202, openapi_extra=UPLOAD_BODY, dependencies=WRITES)
 async def upload(
-    request: Request, response: Response, caller: CallerDep, services: ServicesDep
+    request: Request,
+    response: Response,
+    caller: CallerDep,
+    services: ServicesDep,
+    expires_after_s: ExpiresAfter = None,
 ) -> DocumentBody:
     """Store a file and queue it to be read; the same file again returns the same document."""
     if services.question_queue.is_draining:
         raise ShuttingDown(STOPPING)
     room = services.upload_room
     exchange_of(request).hold(room.places, caller.id)
+    file_bytes = max(1, content_length(request.scope) - MULTIPART_BYTES)  # at least
+    await run_in_threadpool(services.storage.quotas.check_upload, caller, file_bytes)
     folder = services.data_dir / "incoming"
     async with receive_file(request, folder, services.config.max_upload_bytes, room.run) as file:
         kind = await room.inspect(file.path, file.filename, caller.id)
-        body = await room.run(_add_document, services, caller, file, kind)
+        body = await room.run(_add_document, services, caller, file, kind, expires_after_s)
     response.headers["location"] = f"/documents/{body.id}"
     return body
 
@@ -88,9 +96,12 @@ async def get_document(
 async def change_document(
     document_id: str, change: DocumentChange, tenant_id: TenantDep, services: ServicesDep
 ) -> DocumentBody:
-    """Pin a document, whose cache then never leaves memory, or unpin it."""
+    """Change when a document is deleted, null for never, and whether it is pinned.
+
+    The cache of a pinned document never leaves memory.
+    """
     key = parse_document_id(document_id)
-    return await run_in_threadpool(_set_pinned, services, tenant_id, key, change.pinned)
+    return await run_in_threadpool(_change_document, services, tenant_id, key, change)
 
 
 @router.post("/{document_id}/prefetch", status_code=202, dependencies=READS)
@@ -130,8 +141,9 @@ async def document_events(
 
 
 def _add_document(
-    services: Services, caller: ApiKeyRecord, file: Upload, kind: Kind
-) -> DocumentBody:  # fmt: skip
+    services: Services, caller: ApiKeyRecord, file: Upload, kind: Kind, ttl_s: int | None
+) -> DocumentBody:
+    quotas = services.storage.quotas
     document, was_queued = services.storage.documents.add(
         caller.tenant_id,
         file.path,
@@ -141,6 +153,8 @@ def _add_document(
         media_type=kind.media_type,
         num_bytes=file.num_bytes,
         uploader=caller.prefix,
+        ttl_s=ttl_s,
+        admit=lambda session: quotas.admit_document(session, caller, file.num_bytes),
     )
     if was_queued:
         services.storage.notifier.notify_workers()
@@ -195,9 +209,21 @@ def _prefetch(services: Services, tenant_id: UUID, document_id: UUID) -> Documen
     return _document_bodies(services, [document])[0]
 
 
-def _set_pinned(
-    services: Services, tenant_id: UUID, document_id: UUID, is_pinned: bool
+def _change_document(
+    services: Services, tenant_id: UUID, document_id: UUID, change: DocumentChange
 ) -> DocumentBody:
+    documents = services.storage.documents
+    documents.get(tenant_id, document_id)
+    if change.pinned is not None:
+        _set_pinned(services, tenant_id, document_id, change.pinned)
+    if "expires_after_s" in change.model_fields_set:
+        documents.set_expiry(tenant_id, document_id, change.expires_after_s)
+    if change.filename is not None:
+        documents.rename(tenant_id, document_id, display_name(change.filename))
+    return read_document(services, tenant_id, document_id)
+
+
+def _set_pinned(services: Services, tenant_id: UUID, document_id: UUID, is_pinned: bool) -> None:
     """Pin or unpin a document; a ready one that is pinned is loaded.
 
     Raises: PinsExceedMemory if it does not fit beside the documents that are pinned.
@@ -210,7 +236,6 @@ def _set_pinned(
     residents.set_pinned(document_id, is_pinned)
     if is_pinned and document.status is DocumentStatus.READY and not document.is_stale:
         services.prefetcher.start(document)
-    return _document_bodies(services, [document])[0]
 
 
 def _delete_document(services: Services, tenant_id: UUID, document_id: UUID) -> None:

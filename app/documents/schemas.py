@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.http.schemas import Body
+from app.http.schemas import MAX_TTL_S, MIN_TTL_S, Body
 from app.services.memory_warnings import MemoryWarning
 from common.errors import DocumentNotFound
 from common.status import DocumentStatus
@@ -58,20 +58,13 @@ class DocumentBody(Body):
     reading_ms: float | None
     created_at: int
     ready_at: int | None
+    expires_at: int | None
     progress: ProgressBody | None
     cache_bytes: int | None
     is_stale: bool
     tier: Tier | None
     pinned: bool
     warnings: list[WarningBody]
-
-
-class DocumentChange(BaseModel):
-    """What a caller may change about a document."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    pinned: bool = Field(strict=True)
 
 
 class TextPageBody(Body):
@@ -91,6 +84,19 @@ class TextBody(Body):
     end_char: int
     num_chars: int
     pages: list[TextPageBody]
+
+
+class DocumentChange(BaseModel):
+    """What is to change of a document; fields that are left out stay as they are.
+
+    `expires_after_s`: seconds from now after which it is deleted; null for never.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    expires_after_s: int | None = Field(default=None, ge=MIN_TTL_S, le=MAX_TTL_S, strict=True)
+    pinned: bool | None = Field(default=None, strict=True)
+    filename: str | None = Field(default=None, min_length=1, max_length=1000)
 
 
 class DocumentPage(Body):
@@ -155,6 +161,7 @@ def document_body(
         reading_ms=document.reading_ms,
         created_at=int(document.created_at.timestamp()),
         ready_at=_unix_seconds(document.ready_at),
+        expires_at=_unix_seconds(document.expires_at),
         progress=_progress_body(job),
         cache_bytes=None if artifact is None else artifact.num_bytes,
         is_stale=document.is_stale,

@@ -16,40 +16,37 @@ from app.http.exchange import exchange_of
 from common.errors import ScopeMissing, Unauthorized
 from common.scopes import Scope
 from storage.db.records import ApiKeyRecord
-from storage.keys import ApiKeys
+from storage.quotas.windows import WindowSpent, WindowState
+from storage.storage import Storage
 
 HELP = "Send your API key as `Authorization: Bearer lk_...`."
 scheme = HTTPBearer(auto_error=False, scheme_name="API key", description=HELP)
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(scheme)]
 
 
-async def keys_of(request: Request) -> ApiKeys:
-    """Return the API keys of the app that answers this request.
+async def authenticate(request: Request, credentials: Credentials) -> ApiKeyRecord:
+    """Return the API key that came with the request; it is looked up and counted once a request.
 
     It is a coroutine, as all dependencies are, because FastAPI runs others on threads.
-    """
-    keys: ApiKeys = request.app.state.services.storage.keys
-    return keys
-
-
-KeysDep = Annotated[ApiKeys, Depends(keys_of)]
-
-
-async def authenticate(request: Request, credentials: Credentials, keys: KeysDep) -> ApiKeyRecord:
-    """Return the API key that came with the request; it is looked up once a request.
 
     Raises: Unauthorized without a key, or if the key is unknown, expired or revoked;
         TenantSuspended if it is valid, but its tenant is suspended;
-        TooManyRequests or Busy if too many requests are under way.
+        TooManyRequests or Busy if too many requests are under way, RateLimited if key or tenant
+        have made as many in this minute as they may.
     """
     if credentials is None:
         raise Unauthorized(HELP)
     exchange = exchange_of(request)
-    if exchange.caller is None:
-        caller = await run_in_threadpool(keys.verify, credentials.credentials)
-        exchange.authenticated(caller)
-        return caller
-    return exchange.caller
+    if exchange.caller is not None:
+        return exchange.caller
+    storage: Storage = request.app.state.services.storage
+    caller, state = await run_in_threadpool(admit, storage, credentials.credentials)
+    exchange.authenticated(caller)
+    if isinstance(state, WindowSpent):
+        exchange.note_window(state.state)
+        raise state
+    exchange.note_window(state)
+    return caller
 
 
 CallerDep = Annotated[ApiKeyRecord, Depends(authenticate)]
@@ -97,7 +94,7 @@ class ScopedRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def authorize_and_handle(request: Request) -> Response:
-            caller = await authenticate(request, await scheme(request), await keys_of(request))
+            caller = await authenticate(request, await scheme(request))
             _check_scopes(caller, needed)
             return await handle(request)
 
@@ -105,6 +102,15 @@ class ScopedRoute(APIRoute):
 
 
 TenantDep = Annotated[UUID, Depends(tenant_of)]
+
+
+def admit(storage: Storage, key: str) -> tuple[ApiKeyRecord, WindowState | WindowSpent | None]:
+    """Verify a key and count the request; a limit that is reached is returned beside the key."""
+    caller = storage.keys.verify(key)
+    try:
+        return caller, storage.quotas.take_request(caller)
+    except WindowSpent as error:
+        return caller, error
 
 
 def _check_scopes(caller: ApiKeyRecord, needed: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.http.schemas import ErrorBody, ErrorDetail
 from common.error_trace import error_trace
-from common.errors import InvalidInput, LecternError, NotReady, Transient
+from common.errors import InvalidInput, LecternError, NotReady, QuotaExceeded, Transient
 
 STATUS: Mapping[str, int] = MappingProxyType(
     {
@@ -32,6 +32,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "answer_not_found": 404,
         "model_not_found": 404,
         "key_not_found": 404,
+        "tenant_not_found": 404,
         "document_deleted": 404,
         "method_not_allowed": 405,
         "request_timeout": 408,
@@ -45,6 +46,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "invalid_request": 422,
         "empty_question": 422,
         "question_too_long": 422,
+        "conversation_too_long": 422,
         "document_failed": 422,
         "document_rejected": 422,
         "document_too_long": 422,
@@ -58,6 +60,8 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "non_finite_numbers": 422,
         "too_many_questions": 429,
         "too_many_requests": 429,
+        "rate_limit_exceeded": 429,
+        "quota_exceeded": 429,
         "internal_error": 500,
         "transient": 503,
         "busy": 503,
@@ -115,8 +119,13 @@ class Failure:
         )
 
     def headers(self) -> dict[str, str]:
-        """Return Retry-After where a second try makes sense, and WWW-Authenticate for a 401."""
+        """Return Retry-After where a second try makes sense, and WWW-Authenticate for a 401.
+
+        Where something must be deleted first, the `openai` client is told not to try again.
+        """
         headers = {"www-authenticate": "Bearer"} if self.status == 401 else {}
+        if self.code == QuotaExceeded.code and self.retry_after_s is None:
+            return {"x-should-retry": "false"}
         wait_s = self.retry_after_s or RETRY_AFTER_S.get(self.status)
         if wait_s is not None:
             headers["retry-after"] = str(max(1, math.ceil(wait_s)))

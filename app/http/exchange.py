@@ -20,6 +20,8 @@ from app.http.request_log import RequestLine
 from app.services.shares import Shares
 from common.errors import Busy, ShuttingDown
 from storage.db.records import ApiKeyRecord
+from storage.quotas.resources import Resource
+from storage.quotas.windows import WindowState
 
 EXCHANGE = "lectern.exchange"  # where a request's exchange is in its scope
 MAX_BODY_BYTES = 256 * 1024
@@ -65,6 +67,7 @@ class Exchange:
         self._limits = limits
         self._connection: Connection | None = scope.get(Connection.SCOPE_KEY)
         self._held = ExitStack()
+        self._headers: dict[str, str] = {}
         self._num_bytes = 0
         self._is_complete = False
         self._status: int | None = None
@@ -96,6 +99,19 @@ class Exchange:
         if self._connection is not None and not self._connection.authenticated():
             raise Busy("The server has as many requests under way as it takes; try again soon.")
 
+    def note_window(self, state: WindowState | None) -> None:
+        """Tell the caller how a limit stands, if one does, in headers that `openai` knows."""
+        if state is None:
+            return
+        what = "tokens" if state.resource is Resource.TOKENS else "requests"
+        self._headers[f"x-ratelimit-limit-{what}"] = str(state.limit)
+        self._headers[f"x-ratelimit-remaining-{what}"] = str(state.remaining)
+        self._headers[f"x-ratelimit-reset-{what}"] = format_reset(state.reset_s)
+
+    def at_end(self, call: Callable[[], None]) -> None:
+        """Call something that returns at once when the request ends, however it ends."""
+        self._held.callback(call)
+
     def hold(self, shares: Shares, key_id: UUID) -> None:
         """Hold a place until the request ends. Raises: TooManyRequests, Busy."""
         self._held.enter_context(shares.place(key_id))
@@ -104,7 +120,7 @@ class Exchange:
         """Receive a message, within the limits. Raises: BodyRefused."""
         if self._is_complete:
             return await self._receive()  # after the body, only a disconnect can follow
-        if _content_length(self._scope) > self._max_bytes():
+        if content_length(self._scope) > self._max_bytes():
             raise BodyRefused(explain_status(413))
         message = await self._receive_in_time()
         self._num_bytes += len(message.get("body", b""))
@@ -124,6 +140,7 @@ class Exchange:
             headers["x-request-id"] = self.request_id
             headers["x-content-type-options"] = "nosniff"
             headers.setdefault("cache-control", "no-store")
+            headers.update(self._headers)
         with anyio.move_on_after(MAX_SEND_S) as timeout:
             await self._send(message)
         if timeout.cancelled_caught:
@@ -184,7 +201,17 @@ def exchange_of(request: HTTPConnection) -> Exchange:
     return exchange
 
 
-def _content_length(scope: Scope) -> int:
+def format_reset(seconds: float) -> str:
+    """Return a duration as the `openai` API writes it: `7s`, `6m0s`, `2h0m59s`."""
+    minutes, seconds_left = divmod(max(0, math.ceil(seconds)), 60)
+    hours, minutes_left = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes_left}m{seconds_left}s"
+    return f"{minutes}m{seconds_left}s" if minutes else f"{seconds_left}s"
+
+
+def content_length(scope: Scope) -> int:
+    """Return how many bytes a request says that its body has; 0 if it does not say so."""
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit():
             return int(value)

@@ -4,6 +4,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+MIN_TTL_S, MAX_TTL_S = 60, 100 * 365 * 24 * 3600  # for which a document may be kept
+
 
 class Body(BaseModel):
     """Base class of all bodies that are sent; unknown fields are an error."""

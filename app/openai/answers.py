@@ -212,7 +212,7 @@ class ResponseAnswer:
         return OutputMessage(id=self.message_id, status=status, content=content)
 
     def _citations(self, body: AnswerBody) -> list[Citation]:
-        if not self.request.evidence:
+        if not self.request.evidence or body.document_id is None:
             return []
         return [
             Citation(

@@ -32,7 +32,7 @@ class AcceptedQuestion:
 
     question_queue: QuestionQueue
     documents: Documents
-    document: DocumentRecord
+    document: DocumentRecord | None
     pending: PendingAnswer[AnswerItem]
 
     async def whole_answer(self, request: Request) -> AnswerBody:
@@ -117,6 +117,8 @@ class AcceptedQuestion:
 
     async def _watch_document(self) -> None:
         """Stop the work when the document is deleted, which another process may do."""
+        if self.document is None:
+            return
         is_deleted = False
         while not is_deleted:
             await asyncio.sleep(WATCH_S)

@@ -4,6 +4,7 @@ import time
 from collections.abc import Hashable
 from dataclasses import asdict, dataclass
 from functools import partial
+from uuid import UUID
 
 import structlog
 
@@ -30,6 +31,8 @@ from engine.serving.engine_loop import EngineLoop
 from engine.serving.request import AnswerRequest
 from storage.answers import OK, Answers
 from storage.db.records import DocumentRecord
+from storage.quotas.quotas import QuestionGrant
+from storage.turns import Turns
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class AnswerParts:
         engine_loop: answers.
         loader: leases documents.
         answers: where answers are recorded, by `background_writes`.
+        turns: where answers are kept that a conversation goes on from.
+        no_document: what a chat without a document is asked about.
     """
 
     model: LoadedModel
@@ -48,36 +53,44 @@ class AnswerParts:
     loader: DocumentLoader
     answers: Answers
     background_writes: BackgroundWrites
+    turns: Turns
+    no_document: DocumentCache
 
 
 class AnswerJob:
-    """The work of answering a question about a ready document; an `AnswerListener`.
+    """The work of answering a question; an `AnswerListener`.
 
     However it ends, there is one line about it in the log.
 
     Args:
         parts: what all answers need.
-        document: what is asked about.
+        tenant_id: whose question it is.
+        document: what is asked about, which is ready; None for a chat with the model alone.
         question: what is asked.
         pending: where the answer goes.
         key: whose question it is; keys are served in turn.
+        grant: what the question may use of its tenant's quotas; None for no limit.
     """
 
     def __init__(
         self,
         parts: "AnswerParts",
-        document: DocumentRecord,
+        tenant_id: UUID,
+        document: DocumentRecord | None,
         question: CheckedQuestion,
         pending: PendingAnswer[AnswerItem],
         key: Hashable,
         request_id: str = "",
+        grant: QuestionGrant | None = None,
     ) -> None:
         self._parts = parts
+        self._grant = grant
+        self._tenant_id = tenant_id
         self._document = document
         self._question = question
         self._pending = pending
         self._log = structlog.get_logger("lectern.questions").bind(
-            request_id=request_id, document_id=str(document.id)
+            request_id=request_id, document_id=None if document is None else str(document.id)
         )
         self._key = key
         self._begun_s = time.monotonic()
@@ -87,7 +100,15 @@ class AnswerJob:
     def request(self) -> AnswerRequest:
         """Return what the engine loop is asked."""
         question = self._question
-        return AnswerRequest(self._key, question.text, question.budget, question.sampling, self)
+        return AnswerRequest(
+            self._key,
+            question.text,
+            question.budget,
+            question.sampling,
+            self,
+            turns=question.turns,
+            may_drop_turns=question.may_drop_turns,
+        )
 
     @property
     def is_cancelled(self) -> bool:
@@ -97,10 +118,14 @@ class AnswerJob:
     def begin(self) -> None:
         """Take note that the question has its slot."""
         self._begun_s = time.monotonic()
+        if self._grant is not None:
+            self._grant.begin()
         self._pending.begin()
 
     def open_document(self) -> DocumentCache:
         """Lease the document. Raises: as `DocumentLoader.lease`."""
+        if self._document is None:
+            return self._parts.no_document
         self._lease = self._parts.loader.lease(self._document)
         return self._lease.cache
 
@@ -111,10 +136,13 @@ class AnswerJob:
             self._pending.put(item)
             return
         lease = self._lease
-        assert lease is not None  # there is no answer without a document
-        timings_ms = _timings_ms(item, self._pending.queue_ms, lease.load_ms)
-        self._record(item, lease, timings_ms)
-        body = self._answer_body(item, timings_ms, cache_hit=lease.hit)
+        load_ms = 0.0 if lease is None else lease.load_ms
+        if self._grant is not None:
+            self._grant.end(item.usage.question_tokens + item.usage.completion_tokens)
+        timings_ms = _timings_ms(item, self._pending.queue_ms, load_ms)
+        if lease is not None and self._document is not None:
+            self._record(item, self._document, lease, timings_ms)
+        body = self._answer_body(item, timings_ms, cache_hit=lease is None or lease.hit)
         _log_answer(self._log, body)
         self._pending.put(body)
 
@@ -141,21 +169,46 @@ class AnswerJob:
             self._log.info("no answer", code=code, queue_ms=queue_ms, duration_ms=duration_ms)
         self._pending.end(error)
 
+    def _keep(self, answer: Answer) -> UUID | None:
+        """Keep the answer as a turn, if that was asked for; return the turn's id.
+
+        Returns: None, with a logged reason, if it could not be kept.
+        """
+        keeping = self._question.keeping
+        if keeping is None:
+            return None
+        try:
+            return self._parts.turns.add(
+                self._tenant_id,
+                None if self._document is None else self._document.id,
+                self._question.text,
+                answer.text,
+                keeping.previous_id,
+                turn_id=keeping.turn_id,
+            )
+        except LecternError as error:
+            self._log.warning("the answer was not kept", code=error.code)
+            return None
+
     def _record(
-        self, answer: Answer, lease: Lease[DocumentCache], timings_ms: dict[str, float]
+        self,
+        answer: Answer,
+        document: DocumentRecord,
+        lease: Lease[DocumentCache],
+        timings_ms: dict[str, float],
     ) -> None:
         """Let the answer's figures be recorded, for which the caller does not wait."""
         write = partial(
             self._parts.answers.record,
-            tenant_id=self._document.tenant_id,
-            document_id=self._document.id,
+            tenant_id=document.tenant_id,
+            document_id=document.id,
             cache_hit=lease.hit,
             budget_requested=answer.budget.requested,
             budget_loaded=answer.budget.loaded,
             first_token_ms=timings_ms["first_token"],
             total_ms=timings_ms["total"],
             num_tokens=answer.usage.completion_tokens,
-            saved_ms=(self._document.reading_ms or 0.0) - lease.load_ms,
+            saved_ms=(document.reading_ms or 0.0) - lease.load_ms,
         )
         self._parts.background_writes.add(write)
 
@@ -166,9 +219,11 @@ class AnswerJob:
         fields = asdict(self._question.sampling) | {"repetition_penalty": penalty}
         sampling = {name: fields[name] for name in SamplingBody.model_fields}
         thinking = answer.thinking
+        kept_id = self._keep(answer)
         return AnswerBody.model_validate(
             {
-                "document_id": str(self._document.id),
+                "document_id": None if self._document is None else str(self._document.id),
+                "answer_id": None if kept_id is None else str(kept_id),
                 "answer": answer.text,
                 "thinking": None if thinking is None else ThinkingBody(**asdict(thinking)),
                 "finish_reason": answer.finish_reason,
@@ -178,6 +233,7 @@ class AnswerJob:
                 "sampling": SamplingBody(**sampling),
                 "timings_ms": timings_ms,
                 "cache_hit": cache_hit,
+                "num_dropped_turns": answer.num_dropped_turns,
             }
         )
 

@@ -4,11 +4,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from app.config import ServerConfig
+from app.questions.conversation import Keeping
 from app.questions.schemas import QuestionBody
 from common.errors import EmptyQuestion, InvalidInput, QuestionTooLong
 from engine.decode.sampling import Sampling
 from engine.document.budget import parse_budget
 from engine.model.generation import GREEDY, GenerationDefaults
+from engine.model.prompt import Turn
 
 Number = TypeVar("Number", int, float)
 
@@ -24,11 +26,28 @@ class CheckedQuestion:
         text: the question, without blanks around it.
         budget: share of the document's cache that may be read per token, in (0, 1].
         sampling: how tokens are chosen, and how many there may be.
+        turns: earlier questions with their answers, oldest first.
+        may_drop_turns: whether the oldest turns are left out where they do not fit.
+        keeping: as which turn the answer is kept; None for not at all.
     """
 
     text: str
     budget: float
     sampling: Sampling
+    turns: tuple[Turn, ...] = ()
+    may_drop_turns: bool = False
+    keeping: Keeping | None = None
+
+    def most_tokens(self, *, thinks: bool) -> int:
+        """Return how many tokens question and answer have at most, but for a few of the prompt.
+
+        Args:
+            thinks: whether the model marks thinking, which has a limit of its own.
+        """
+        thinking = (self.sampling.max_thinking_tokens or 0) if thinks else 0
+        texts = [self.text, *(text for turn in self.turns for text in (turn.question, turn.answer))]
+        num_bytes = sum(len(text.encode()) for text in texts)
+        return num_bytes + self.sampling.max_tokens + thinking
 
 
 def check_question(

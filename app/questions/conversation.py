@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from common.errors import InvalidInput
+from common.errors import AnswerNotFound, InvalidInput
 from engine.model.prompt import Turn
-from storage.turns import TurnRecord, Turns
+from storage.turns import UNKNOWN, TurnRecord, Turns
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,14 @@ def earlier_turns(
     stored: Sequence[TurnRecord] = turns.chain(tenant_id, previous_id)
     said = tuple(Turn(turn.question, turn.answer) for turn in stored)
     return EarlierTurns((*said, *sent), stored[-1].document_id)
+
+
+def parse_answer_id(text: str, param: str) -> UUID:
+    """Parse the id of an answer that was kept. Raises: AnswerNotFound."""
+    try:
+        return UUID(text)
+    except ValueError:
+        raise AnswerNotFound(UNKNOWN, param=param) from None
 
 
 def check_same_document(earlier: EarlierTurns, document_id: UUID, param: str) -> None:

@@ -1,28 +1,40 @@
 """The route of questions."""
 
-from uuid import UUID
+from dataclasses import replace
+from functools import partial
+from uuid import UUID, uuid4
 
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 
 from app.documents.schemas import parse_document_id
 from app.http.auth import CallerDep, ScopedRoute, needs
-from app.http.exchange import exchange_of
+from app.http.exchange import Exchange, exchange_of
 from app.http.sse import STREAM_RESPONSE, EventStream
 from app.questions.accepted_question import AcceptedQuestion
 from app.questions.answer_job import AnswerJob, AnswerParts
 from app.questions.checked_question import CheckedQuestion, check_question
+from app.questions.conversation import (
+    Keeping,
+    check_same_document,
+    earlier_turns,
+    parse_answer_id,
+)
 from app.questions.schemas import AnswerBody, AnswerItem, QuestionBody
 from app.services.document_loader import check_ready
 from app.services.question_queue import PendingAnswer
 from app.services.services import Services, ServicesDep
 from common.errors import NotReady
 from common.scopes import Scope
+from engine.model.prompt import Turn
 from engine.serving.request import AnswerRequest
-from storage.db.records import ApiKeyRecord
+from storage.db.records import ApiKeyRecord, DocumentRecord
+from storage.quotas.quotas import QuestionGrant
+from storage.quotas.windows import WindowSpent
 
 router = APIRouter(tags=["questions"], route_class=ScopedRoute)
 FIRST_PIECE_WAIT_S = 10.0
+SETTLED_S = 60.0  # within which a question that timed out has been settled
 
 
 @router.post(
@@ -45,30 +57,94 @@ async def ask(
     An error before the first piece has an HTTP status in both forms. A later error, or one after
     ten seconds of waiting for the first piece, is an `event: error`.
     """
-    question = check_question(body, services.config, services.engine.model.generation)
     key = parse_document_id(document_id)
-    request_id = exchange_of(request).request_id
-    accepted = await _submit(services, caller, key, question, request_id)
+    checked = check_question(body, services.config, services.engine.model.generation)
+    question = await _in_conversation(services, caller.tenant_id, key, body, checked)
+    accepted = await submit_question(services, caller, key, question, exchange_of(request))
     if not body.stream:
         return await accepted.whole_answer(request)
     await accepted.wait_for_first_piece(request, FIRST_PIECE_WAIT_S)
     return EventStream(accepted.events())
 
 
-async def _submit(
+async def _in_conversation(
+    services: Services,
+    tenant_id: UUID,
+    document_id: UUID,
+    body: QuestionBody,
+    question: CheckedQuestion,
+) -> CheckedQuestion:
+    """Return the question with the turns before it.
+
+    Raises: AnswerNotFound; InvalidInput if they are about another document.
+    """
+    previous_id = None
+    if body.previous_answer_id is not None:
+        previous_id = parse_answer_id(body.previous_answer_id, "previous_answer_id")
+    sent = [Turn(turn.question, turn.answer) for turn in body.turns]
+    earlier = await run_in_threadpool(
+        earlier_turns, services.storage.turns, tenant_id, previous_id, sent
+    )
+    check_same_document(earlier, document_id, "previous_answer_id")
+    return replace(
+        question,
+        turns=earlier.turns,
+        may_drop_turns=body.drop_oldest_turns,
+        keeping=Keeping(uuid4(), previous_id) if body.keep else None,
+    )
+
+
+async def submit_question(
     services: Services,
     caller: ApiKeyRecord,
-    document_id: UUID,
+    document_id: UUID | None,
     question: CheckedQuestion,
-    request_id: str,
+    exchange: Exchange,
 ) -> AcceptedQuestion:
-    """Queue a question about a tenant's document.
+    """Queue a question about a document of the caller's tenant, or for the model alone.
 
     Raises: DocumentNotFound; DocumentNotReady, CacheRebuilding or DocumentFailed if the document
-        cannot be asked about; TooManyQuestions, Busy, ShuttingDown.
+        cannot be asked about; RateLimited; TooManyQuestions, Busy, ShuttingDown.
     """
     documents, queue = services.storage.documents, services.question_queue
-    document = await run_in_threadpool(documents.get, caller.tenant_id, document_id)
+    document = None
+    if document_id is not None:
+        document = await _ready_document(services, caller.tenant_id, document_id)
+    parts = AnswerParts(
+        services.engine.model,
+        services.engine_loop,
+        services.document_loader,
+        services.storage.answers,
+        services.background_writes,
+        services.storage.turns,
+        services.no_document,
+    )
+
+    grant = await _take_quota(services, caller, question, exchange)
+
+    def request(pending: PendingAnswer[AnswerItem]) -> AnswerRequest:
+        job = AnswerJob(
+            parts,
+            caller.tenant_id,
+            document,
+            question,
+            pending,
+            caller.id,
+            exchange.request_id,
+            grant,
+        )
+        return job.request()
+
+    pending = queue.submit(document_id, caller.id, request)
+    return AcceptedQuestion(queue, documents, document, pending)
+
+
+async def _ready_document(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentRecord:
+    """Return a document that can be asked about.
+
+    Raises: DocumentNotFound; DocumentNotReady, CacheRebuilding or DocumentFailed.
+    """
+    document = await run_in_threadpool(services.storage.documents.get, tenant_id, document_id)
     try:
         check_ready(document)
     except NotReady as error:
@@ -77,16 +153,25 @@ async def _submit(
             reading_times.seconds_until_ready, document_id
         )
         raise
-    parts = AnswerParts(
-        services.engine.model,
-        services.engine_loop,
-        services.document_loader,
-        services.storage.answers,
-        services.background_writes,
-    )
+    return document
 
-    def request(pending: PendingAnswer[AnswerItem]) -> AnswerRequest:
-        return AnswerJob(parts, document, question, pending, caller.id, request_id).request()
 
-    pending = queue.submit(document_id, caller.id, request)
-    return AcceptedQuestion(queue, documents, document, pending)
+async def _take_quota(
+    services: Services, caller: ApiKeyRecord, question: CheckedQuestion, exchange: Exchange
+) -> QuestionGrant:
+    """Take what the question may use, and let it be settled when the request ends.
+
+    Raises: RateLimited.
+    """
+    quotas = services.storage.quotas
+    thinks = services.engine.model.prompt.thinking is not None
+    num_tokens = question.most_tokens(thinks=thinks)
+    timeout_s = services.config.question_timeout_s + SETTLED_S
+    try:
+        grant = await run_in_threadpool(quotas.take_question, caller, num_tokens, timeout_s)
+    except WindowSpent as error:
+        exchange.note_window(error.state)
+        raise
+    exchange.at_end(partial(services.background_writes.add, partial(quotas.settle, grant)))
+    exchange.note_window(grant.state)
+    return grant

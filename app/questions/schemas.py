@@ -9,12 +9,39 @@ from app.http.schemas import Body
 from engine.decode.answer import TextDelta
 
 MAX_STOPS, MAX_STOP_CHARS = 4, 256
+MAX_TURNS = 1000
 StopString = Annotated[str, Field(min_length=1, max_length=MAX_STOP_CHARS, strict=True)]
 Share = Annotated[float, Field(gt=0, le=1, strict=True, allow_inf_nan=False)]
 
 
+def whole_characters(text: str) -> str:
+    """Return a text without NUL. Raises: ValueError if it holds half a surrogate pair."""
+    if any(unicodedata.category(char) == "Cs" for char in text):
+        raise ValueError("holds half a surrogate pair, which is no character")
+    return text.replace("\x00", "")
+
+
+class TurnBody(BaseModel):
+    """An earlier question with its answer."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    question: str
+    answer: str
+
+    @field_validator("question", "answer")
+    @classmethod
+    def _whole_characters(cls, text: str) -> str:
+        return whole_characters(text)
+
+
 class QuestionBody(BaseModel):
-    """A question, how much of the document's cache may be read for it, and how to sample tokens."""
+    """A question, how much of the document's cache may be read for it, and how to sample tokens.
+
+    Earlier turns are sent along as `turns`, oldest first, or named by `previous_answer_id`: the
+    `answer_id` of an answer that was asked for with `keep`. Turns that do not fit are an error,
+    or with `drop_oldest_turns` left out from the oldest on.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -29,13 +56,15 @@ class QuestionBody(BaseModel):
     stop: list[StopString] = Field(default_factory=list, max_length=MAX_STOPS)
     ignore_eos: bool = Field(default=False, strict=True)
     stream: bool = Field(default=False, strict=True)
+    turns: list[TurnBody] = Field(default_factory=list, max_length=MAX_TURNS)
+    previous_answer_id: str | None = Field(default=None, max_length=64)
+    keep: bool = Field(default=False, strict=True)
+    drop_oldest_turns: bool = Field(default=False, strict=True)
 
     @field_validator("question")
     @classmethod
     def _whole_characters(cls, text: str) -> str:
-        if any(unicodedata.category(char) == "Cs" for char in text):
-            raise ValueError("holds half a surrogate pair, which is no character")
-        return text.replace("\x00", "")
+        return whole_characters(text)
 
 
 class EvidenceBody(Body):
@@ -96,10 +125,14 @@ class AnswerBody(Body):
 
     `thinking` is null where the model marked nothing as thinking.
 
+    `answer_id` names the answer where it is kept as a turn of a conversation. `document_id` is null
+    where a model answered without a document.
+
     Of the times, `first_token` and `total` count from the question's arrival.
     """
 
-    document_id: str
+    document_id: str | None
+    answer_id: str | None
     answer: str
     thinking: ThinkingBody | None
     finish_reason: Literal["stop", "length"]
@@ -109,6 +142,7 @@ class AnswerBody(Body):
     sampling: SamplingBody
     timings_ms: dict[str, float]
     cache_hit: bool
+    num_dropped_turns: int
 
 
 class PieceEvent(Body):

@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 from app.config import ServerConfig
 from app.services.background_writes import BackgroundWrites
 from app.services.checks import Checks
+from app.services.deleted_documents import DeletedDocuments
 from app.services.document_loader import DocumentLoader
 from app.services.memory_warnings import MemoryWarnings
 from app.services.prefetcher import Prefetcher
@@ -21,6 +22,7 @@ from app.services.watchers import WatcherThreads
 from engine.document.cache import DocumentCache
 from engine.document.cache_bytes import CacheBytes
 from engine.engine import Engine
+from engine.model.empty_document import empty_document
 from engine.residents.documents import ResidentDocuments
 from engine.residents.limits import MemoryConfig, MemoryLimits, Work, memory_limits
 from engine.residents.staging import Staging
@@ -41,6 +43,7 @@ class Services:
             settings see it.
         engine: answers questions; the loop alone uses it while the server runs.
         engine_loop: the thread that answers, and whether anybody waits (`activity`).
+        no_document: what a chat without a document is asked about.
         resident_documents: the documents that are in memory.
         document_loader: leases them, and loads the others.
         prefetcher: loads them before anybody asks.
@@ -50,6 +53,7 @@ class Services:
         watchers: the threads that wait for changes of documents.
         open_requests, event_streams: how many of these each API key may have.
         upload_room: places, threads and processes of uploads.
+        deleted_documents: removes documents from memory that other processes delete.
         background_writes: what is written to SQL when no caller waits for it any more.
     """
 
@@ -58,6 +62,7 @@ class Services:
     storage: Storage
     engine: Engine
     engine_loop: EngineLoop
+    no_document: DocumentCache
     resident_documents: ResidentDocuments[DocumentCache]
     document_loader: DocumentLoader
     prefetcher: Prefetcher
@@ -68,6 +73,7 @@ class Services:
     open_requests: Shares
     event_streams: Shares
     upload_room: UploadRoom
+    deleted_documents: DeletedDocuments
     background_writes: BackgroundWrites
 
 
@@ -110,6 +116,7 @@ def make_services(
         storage=storage,
         engine=engine,
         engine_loop=engine_loop,
+        no_document=empty_document(engine.model),
         resident_documents=residents,
         document_loader=loader,
         prefetcher=Prefetcher(loader.lease),
@@ -126,6 +133,7 @@ def make_services(
             "event streams", total=config.event_streams, per_key=config.event_streams_per_key
         ),
         upload_room=UploadRoom(config, extraction, question_queue.draining_s),
+        deleted_documents=DeletedDocuments(residents, storage.documents),
         background_writes=background_writes,
     )
 

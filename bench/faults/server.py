@@ -76,6 +76,24 @@ class Caller:
         named = {name.lower(): value for name, value in response.getheaders()}
         return Reply(response.status, named, data)
 
+    def call_json(self, method: str, path: str, body: Any = None) -> Reply:
+        """Send a request whose body is JSON, or that has none, and return the response."""
+        return self.call(method, path, b"" if body is None else json.dumps(body).encode())
+
+    def stream_until(self, method: str, path: str, body: bytes, text: bytes) -> tuple[int, float]:
+        """Send a request and read its response until a text has come, or to its end.
+
+        Returns: the status, and the seconds after which a refused request may be made again.
+        """
+        headers = self._headers | {"Content-Type": "application/json"}
+        self._connection.request(method, path, body, headers)
+        response = self._connection.getresponse()
+        while (line := response.readline()) and text not in line:
+            pass
+        retry_s = float(response.headers.get("retry-after", "1"))
+        self._connection.close()
+        return response.status, retry_s
+
     def ask(self, document_id: str, question: str, max_tokens: int = 8) -> Reply:
         """Ask a question about a document."""
         body = json.dumps({"question": question, "max_tokens": max_tokens}).encode()

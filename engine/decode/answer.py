@@ -55,6 +55,7 @@ class Answer:
         timings_ms: milliseconds from the start to the end of the question's prefill, to the first
             token and to the end (`total`), and the time spent decoding.
         thinking: what the model thought before; None if it marked nothing as thinking.
+        num_dropped_turns: earlier turns that were left out, as they did not fit.
     """
 
     text: str
@@ -64,3 +65,4 @@ class Answer:
     usage: Usage
     timings_ms: dict[str, float]
     thinking: Thinking | None = None
+    num_dropped_turns: int = 0

@@ -47,6 +47,7 @@ class RunningAnswer:
         kernels: whether attention may go through Triton kernels on a GPU.
         chunk_tokens: tokens of the longest part in which the question is prefilled.
         mask: which tokens may come; None for all.
+        num_dropped_turns: earlier turns that were left out, as they did not fit.
 
     Attributes:
         state: the question's own keys and values, and what it reads of the document.
@@ -66,9 +67,11 @@ class RunningAnswer:
         kernels: bool,
         chunk_tokens: int,
         mask: TokenMask | None = None,
+        num_dropped_turns: int = 0,
     ) -> None:
         self._started_s = time.perf_counter()
         self._model, self._document = model, document
+        self._num_dropped_turns = num_dropped_turns
         self._requested = budget
         self._applied = budget if budget >= 1.0 else max(budget, document.curves.floor)
         self._mass = self._no_mass()
@@ -178,6 +181,7 @@ class RunningAnswer:
             ),
             timings_ms={name: round(value, 3) for name, value in marks.items()},
             thinking=self._text.thinking,
+            num_dropped_turns=self._num_dropped_turns,
         )
 
     def _no_mass(self) -> AttentionMass:

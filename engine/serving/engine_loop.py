@@ -201,6 +201,7 @@ class EngineLoop:
             budget=request.budget,
             sampling=request.sampling,
             turns=request.turns,
+            may_drop_turns=request.may_drop_turns,
             mask=request.mask,
         )
 

@@ -1,6 +1,6 @@
 """A question for the engine loop, and who waits for its answer."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -49,8 +49,9 @@ class AnswerRequest:
         budget: share of the document cache's bytes that may be read per token, in (0, 1].
         sampling: how tokens are chosen, and how many there may be.
         listener: who waits for the answer.
-        mask: which tokens may come; None for all.
         turns: earlier questions with their answers, oldest first.
+        may_drop_turns: whether the oldest turns are left out where they do not fit.
+        mask: which tokens may come; None for all.
     """
 
     key: Hashable
@@ -58,5 +59,6 @@ class AnswerRequest:
     budget: float
     sampling: Sampling
     listener: AnswerListener
+    turns: tuple[Turn, ...] = ()
+    may_drop_turns: bool = False
     mask: TokenMask | None = None
-    turns: Sequence[Turn] = ()

@@ -226,6 +226,31 @@ class Artifacts:
         """Remove the folder of an artifact whose row was deleted; `folder` is its name."""
         shutil.rmtree(self._folder(folder), ignore_errors=True)
 
+    def remove_unpublished(self, document_id: UUID) -> None:
+        """Remove the folders of a deleted document that have no row, but for one being written.
+
+        Whoever writes one finds the document gone and removes it.
+        """
+        for entry in os.scandir(self._root):
+            if entry.name.startswith(f"{document_id}.") and FOLDER.match(entry.name):
+                lock = lock_folder(self._root / entry.name)
+                if lock is not None:
+                    shutil.rmtree(self._root / entry.name, ignore_errors=True)
+                    os.close(lock)
+
+    def unclaimed(self) -> tuple[str, ...]:
+        """Return the names of folders that have no row and that no process is writing."""
+        names = [entry.name for entry in os.scandir(self._root) if FOLDER.match(entry.name)]
+        with self._db.reading() as session:
+            published = set(session.scalars(select(Artifact.folder)))
+        return tuple(name for name in names if name not in published and self._is_idle(name))
+
+    def _is_idle(self, name: str) -> bool:
+        lock = lock_folder(self._root / name)
+        if lock is not None:
+            os.close(lock)
+        return lock is not None
+
     def collect_garbage(self, quarantine_s: float = QUARANTINE_S) -> int:
         """Remove folders that have no row and that no process is writing.
 

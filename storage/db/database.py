@@ -1,11 +1,21 @@
 """The SQL database: connections, transactions, migrations and typed errors."""
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Engine, event, make_url, select, text
+import structlog
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Executable,
+    event,
+    make_url,
+    select,
+    text,
+)
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.exc import DBAPIError
@@ -18,6 +28,7 @@ from storage.db import migrate
 from storage.db.dialects import postgresql, sqlite
 from storage.db.errors import typed_error
 
+KEPT_WHAT_WAS_DELETED = ("0001", "0002")  # revisions without secure_delete
 BEGIN = "lectern_begin"  # name of our own execution option
 
 
@@ -41,9 +52,14 @@ class Database:
         self._writing = sessionmaker(
             self._engine.execution_options(**{BEGIN: "BEGIN IMMEDIATE"}), expire_on_commit=False
         )
-        self._reading = sessionmaker(
-            self._engine.execution_options(**{BEGIN: "BEGIN"}), expire_on_commit=False
+        self._relaxed_engine: Engine = dialect.make_engine(
+            self._url, wait_s or dialect.WAIT_S, is_relaxed=True
         )
+        event.listen(self._relaxed_engine, "begin", _begin)
+        self._relaxed_writes = self._relaxed_engine.execution_options(**{BEGIN: "BEGIN IMMEDIATE"})
+        self._relaxed = sessionmaker(self._relaxed_writes, expire_on_commit=False)
+        self._reading_engine = self._engine.execution_options(**{BEGIN: "BEGIN"})
+        self._reading = sessionmaker(self._reading_engine, expire_on_commit=False)
 
     @contextmanager
     def session(self) -> Iterator[Session]:
@@ -55,6 +71,28 @@ class Database:
             yield session
 
     @contextmanager
+    def relaxed_session(self) -> Iterator[Session]:
+        """Open a transaction that may write, and that does not wait until the disk has it.
+
+        It survives the end of the process, but may be lost when the machine loses power.
+
+        Raises: DatabaseUnavailable, Busy, StorageFull.
+        """
+        with _typed_errors(), self._relaxed.begin() as session:
+            yield session
+
+    def write_relaxed(self, statement: Executable, **values: Any) -> list[Any]:
+        """Execute one statement as `relaxed_session` does, with as little around it as can be.
+
+        Args:
+            statement, values: as for `rows`.
+        Returns: the rows that it returns.
+        Raises: DatabaseUnavailable, Busy, StorageFull.
+        """
+        with _typed_errors(), self._relaxed_writes.begin() as connection:
+            return list(connection.execute(statement, values))
+
+    @contextmanager
     def reading(self) -> Iterator[Session]:
         """Open a transaction that only reads, which need not wait for writers.
 
@@ -62,6 +100,18 @@ class Database:
         """
         with _typed_errors(), self._reading.begin() as session:
             yield session
+
+    def rows(self, statement: Executable, **values: Any) -> list[Any]:
+        """Return the rows of a query, with as little around it as can be.
+
+        Args:
+            statement: one that is made once, with `bindparam` in the place of values; another
+                statement each time would take twice as long.
+            values: of the parameters.
+        Raises: DatabaseUnavailable, Busy.
+        """
+        with _typed_errors(), self._reading_engine.connect() as connection:
+            return list(connection.execute(statement, values))
 
     def now(self, session: Session) -> datetime:
         """Return the present moment by the clock that all workers share.
@@ -74,7 +124,7 @@ class Database:
         moment: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
         return moment.astimezone(UTC)
 
-    def insert(self, table: type[Any]) -> Any:
+    def insert(self, table: Any) -> Any:
         """Return an INSERT that can say what happens if the row exists, which is not in SQL."""
         return sqlite_insert(table) if self._is_sqlite else postgresql_insert(table)
 
@@ -85,7 +135,28 @@ class Database:
         """
         dialect = sqlite if self._is_sqlite else postgresql
         with _typed_errors():
-            migrate.upgrade(dialect.make_migration_engine(self._url))
+            before = migrate.upgrade(dialect.make_migration_engine(self._url))
+        if self._is_sqlite and before in KEPT_WHAT_WAS_DELETED:
+            try:
+                sqlite.rewrite(self._url)
+            except sqlite3.Error as error:  # others use it, or the disk has no room for a copy
+                log = structlog.get_logger("lectern.storage")
+                log.warning("old deletions not overwritten yet", reason=type(error).__name__)
+
+    def erase_deleted(self) -> bool:
+        """Overwrite what was deleted, as far as the database does not do so by itself.
+
+        SQLite's log is emptied. PostgreSQL keeps deleted rows until it vacuums, by itself or as
+        its operator says.
+
+        Returns: False if others use the file just now; it must be called again then.
+        """
+        if not self._is_sqlite:
+            return True
+        try:
+            return sqlite.erase_log(self._url)
+        except sqlite3.Error:  # locked, or the disk is full
+            return False
 
     def check(self) -> None:
         """Return if the database answers. Raises: DatabaseUnavailable, Busy."""
@@ -95,6 +166,7 @@ class Database:
     def close(self) -> None:
         """Close all connections."""
         self._engine.dispose()
+        self._relaxed_engine.dispose()
 
 
 def _begin(connection: Connection) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
+from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, text
@@ -14,13 +15,15 @@ FOLDER = Path(__file__).parent / "migrations"
 LOCK_KEY = 7_301_884_112  # an arbitrary number, the same in every process
 
 
-def upgrade(engine: Engine, revision: str = "head") -> None:
+def upgrade(engine: Engine, revision: str = "head") -> str | None:
     """Migrate the schema up to `revision` in one transaction; other processes wait meanwhile.
 
+    Returns: the revision before; None for an empty database.
     Raises: Permanent if the database was migrated by a newer program.
     """
     with engine.begin() as connection:
         _lock_migrations(connection)
+        before = MigrationContext.configure(connection).get_current_revision()
         try:
             command.upgrade(config(connection), revision)
         except CommandError as error:
@@ -29,6 +32,7 @@ def upgrade(engine: Engine, revision: str = "head") -> None:
                 "or point this one to another database."
             ) from error
     engine.dispose()
+    return before
 
 
 def downgrade(engine: Engine, revision: str = "base") -> None:

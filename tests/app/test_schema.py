@@ -20,7 +20,10 @@ from app.http import schemas as http_schemas
 from app.http.errors import STATUS
 from app.questions import schemas as question_schemas
 from app.services.services import Services
+from app.tenants import schemas as tenant_schemas
 from cli.settings import Settings
+from common.scopes import Scope
+from storage.quotas.resources import Resource
 from tests.app.seeding import StorageSeeder
 
 Schema = dict[str, Any]
@@ -29,7 +32,11 @@ ASK = ("post", "/documents/{document_id}/ask")
 UPLOAD = ("post", "/documents")
 LIST = ("get", "/documents")
 DELETE = ("delete", "/documents/{document_id}")
-PIN = ("patch", "/documents/{document_id}")
+CHANGE = ("patch", "/documents/{document_id}")
+CHANGE_TENANT = ("patch", "/tenant")
+MAKE_KEY = ("post", "/keys")
+REVOKE_KEY = ("delete", "/keys/{key_id}")
+WITH_JSON = (ASK, CHANGE, CHANGE_TENANT, MAKE_KEY)
 PROBES = (("get", "/healthz"), ("get", "/readyz"))
 OPERATIONS = (
     ASK,
@@ -38,13 +45,23 @@ OPERATIONS = (
     DELETE,
     ("get", "/documents/{document_id}"),
     ("get", "/documents/{document_id}/events"),
-    PIN,
+    ("get", "/usage"),
+    ("get", "/keys"),
+    REVOKE_KEY,
+    CHANGE,
+    CHANGE_TENANT,
+    MAKE_KEY,
     ("post", "/documents/{document_id}/prefetch"),
     *PROBES,
 )
 CLOSED = tuple(operation for operation in OPERATIONS if operation not in PROBES)
 UNKNOWN_ID = "6f0c3c1e-0000-4000-8000-000000000000"
-MODELS = vars(http_schemas) | vars(document_schemas) | vars(question_schemas)
+MODELS = {
+    name: model
+    for schemas in (http_schemas, document_schemas, question_schemas, tenant_schemas)
+    for name, model in vars(schemas).items()
+    if getattr(model, "__module__", "") == schemas.__name__
+}
 NOT_UNDERSTOOD = frozenset({"invalid_request", "malformed_json", "malformed_body"})
 TYPES: dict[str, Any] = {
     "string": str,
@@ -52,7 +69,10 @@ TYPES: dict[str, Any] = {
     "number": (int, float),
     "null": type(None),
     "boolean": bool,
+    "array": list,
+    "object": dict,
 }
+ENUMS = {"Scope": list(Scope), "Resource": list(Resource)}
 SCALARS = (
     st.none()
     | st.booleans()
@@ -82,6 +102,8 @@ def fitting(given: Schema) -> SearchStrategy[Any]:
     plain = {key: value for key, value in given.items() if key not in ("title", "default")}
     if "anyOf" in plain:
         return st.one_of([fitting(one) for one in plain["anyOf"]])
+    if "$ref" in plain:
+        return st.sampled_from(ENUMS[plain["$ref"].rpartition("/")[2]])
     if "enum" in plain:
         return st.sampled_from(plain["enum"])
     match plain.pop("type"):
@@ -89,6 +111,12 @@ def fitting(given: Schema) -> SearchStrategy[Any]:
             return st.none()
         case "boolean":
             return st.booleans()
+        case "array":
+            least, most = plain.pop("minItems", 0), plain.pop("maxItems", 4)
+            drawn = st.lists(fitting(plain.pop("items")), min_size=least, max_size=most)
+        case "object":
+            names = fitting(plain.pop("propertyNames"))
+            drawn = st.dictionaries(names, fitting(plain.pop("additionalProperties")), max_size=3)
         case "string":
             least, most = plain.pop("minLength", 0), plain.pop("maxLength", 60)
             pattern = re.compile(plain.pop("pattern", ""))
@@ -143,7 +171,7 @@ def out_of_bounds(given: Schema) -> list[SearchStrategy[Any]]:
 def objects(given: Schema) -> SearchStrategy[Any]:
     """Objects that a schema allows."""
     drawn = {name: fitting(one) for name, one in given["properties"].items()}
-    needed = {name: drawn.pop(name) for name in given["required"]}
+    needed = {name: drawn.pop(name) for name in given.get("required", ())}
     return st.fixed_dictionaries(needed, optional=drawn)
 
 
@@ -154,9 +182,9 @@ def broken_objects(draw: st.DrawFn, given: Schema) -> Any:
     if fault == "none":
         return draw(SCALARS | st.lists(SCALARS))
     made = draw(objects(given))
-    if fault == "missing":
+    if fault == "missing" and given.get("required"):
         made.pop(draw(st.sampled_from(given["required"])))
-    elif fault == "unknown":
+    elif fault in ("missing", "unknown"):
         assert given["additionalProperties"] is False
         made[draw(st.text().filter(lambda name: name not in given["properties"]))] = 1
     else:
@@ -184,12 +212,17 @@ class Api:
         found: Schema = self.described["paths"][path][method]
         return found
 
-    def question(self) -> Schema:
-        found: Schema = self.described["components"]["schemas"]["QuestionBody"]
+    def body(self, operation: Operation) -> Schema:
+        content = self.operation(operation)["requestBody"]["content"]["application/json"]
+        name = content["schema"]["$ref"].rpartition("/")[2]
+        found: Schema = self.described["components"]["schemas"][name]
         return found
 
     def address(self, data: DataObject, operation: Operation) -> str:
         """A path with an id of a document, of none, or any text."""
+        if "{key_id}" in operation[1]:
+            wanted = data.draw(st.just(UNKNOWN_ID) | SEGMENTS)
+            return operation[1].replace("{key_id}", quote(wanted, safe=""))
         if "{document_id}" not in operation[1]:
             return operation[1]
         known = self.ready_id
@@ -204,13 +237,11 @@ class Api:
 
 def good_request(data: DataObject, api: Api, operation: Operation) -> Schema:
     """What the schema says may be sent."""
-    if operation == ASK:
-        return as_json(json.dumps(data.draw(objects(api.question()))).encode())
+    if operation in WITH_JSON:
+        return as_json(json.dumps(data.draw(objects(api.body(operation)))).encode())
     if operation == UPLOAD:
         content = data.draw(st.binary(max_size=300) | st.text(max_size=300).map(str.encode))
         return {"files": {"file": (data.draw(st.text(min_size=1, max_size=60)), content)}}
-    if operation == PIN:
-        return as_json(json.dumps({"pinned": data.draw(st.booleans())}).encode())
     params = {one["name"]: one["schema"] for one in queries(api, operation)}
     drawn = {name: data.draw(st.none() | fitting(one)) for name, one in params.items()}
     return {"params": {name: value for name, value in drawn.items() if value is not None}}
@@ -218,9 +249,9 @@ def good_request(data: DataObject, api: Api, operation: Operation) -> Schema:
 
 def bad_request(data: DataObject, api: Api, operation: Operation) -> Schema:
     """What the schema forbids."""
-    if operation == ASK:
+    if operation in WITH_JSON:
         return data.draw(
-            broken_objects(api.question()).map(lambda made: as_json(json.dumps(made).encode()))
+            broken_objects(api.body(operation)).map(lambda made: as_json(json.dumps(made).encode()))
             | st.binary().filter(is_no_json).map(as_json)
         )
     if operation == UPLOAD:
@@ -324,7 +355,7 @@ def test_a_request_that_fits_is_understood(
         assert {one.status_code for one in again} == {404}, "nothing deleted can be used"
 
 
-@pytest.mark.parametrize("operation", [ASK, UPLOAD, LIST], ids=" ".join)
+@pytest.mark.parametrize("operation", [*WITH_JSON, UPLOAD, LIST], ids=" ".join)
 @bounded
 @given(data=st.data())
 def test_a_request_that_does_not_fit_is_refused(
@@ -342,7 +373,7 @@ def test_a_request_that_does_not_fit_is_refused(
 def test_without_a_key_nothing_else_of_a_request_counts(
     api: Api, operation: Operation, data: DataObject
 ) -> None:
-    has_input = operation in (ASK, UPLOAD, LIST)
+    has_input = operation in (*WITH_JSON, UPLOAD, LIST)
     make = bad_request if has_input and data.draw(st.booleans()) else good_request
     address, request = api.address(data, operation), make(data, api, operation)
     key = data.draw(st.sampled_from((None, "Bearer lk_1_2", "Basic a2V5")))
@@ -361,14 +392,18 @@ def test_a_stopping_server_keeps_the_schema(api: Api, services: Services) -> Non
     good = {
         ASK: {"json": {"question": "When does the gate close?"}},
         UPLOAD: {"files": {"file": ("a.txt", b"A new text.")}},
+        CHANGE: {"json": {}},
+        CHANGE_TENANT: {"json": {"document_ttl_s": None}},
+        MAKE_KEY: {"json": {"name": "made"}},
     }
     services.question_queue.drain()
     statuses = {}
     for operation in sorted(OPERATIONS, key=lambda one: one == DELETE):
-        address = operation[1].replace("{document_id}", api.ready_id)
+        address = operation[1].replace("{document_id}", api.ready_id).replace("{key_id}", "none")
         response = api.send(operation, address, good.get(operation, {}))
         code = check(api, operation, response)
-        assert code == ("shutting_down" if operation in (ASK, UPLOAD) else None)
+        expected = {REVOKE_KEY: "key_not_found", ASK: "shutting_down", UPLOAD: "shutting_down"}
+        assert code == expected.get(operation)
         statuses[operation] = response.status_code
     refused = {operation for operation, status in statuses.items() if status == 503}
     assert refused == {ASK, UPLOAD, ("get", "/readyz")}

@@ -65,7 +65,7 @@ def test_a_deleted_tenant_takes_everything_with_it_and_nothing_of_others(
     key, _ = storage.keys.create(crows, "laptop")
     for owner in (crows, owls):
         send_text(storage, tmp_path, owner, "A text.")
-    assert lectern("tenant", "delete", "crows")[0] == 1, "nobody has said yes"
+    assert "say --yes" in lectern("tenant", "delete", "crows")[2]
     assert storage.keys.verify(key)
     code, out, _ = lectern("tenant", "delete", "crows", "--yes")
     assert (code, out) == (0, f"Deleted crows ({crows}) and 1 documents.\n")
@@ -75,3 +75,33 @@ def test_a_deleted_tenant_takes_everything_with_it_and_nothing_of_others(
         storage.keys.verify(key)
     assert len(storage.documents.list(owls, 10)) == 1
     assert len(list(storage.blobs.keys())) == 1
+
+
+# -- limits ------------------------------------------------------------------------------------
+
+
+def test_limits_are_set_shown_and_removed(lectern: Run, storage: Storage) -> None:
+    crows = storage.tenants.create("crows")
+    code, out, err = lectern("tenant", "limit", "crows", "documents=3", "bytes=2GiB")
+    assert (code, err) == (0, "")
+    assert re.search(r"documents +0 +3\n", out)
+    assert re.search(r"bytes +0 B +2\S* GiB\n", out)
+    assert storage.quotas.limits.of_tenant(crows) == {"documents": 3, "bytes": 2 * 1024**3}
+    lectern("tenant", "limit", "crows", "bytes=none", "Requests-Per-Minute=60")
+    assert storage.quotas.limits.of_tenant(crows) == {"documents": 3, "requests_per_minute": 60}
+    assert re.search(r"documents +0 +3\n", lectern("tenant", "show", "crows")[1])
+
+
+def test_a_key_has_limits_of_its_own(lectern: Run, storage: Storage) -> None:
+    key, record = storage.keys.create(storage.tenants.default(), "laptop")
+    out = lectern("key", "limit", key, "requests_per_minute=5")[1]
+    assert out == f"lk_{record.prefix} (laptop): requests_per_minute=5\n"
+    out = lectern("key", "limit", key, "requests_per_minute=none")[1]
+    assert out.endswith("no limits of its own\n")
+
+
+@pytest.mark.parametrize("assignment", ["wishes=3", "documents=", "documents=-1", "bytes=3 pots"])
+def test_a_limit_that_is_none_is_refused(lectern: Run, storage: Storage, assignment: str) -> None:
+    code, _, err = lectern("tenant", "limit", "default", assignment)
+    assert code == 1
+    assert err.startswith("Error: '")

@@ -44,11 +44,12 @@ class BoundConnection(psycopg.Connection[Any]):
             return stop.value
 
 
-def make_engine(url: URL, wait_s: float) -> Engine:
+def make_engine(url: URL, wait_s: float, *, is_relaxed: bool = False) -> Engine:
     """Make an engine that replaces broken connections and bounds every wait.
 
     Args:
         wait_s: seconds that a call waits for a lock, a connection or the server.
+        is_relaxed: whether commits return before the log is synced.
     """
 
     def connect(_: Any, __: Any, arguments: Any, named: Any) -> psycopg.Connection[Any]:
@@ -60,14 +61,16 @@ def make_engine(url: URL, wait_s: float) -> Engine:
         f"-c statement_timeout={1000 * STATEMENT_SHARE * wait_s:.0f} "
         f"-c lock_timeout={1000 * LOCK_SHARE * wait_s:.0f}"
     )
+    if is_relaxed:
+        limits += " -c synchronous_commit=off"
     options = f"{url.query.get('options', '')} {limits}".strip()
     engine = create_engine(
         url.difference_update_query(["options"]),
         connect_args={"connect_timeout": CONNECT_S, "options": options},
         pool_pre_ping=True,
         pool_recycle=IDLE_S,
-        pool_size=8,
-        max_overflow=16,
+        pool_size=2 if is_relaxed else 8,
+        max_overflow=4 if is_relaxed else 16,
         pool_timeout=wait_s,
     )
     event.listen(engine, "do_connect", connect)

@@ -75,7 +75,7 @@ def test_half_a_key_is_no_key(client: TestClient, seeder: StorageSeeder) -> None
 def test_the_schema_is_for_key_holders(client: TestClient) -> None:
     schema = client.get("/openapi.json").json()
     ask = schema["paths"]["/documents/{document_id}/ask"]["post"]
-    assert ask["security"] == [{"API key": []}]
+    assert ask["security"] == [{"API key": ["ask"]}]
     assert set(ask["responses"]) == {"200", "4XX", "5XX"}
     assert set(ask["responses"]["200"]["content"]) == {"application/json", "text/event-stream"}
     assert client.get("/docs").status_code == 404

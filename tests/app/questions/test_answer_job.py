@@ -75,9 +75,13 @@ def answer_late(client: TestClient, services: Services, seeder: StorageSeeder) -
         loader,
         services.storage.answers,
         services.background_writes,
+        services.storage.turns,
+        services.no_document,
     )
     pending = Waited()
-    job = AnswerJob(parts, document, question, cast(PendingAnswer[Any], pending), "a key")
+    job = AnswerJob(
+        parts, document.tenant_id, document, question, cast(PendingAnswer[Any], pending), "a key"
+    )
     job.begin()
     with Engine(services.engine.model) as engine:  # the server's own is the loop's alone
         for item in engine.answer(

@@ -1,0 +1,73 @@
+"""Ask what the messages of a chat ask, about the document that they choose."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fastapi.concurrency import run_in_threadpool
+
+from app.http.exchange import Exchange
+from app.openai.document_choice import find_document
+from app.openai.messages import Conversation
+from app.openai.schemas import AskParameters
+from app.questions.accepted_question import AcceptedQuestion
+from app.questions.checked_question import check_question
+from app.questions.conversation import Keeping, check_same_document, earlier_turns
+from app.questions.routes import submit_question
+from app.questions.schemas import QuestionBody
+from app.services.services import Services
+from storage.db.records import ApiKeyRecord
+
+
+def question_fields(body: AskParameters) -> dict[str, Any]:
+    """Return the fields of a question that chat completions and responses name alike."""
+    return {
+        "budget": body.budget,
+        "temperature": body.temperature,
+        "top_p": body.top_p,
+        "max_thinking_tokens": body.max_thinking_tokens,
+        "ignore_eos": body.ignore_eos,
+        "stream": body.stream,
+    }
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Asks for one caller.
+
+    Attributes:
+        param: name of the parameter that holds the messages.
+    """
+
+    services: Services
+    caller: ApiKeyRecord
+    exchange: Exchange
+    param: str
+
+    async def ask(
+        self,
+        conversation: Conversation,
+        question: QuestionBody,
+        model: str,
+        keeping: Keeping | None = None,
+    ) -> AcceptedQuestion:
+        """Queue the question of a conversation.
+
+        Args:
+            question: with its limits and its sampling.
+            model: as the caller names it, which may choose the document.
+            keeping: as which turn the answer is kept; None for not at all.
+        Raises: what `find_document` and `submit_question` raise; AnswerNotFound, InvalidInput.
+        """
+        services, tenant_id = self.services, self.caller.tenant_id
+        previous_id = None if keeping is None else keeping.previous_id
+        earlier = await run_in_threadpool(
+            earlier_turns, services.storage.turns, tenant_id, previous_id, conversation.turns
+        )
+        file_id = None if conversation.file is None else conversation.file.file_id
+        document = await find_document(services, tenant_id, file_id, model)
+        document_id = earlier.document_id if document is None else document.id
+        if document_id is not None:
+            check_same_document(earlier, document_id, self.param)
+        checked = check_question(question, services.config, services.engine.model.generation)
+        asked = replace(checked, turns=earlier.turns, keeping=keeping)
+        return await submit_question(services, self.caller, document_id, asked, self.exchange)

@@ -1,0 +1,1 @@
+"""Routes of a tenant: its keys, what it has used, and what holds for its documents."""
