@@ -206,17 +206,20 @@ class StepTables:
     @property
     def places(self) -> Tensor:
         """Where each of the given rows stands in the step (rows,) int64 on the device."""
-        return self.rows[RowField.PLACE]
+        view: Tensor = self.rows[RowField.PLACE]
+        return view
 
     @property
     def tokens(self) -> Tensor:
         """Ids of the rows' tokens (rows,) int64 on the device."""
-        return self.rows[RowField.TOKEN]
+        view: Tensor = self.rows[RowField.TOKEN]
+        return view
 
     @property
     def positions(self) -> Tensor:
         """Positions of the rows' tokens (rows,) int64 on the device."""
-        return self.rows[RowField.POSITION]
+        view: Tensor = self.rows[RowField.POSITION]
+        return view
 
     @property
     def chunk_clusters(self) -> int:
