@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from common.errors import UnsupportedModel
+from common.errors import LecternError, UnsupportedModel
 from engine.config import ModelConfig, PromptConfig
 from engine.model.adapters.base import find_adapter
 from engine.model.attention import NAME, register
@@ -101,20 +101,22 @@ def load_model(config: ModelConfig, remembered: Path | None = None) -> LoadedMod
     source = find_model(config.path)
     folder = source.path
     with ThreadPoolExecutor(1, "fingerprint") as thread:
-        fingerprint = thread.submit(weights_fingerprint, folder, remembered)  # beside the loading
+        hashing = thread.submit(weights_fingerprint, folder, remembered)  # beside the loading
         with explain_loading(config.path):
             model, tokenizer = _load_parts(folder, dtype, device)
-        weights = fingerprint.result()
+        weights = hashing.result()
     model.train(False)
-    loaded = assemble(
-        model,
-        tokenizer,
-        name=source.name,
-        fingerprint=model_fingerprint(weights, str(dtype).removeprefix("torch."), source.revision),
-        weights=weights,
-        plan=read_folder_plan(config.heads, folder),
-        prompt=config.prompt,
-    )
+    fingerprint = model_fingerprint(weights, str(dtype).removeprefix("torch."), source.revision)
+    with _explain_library(quantisation_of(model.config), device):  # some fail at the first pass
+        loaded = assemble(
+            model,
+            tokenizer,
+            name=source.name,
+            fingerprint=fingerprint,
+            weights=weights,
+            plan=read_folder_plan(config.heads, folder),
+            prompt=config.prompt,
+        )
     if loaded.generation.not_applied:
         names = ", ".join(loaded.generation.not_applied)
         log.warning("not applied, though the model's generation_config.json has it: %s", names)
@@ -174,7 +176,7 @@ def assemble(
 def _load_parts(folder: Path, dtype: torch.dtype, device: torch.device) -> tuple[Any, Any]:
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     refuse_unsupported(config)
-    check_libraries(config)
+    check_libraries(config, device)
     drop_idle_window(config)
     register()
     kind = quantisation_of(config)
@@ -203,10 +205,25 @@ def _load_quantised(
     Raises: UnsupportedModel for whatever that library raises.
     """
     where = {"device_map": {"": str(device)}} if find_spec("accelerate") else {}
-    try:
+    with _explain_library(kind, device):
         model: Any = AutoModelForCausalLM.from_pretrained(folder, **where, **options)
         return model if where else model.to(device=device)
+
+
+@contextmanager
+def _explain_library(kind: str | None, device: torch.device) -> Iterator[None]:
+    """Turn what the library of a quantised checkpoint raises into a sentence of ours.
+
+    Args:
+        kind: of quantisation; None for weights that are not quantised, which changes nothing.
+    """
+    try:
+        yield
+    except LecternError:
+        raise
     except Exception as error:  # libraries raise what they like
+        if kind is None:
+            raise
         reason = str(error).strip().partition("\n")[0]
         raise UnsupportedModel(
             f"The model's weights are quantised by '{kind}' and cannot be loaded on this machine's "
