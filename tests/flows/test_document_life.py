@@ -63,7 +63,9 @@ def test_a_document_is_read_once_and_asked_before_and_after_a_restart(
     assert spent["prefill"] > 0
     assert spent["total"] == pytest.approx(sum(spent.values()) - spent["total"], abs=0.1)
     assert ready["cache_bytes"] > 0
-    assert after == ready
+    assert ready["tier"] == "device", "what was just read need not be loaded"
+    assert after == {**ready, "tier": "disk"}
+    assert (first["cache_hit"], first["timings_ms"]["load"]) == (True, 0)
     assert attempts(tiny_server, document_id) == [1]
     assert first["answer"] == again["answer"] == restarted["answer"]
     assert (again["cache_hit"], restarted["cache_hit"]) == (True, False)
