@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -136,6 +136,12 @@ class Documents:
         with self._db.reading() as session:
             records = [self._record(row) for row in session.execute(pinned)]
         return [one for one in records if one.status is DocumentStatus.READY and not one.is_stale]
+
+    def existing(self, document_ids: Iterable[UUID]) -> frozenset[UUID]:
+        """Return those of these documents that there still are."""
+        with self._db.reading() as session:
+            found = select(Document.id).where(Document.id.in_(tuple(document_ids)))
+            return frozenset(session.scalars(found))
 
     def is_deleted(self, document: DocumentRecord) -> bool:
         """Return whether a document has been deleted since its record was read.

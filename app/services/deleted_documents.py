@@ -8,7 +8,7 @@ import structlog
 
 from common.errors import Transient
 from engine.residents.documents import ResidentDocuments
-from storage.artifacts.store import Artifacts
+from storage.documents import Documents
 
 LOOK_S = 10.0
 
@@ -21,10 +21,10 @@ class DeletedDocuments:
     """
 
     def __init__(
-        self, documents: ResidentDocuments[Any], artifacts: Artifacts, look_s: float = LOOK_S
+        self, residents: ResidentDocuments[Any], documents: Documents, look_s: float = LOOK_S
     ) -> None:
+        self._residents = residents
         self._documents = documents
-        self._artifacts = artifacts
         self._look_s = look_s
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -42,10 +42,10 @@ class DeletedDocuments:
 
     def forget(self) -> int:
         """Remove from memory what is no longer stored; return how many documents that were."""
-        keys = [key for key in self._documents.tiers() if isinstance(key, UUID)]
-        gone = set(keys) - self._artifacts.existing(keys) if keys else set()
-        for key in gone:
-            self._documents.drop(key)
+        known = [one for one in self._residents.tiers() if isinstance(one, UUID)]
+        gone = set(known) - self._documents.existing(known) if known else set()
+        for document_id in gone:
+            self._residents.drop_document(document_id)
         return len(gone)
 
     def _run(self) -> None:

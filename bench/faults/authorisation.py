@@ -50,8 +50,10 @@ def measure(options: Any) -> dict[str, Any]:
         "tenants": TENANTS,
         "keys": KEYS,
         "requests": num_requests,
-        "known": _summary(known),
-        "unknown": _summary(refused),
+        "known": _summary([wall for wall, _ in known]),
+        "unknown": _summary([wall for wall, _ in refused]),
+        "known_processor_time": _summary([used for _, used in known]),
+        "unknown_processor_time": _summary([used for _, used in refused]),
     }
 
 
@@ -81,13 +83,15 @@ def _make_keys(storage: Storage) -> list[str]:
     return texts
 
 
-async def _time(storage: Storage, keys: list[str]) -> list[float]:
+async def _time(storage: Storage, keys: list[str]) -> list[tuple[float, float]]:
+    """Return the milliseconds that passed, and those that this process computed, for each key."""
     samples = []
     for key in keys:
-        started_s = time.perf_counter()
+        started_s, used_s = time.perf_counter(), time.process_time()
         with suppress(Unauthorized):
             await to_thread.run_sync(admit, storage, key)
-        samples.append(1000 * (time.perf_counter() - started_s))
+        wall_s, used_s = time.perf_counter() - started_s, time.process_time() - used_s
+        samples.append((1000 * wall_s, 1000 * used_s))
     return samples
 
 

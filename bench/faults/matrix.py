@@ -75,6 +75,7 @@ CALLS: Mapping[Operation, Call] = {
     ("delete", "/documents/{document_id}"): Call(204, target="deleted"),
     ("get", "/documents/{document_id}/events"): Call(target="document"),
     ("post", "/documents/{document_id}/ask"): Call(request=ASK, target="document"),
+    ("post", "/documents/{document_id}/prefetch"): Call(202, target="document"),
     ("get", "/documents/{document_id}/content"): Call(target="document"),
     ("get", "/documents/{document_id}/text"): Call(target="document"),
     ("post", "/documents/{document_id}/retry"): Call(202, target="document"),

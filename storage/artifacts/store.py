@@ -238,12 +238,6 @@ class Artifacts:
                     shutil.rmtree(self._root / entry.name, ignore_errors=True)
                     os.close(lock)
 
-    def existing(self, artifact_ids: Iterable[UUID]) -> frozenset[UUID]:
-        """Return those of these artifacts that are still published."""
-        with self._db.reading() as session:
-            found = select(Artifact.id).where(Artifact.id.in_(tuple(artifact_ids)))
-            return frozenset(session.scalars(found))
-
     def unclaimed(self) -> tuple[str, ...]:
         """Return the names of folders that have no row and that no process is writing."""
         names = [entry.name for entry in os.scandir(self._root) if FOLDER.match(entry.name)]

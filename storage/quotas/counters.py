@@ -9,7 +9,7 @@ import structlog
 from redis import Redis, RedisError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-from sqlalchemy import delete, select, update
+from sqlalchemy import Executable, bindparam, delete, select, update
 from sqlalchemy.orm import Session
 
 from storage.db.database import Database
@@ -64,17 +64,26 @@ class SqlCounter:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        self._add_within = _add_within(db)
 
     def take(self, window: Window, least: int, wanted: int, limit: int) -> tuple[int, int]:
         """See `Counter.take`."""
+        if window.resource is not Resource.REQUESTS:
+            with self._db.session() as session:
+                return self._take_rest(session, window, least, wanted, limit)
         # A minute is over before a machine that lost power is up again.
-        is_brief = window.resource is Resource.REQUESTS
-        with self._db.relaxed_session() if is_brief else self._db.session() as session:
-            if wanted <= limit:
-                used = session.execute(self._add_within(window, wanted, limit)).scalar()
-                if used is not None:
-                    return wanted, used
-            return self._take_rest(session, window, least, limit)
+        if wanted <= limit:
+            for (used,) in self._db.write_relaxed(
+                self._add_within,
+                owner_id=window.owner_id,
+                resource=window.resource.value,
+                window_start=window.start,
+                amount=wanted,
+                most=limit - wanted,
+            ):
+                return wanted, used
+        with self._db.relaxed_session() as session:
+            return self._take_rest(session, window, least, wanted, limit)
 
     def add(self, window: Window, amount: int) -> None:
         """See `Counter.add`."""
@@ -93,29 +102,14 @@ class SqlCounter:
         with self._db.session() as session:
             session.execute(delete(Usage).where(Usage.window_start < int(now_s) - KEPT_S))
 
-    def _add_within(self, window: Window, amount: int, limit: int) -> Any:
-        """Return the statement that adds an amount, if the limit leaves it, and tells the sum."""
-        insert = self._db.insert(Usage).values(
-            owner_id=window.owner_id,
-            resource=window.resource,
-            window_start=window.start,
-            used=amount,
-        )
-        added = insert.on_conflict_do_update(
-            index_elements=["owner_id", "resource", "window_start"],
-            set_={"used": Usage.used + amount},
-            where=Usage.used + amount <= limit,
-        )
-        return added.returning(Usage.used)
-
     def _take_rest(
-        self, session: Session, window: Window, least: int, limit: int
+        self, session: Session, window: Window, least: int, wanted: int, limit: int
     ) -> tuple[int, int]:
-        """Take all that a limit leaves, or nothing if that is less than `least`."""
+        """Take as much as a limit leaves, or nothing if that is less than `least`."""
         self._make(session, window)
         row = select(Usage.used).where(*_is(window)).with_for_update()
         used = session.execute(row).scalar_one()
-        granted = limit - used
+        granted = min(wanted, limit - used)
         if granted < max(1, least):
             return 0, used
         session.execute(update(Usage).where(*_is(window)).values(used=used + granted))
@@ -199,6 +193,23 @@ class RedisCounter:
         self._retry_at_s = time.monotonic() + BACKOFF_S
         log = structlog.get_logger("lectern.storage")
         log.warning("requests are counted in SQL for a while", reason=type(error).__name__)
+
+
+def _add_within(db: Database) -> Executable:
+    """Return the statement that adds an amount to a window that has at most so much already."""
+    table = Usage.__table__
+    insert = db.insert(table).values(
+        owner_id=bindparam("owner_id"),
+        resource=bindparam("resource"),
+        window_start=bindparam("window_start"),
+        used=bindparam("amount"),
+    )
+    added: Executable = insert.on_conflict_do_update(
+        index_elements=["owner_id", "resource", "window_start"],
+        set_={"used": table.c.used + bindparam("amount")},
+        where=table.c.used <= bindparam("most"),
+    ).returning(table.c.used)
+    return added
 
 
 def _is(window: Window) -> tuple[Any, ...]:

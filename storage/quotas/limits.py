@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Uuid, delete, literal, select, union_all
+from sqlalchemy import bindparam, delete, literal, select, union_all
 from sqlalchemy.orm import Session
 
 from storage.db.database import Database
@@ -18,6 +18,16 @@ from storage.quotas.resources import Resource
 
 MAX_AGE_S = 2.0
 MAX_CACHED = 10_000
+
+
+FOUND = union_all(
+    select(literal(0).label("is_of_key"), TenantLimit.resource, TenantLimit.amount).where(
+        TenantLimit.tenant_id == bindparam("tenant")
+    ),
+    select(literal(1), KeyLimit.resource, KeyLimit.amount).where(
+        KeyLimit.key_id == bindparam("key")
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -98,19 +108,13 @@ class LimitBook:
         self._forget()
 
     def _read(self, caller: ApiKeyRecord) -> Limits:
-        of_tenant = select(
-            literal(caller.tenant_id, Uuid()), literal(0), TenantLimit.resource, TenantLimit.amount
-        ).where(TenantLimit.tenant_id == caller.tenant_id)
-        of_key = select(
-            literal(caller.id, Uuid()), literal(1), KeyLimit.resource, KeyLimit.amount
-        ).where(KeyLimit.key_id == caller.id)
         limits: dict[Resource, tuple[Limit, ...]] = {}
-        with self._db.reading() as session:
-            for owner_id, is_of_key, name, amount in session.execute(union_all(of_tenant, of_key)):
-                resource = _known_resource(name)
-                if resource is not None:
-                    limit = Limit(owner_id, bool(is_of_key), amount)
-                    limits[resource] = (*limits.get(resource, ()), limit)
+        for is_of_key, name, amount in self._db.rows(FOUND, tenant=caller.tenant_id, key=caller.id):
+            resource = _known_resource(name)
+            if resource is not None:
+                owner_id = caller.id if is_of_key else caller.tenant_id
+                limit = Limit(owner_id, bool(is_of_key), amount)
+                limits[resource] = (*limits.get(resource, ()), limit)
         return limits
 
     def _amounts(self, table: Any, column: Any, owner_id: UUID) -> Mapping[Resource, int]:

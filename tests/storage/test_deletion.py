@@ -68,12 +68,12 @@ def test_nothing_is_left_of_deleted_documents_in_any_file(
 ) -> None:
     storage = sqlite_storage
     owner = storage.tenants.default()
-    documents = [add(storage, tmp_path, owner, number) for number in range(120)]
-    for document in documents[::10]:
+    documents = [add(storage, tmp_path, owner, number) for number in range(30)]
+    for document in documents[::5]:
         storage.jobs.claim("worker", 60)
         record_answer(storage, document)
     data_dir = storage.config.data_dir
-    assert len(contains_any(data_dir, [CANARY.encode()])) > 100
+    assert len(contains_any(data_dir, [CANARY.encode()])) > 30
     deleted = [document for document in documents if document is not documents[7]]
     for document in deleted:
         storage.documents.delete(owner, document.id)
