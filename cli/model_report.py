@@ -79,7 +79,7 @@ def report_on(settings: Settings, model: str) -> ModelReport:
     try:
         with _quiet():
             blueprint = read_blueprint(config)
-            check_libraries(config)
+            check_libraries(config, torch.device(read_memory(settings.device).device))
             with explain_loading(model):
                 tokenizer = AutoTokenizer.from_pretrained(files.path, trust_remote_code=False)
             PromptTemplate.of(tokenizer, settings.prompt)

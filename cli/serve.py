@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import structlog
 from fastapi import FastAPI
@@ -29,6 +30,7 @@ from cli.worker_thread import WorkerThread
 from common.logging import configure
 from engine.engine import Engine
 from engine.model.loader import LoadedModel, load_model
+from engine.model.weights_check import WeightsCheck
 from precompute.build import most_document_chars
 from precompute.fingerprint import artifact_fingerprint
 from precompute.sketch import cache_bytes
@@ -42,6 +44,7 @@ from workers.model_artifact_builder import (
 )
 from workers.worker import Worker
 
+REMEMBERED_WEIGHTS = "weights.json"  # in the data folder: digests of the model's files
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 40.0
 
@@ -67,17 +70,34 @@ class Secrets:
 
 def open_engine(settings: Settings) -> Engine:
     """Load the model that the settings name, and make an engine for it."""
+    return _open_engine(settings, None)
+
+
+def open_checked_engine(settings: Settings) -> tuple[Engine, WeightsCheck]:
+    """Load the model without hashing files that look unchanged.
+
+    Returns: the engine, and a check of the model's files, which has to be started.
+    """
+    remembered = settings.data_dir / REMEMBERED_WEIGHTS
+    engine = _open_engine(settings, remembered)
+    model = engine.model
+    assert model.folder is not None  # it was loaded from one
+    return engine, WeightsCheck(model.folder, model.weights, remembered)
+
+
+def _open_engine(settings: Settings, remembered: Path | None) -> Engine:
     disable_progress_bar()  # type: ignore[no-untyped-call]  # it would mix with our output
-    return Engine(load_model(settings.model_files()), settings.decoding)
+    return Engine(load_model(settings.model_files(), remembered), settings.decoding)
 
 
 def open_stack(settings: Settings) -> Stack:
     """Open storage, load the model and make the app, and a worker if the settings embed one."""
     make_files_private()
     storage = open_storage(settings.storage())
-    engine = open_engine(settings)
+    engine, weights_check = open_checked_engine(settings)
     model = engine.model
-    storage = storage.of(artifact_fingerprint(model, settings.precompute))
+    fingerprint = artifact_fingerprint(model, settings.precompute)
+    storage = storage.of(fingerprint, weights_check.confirm)
     tell_unread(storage)
     most_chars = most_document_chars(model, settings.precompute)
     extraction = with_most_chars(extraction_limits(settings.worker), most_chars)
@@ -90,8 +110,10 @@ def open_stack(settings: Settings) -> Stack:
         extraction,
         cache_bytes(model.spec, model.plan, settings.precompute, model.dtype),
         settings.precompute.chunk_tokens if has_worker else 0,
+        weights_check,
     )
-    worker = make_worker(settings, storage, engine.model) if has_worker else None
+    worker = make_worker(settings, storage, model, weights_check) if has_worker else None
+    weights_check.start()
     return Stack(settings, storage, services, create_app(services), worker)
 
 
@@ -99,10 +121,13 @@ def open_worker(settings: Settings) -> tuple[Worker, Storage]:
     """Open storage and load the model for a worker in a process of its own."""
     make_files_private()
     storage = open_storage(settings.storage())
-    model = open_engine(settings).model
-    storage = storage.of(artifact_fingerprint(model, settings.precompute))
+    engine, weights_check = open_checked_engine(settings)
+    fingerprint = artifact_fingerprint(engine.model, settings.precompute)
+    storage = storage.of(fingerprint, weights_check.confirm)
     tell_unread(storage)
-    return make_worker(settings, storage, model), storage
+    worker = make_worker(settings, storage, engine.model, weights_check)
+    weights_check.start()
+    return worker, storage
 
 
 def tell_unread(storage: Storage) -> None:
@@ -120,10 +145,17 @@ def tell_unread(storage: Storage) -> None:
         )
 
 
-def make_worker(settings: Settings, storage: Storage, model: LoadedModel) -> Worker:
-    """Make a worker for a model that is loaded already."""
+def make_worker(
+    settings: Settings, storage: Storage, model: LoadedModel, weights_check: WeightsCheck
+) -> Worker:
+    """Make a worker for a model that is loaded already; it claims nothing once its files differ."""
+
+    def usable_model() -> LoadedModel:
+        weights_check.check_work()
+        return model
+
     limits = extraction_limits(settings.worker)
-    builder = ModelArtifactBuilder(lambda: model, settings.precompute, limits)
+    builder = ModelArtifactBuilder(usable_model, settings.precompute, limits)
     return Worker(storage, builder, settings.worker)
 
 

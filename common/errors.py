@@ -330,6 +330,12 @@ class MemoryFull(Transient):
     code = "memory_full"
 
 
+class ModelChanged(Transient):
+    """The model's files were changed under a running process, which has to be restarted."""
+
+    code = "model_changed"
+
+
 class StorageFull(Transient):
     """No space is left on the storage device."""
 

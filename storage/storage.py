@@ -12,6 +12,7 @@ from common.status import DocumentStatus
 from storage import blobs as blob_stores
 from storage import notify as notifiers
 from storage.answers import Answers
+from storage.artifacts.draft import no_confirm
 from storage.artifacts.space import ArtifactSpace
 from storage.artifacts.store import Artifacts
 from storage.blobs.base import Blobs
@@ -66,13 +67,14 @@ class Storage:
     blobs: Blobs
     liveness: WorkerLiveness
 
-    def of(self, fingerprint: str) -> "Storage":
+    def of(self, fingerprint: str, confirm: Callable[[], None] = no_confirm) -> "Storage":
         """Return the same storage as a process sees it that has a certain model and settings.
 
         Args:
             fingerprint: from `precompute.fingerprint.artifact_fingerprint`.
+            confirm: called before an artifact is published; raises if the fingerprint is wrong.
         """
-        artifacts = self.artifacts.of(fingerprint)
+        artifacts = self.artifacts.of(fingerprint, confirm)
         return replace(
             self,
             fingerprint=fingerprint,

@@ -68,6 +68,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "database_unavailable": 503,
         "gpu_busy": 503,
         "memory_full": 503,
+        "model_changed": 503,
         "step_failed": 503,
         "shutting_down": 503,
         "question_timeout": 504,

@@ -41,6 +41,7 @@ class ReadinessChecks(Body):
     questions: bool
     accepting: bool
     engine: bool
+    weights: bool
     workers: bool
     queue: bool
     disk: bool

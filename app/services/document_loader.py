@@ -22,6 +22,7 @@ from engine.document.artifact import resident_bytes
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
 from engine.model.memory import out_of_memory_as_busy
+from engine.model.weights_check import WeightsCheck
 from engine.residents.documents import Lease, ResidentDocuments
 from engine.residents.file_loading import load_document
 from engine.residents.staging import Staging
@@ -93,6 +94,7 @@ class DocumentLoader:
         documents: the documents that are in memory.
         staging: the way to the model's device.
         background_writes: where it is noted that an artifact is used.
+        weights_check: of whether the model still is what artifacts are named after.
     """
 
     storage: Storage
@@ -100,6 +102,7 @@ class DocumentLoader:
     documents: ResidentDocuments[DocumentCache]
     staging: Staging
     background_writes: BackgroundWrites
+    weights_check: WeightsCheck | None = None
 
     def lease(self, document: DocumentRecord) -> Lease[DocumentCache]:
         """Use a document's cache, and load it if it is not on the device; it takes a thread.
@@ -109,6 +112,8 @@ class DocumentLoader:
         Raises: CacheStale or CacheRebuilding if there is no artifact that can be used; the document
             is queued to be read again then. DocumentDeleted; what `ResidentDocuments.lease` raises.
         """
+        if self.weights_check is not None:
+            self.weights_check.check_answer()
         try:
             return self._lease(document)
         except DocumentNotFound as error:

@@ -222,6 +222,11 @@ class QuestionQueue:
             if pending.document_id == document_id:
                 self.cancel(pending, error)
 
+    def cancel_running(self, error: LecternError) -> None:
+        """Stop all questions, and go on accepting others; their callers get `error`."""
+        for pending in self._all_pending():
+            self.cancel(pending, error)
+
     def cancel_all(self) -> None:
         """Stop all questions; their callers are told that the server stops."""
         self.drain()

@@ -15,6 +15,7 @@ from app.services.checks import Check
 from app.services.question_queue import QuestionQueue
 from common.errors import LecternError
 from common.format import format_bytes
+from engine.model.weights_check import WeightsCheck
 from storage.processes import WORKER
 from storage.storage import Storage
 
@@ -75,6 +76,7 @@ def readiness_checks(
     storage: Storage,
     check_engine: Callable[[], None],
     question_queue: QuestionQueue,
+    weights_check: WeightsCheck | None = None,
 ) -> list[Check]:
     """Return the checks of a server.
 
@@ -86,11 +88,15 @@ def readiness_checks(
     def accepting() -> str | None:
         return "The server is stopping." if question_queue.is_draining else None
 
+    def weights() -> str | None:
+        return None if weights_check is None else weights_check.problem()
+
     return [
         Check("database", partial(database_problem, storage)),
         Check("questions", question_queue.problem, is_quick=True),
         Check("accepting", accepting, is_quick=True),
         Check("engine", EngineCanary(check_engine).problem),
+        Check("weights", weights, is_quick=True),
         Check("workers", partial(workers_problem, storage)),
         Check("queue", partial(queue_problem, storage)),
         Check("disk", partial(disk_problem, data_dir, config.max_upload_bytes)),

@@ -19,10 +19,12 @@ from app.services.readiness import readiness_checks
 from app.services.shares import Shares
 from app.services.upload_room import UploadRoom
 from app.services.watchers import WatcherThreads
+from common.errors import CacheStale
 from engine.document.cache import DocumentCache
 from engine.document.cache_bytes import CacheBytes
 from engine.engine import Engine
 from engine.model.empty_document import empty_document
+from engine.model.weights_check import STALE, WeightsCheck
 from engine.residents.documents import ResidentDocuments
 from engine.residents.limits import MemoryConfig, MemoryLimits, Work, memory_limits
 from engine.residents.staging import Staging
@@ -85,6 +87,7 @@ def make_services(
     extraction: Limits = Limits(),
     sizes: CacheBytes | None = None,
     pass_tokens: int = 0,
+    weights_check: WeightsCheck | None = None,
 ) -> Services:
     """Put the services together; `create_app` starts and stops their threads.
 
@@ -94,6 +97,7 @@ def make_services(
         extraction: limits of the extraction of text.
         sizes: bytes that documents take in memory; None if that is not known.
         pass_tokens: that a worker of this process sends through the model at once.
+        weights_check: of whether the model's files are those that were loaded; None for no check.
     """
     limits = memory_limits(engine.model, _memory_config(config), _work(config, pass_tokens))
     staging = Staging(engine.model.device, limits.staging_bytes)
@@ -102,7 +106,9 @@ def make_services(
     )
     _tell(limits, sizes)
     background_writes = BackgroundWrites()
-    loader = DocumentLoader(storage, engine.model, residents, staging, background_writes)
+    loader = DocumentLoader(
+        storage, engine.model, residents, staging, background_writes, weights_check
+    )
     engine_loop = EngineLoop(engine, config.concurrent_questions)
     residents.listen(engine_loop)
     question_queue = QuestionQueue(
@@ -110,6 +116,8 @@ def make_services(
         queued=config.queued_questions,
         timeout_s=config.question_timeout_s,
     )
+    if weights_check is not None:
+        weights_check.on_difference(lambda: question_queue.cancel_running(CacheStale(STALE)))
     return Services(
         config=config,
         data_dir=data_dir,
@@ -123,7 +131,9 @@ def make_services(
         memory_warnings=MemoryWarnings(sizes, residents),
         question_queue=question_queue,
         checks=Checks(
-            readiness_checks(config, data_dir, storage, engine_loop.check, question_queue)
+            readiness_checks(
+                config, data_dir, storage, engine_loop.check, question_queue, weights_check
+            )
         ),
         watchers=WatcherThreads(config.event_streams),
         open_requests=Shares(
@@ -160,6 +170,8 @@ def _tell(limits: MemoryLimits, sizes: CacheBytes | None) -> None:
     for tier, num_bytes in (("device", limits.device_bytes), ("host", limits.host_bytes)):
         num_tokens = None if sizes is None else sizes.tokens_in(num_bytes)
         log.info("memory for documents", tier=tier, num_bytes=num_bytes, num_tokens=num_tokens)
+    if limits.device_bytes == 0:
+        log.warning("the model leaves no memory for documents: no question can be answered")
 
 
 async def services_of(request: Request) -> Services:

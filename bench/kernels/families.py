@@ -18,17 +18,17 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
 from bench.kernels.family_checks import check_layer
 from bench.kernels.family_graph import check_graph
 from bench.kernels.family_layer import Effort, LayerShape
-from training.record import circumstances, drawn
+from training.record import circumstances, commit, drawn
 
 Layers = tuple[LayerShape, ...]
 
@@ -86,6 +86,7 @@ def main() -> None:
     parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS, help="document tokens")
     cores = os.cpu_count() or 1
     parser.add_argument("--processes", type=int, default=min(MOST_PROCESSES, max(1, cores - 2)))
+    parser.add_argument("--again", type=Path, help="a result: check only what failed in it")
     parser.add_argument("--tiny", action="store_true", help="small documents, interpreted on a CPU")
     arguments = parser.parse_args()
     started = time.perf_counter()
@@ -95,23 +96,95 @@ def main() -> None:
     efforts.append(Effort(lengths[-1], (SHORT, LONG)))
     if arguments.tiny:
         efforts = [Effort.tiny()]
-    rows = list(check_families(_wanted(arguments.families), efforts, device, arguments.processes))
-    if device == "cuda":
-        rows.append(check_graph(device))
+    rows: list[dict[str, Any]] = []
+    if arguments.again is not None:
+        earlier = json.loads(arguments.again.read_text())
+        rows = [row | {"commit": row.get("commit", earlier["commit"])} for row in earlier["rows"]]
+        _check_again(rows, efforts, device, arguments.processes)
+        _finish(arguments.out, rows, efforts[0].dtype, device, started)
+    for row in _all_rows(_wanted(arguments.families), efforts, device, arguments.processes):
+        rows.append(row)
+        _write(arguments.out, rows, efforts[0].dtype, device, time.perf_counter() - started)
+    _finish(arguments.out, rows, efforts[0].dtype, device, started)
+
+
+def _finish(
+    out: Path, rows: Sequence[dict[str, Any]], dtype: str, device: str, started: float
+) -> NoReturn:
+    """Write the whole result, and exit."""
     failed = [row for row in rows if not row["passed"]]
+    _write(out, rows, dtype, device, time.perf_counter() - started, done=True)
+    print(f"{len(failed)} of {len(rows)} checks failed; written to {out}")
+    sys.exit(1 if failed else 0)
+
+
+def _check_again(
+    rows: list[dict[str, Any]], efforts: Sequence[Effort], device: str, processes: int
+) -> None:
+    """Check anew what failed, and put it in its place; each row says of which commit it is."""
+    shapes = {str(layer): layer for layers in FAMILIES.values() for layer in layers}
+    failed = [place for place, row in enumerate(rows) if not row["passed"]]
+    by_shape: dict[LayerShape, list[int]] = defaultdict(list)
+    for place in failed:
+        by_shape[shapes[rows[place]["shape"]]].append(place)
+    check = partial(_check_some, efforts=efforts, device=device)
+    wanted = [
+        (shape, tuple((rows[place]["op"], rows[place]["tokens"]) for place in places))
+        for shape, places in by_shape.items()
+    ]
+    now = commit()
+    for (shape, _), found in _as_checked(check, wanted, processes):
+        for row in found:
+            (place,) = (
+                one
+                for one in by_shape[shape]
+                if (rows[one]["op"], rows[one]["tokens"]) == (row["op"], row["tokens"])
+            )
+            rows[place] = {"families": rows[place]["families"], **row, "commit": now}
+            print(
+                f"{'passed' if row['passed'] else 'FAILED'}  {row['op']}  {shape}: {row['errors']}"
+            )
+
+
+def _check_some(
+    wanted: tuple[LayerShape, tuple[tuple[str, int], ...]], efforts: Sequence[Effort], device: str
+) -> list[dict[str, Any]]:
+    """Check some ops of a layer, each with a document of some tokens."""
+    shape, ops = wanted
+    return check_layer(shape, efforts, device, only=frozenset(ops))
+
+
+def _all_rows(
+    families: dict[str, Layers], efforts: Sequence[Effort], device: str, processes: int
+) -> Iterator[dict[str, Any]]:
+    """The graph first, which takes least, where there is a GPU; then the layers."""
+    if device == "cuda":
+        yield check_graph(device)
+    yield from check_families(families, efforts, device, processes)
+
+
+def _write(
+    out: Path,
+    rows: Sequence[dict[str, Any]],
+    dtype: str,
+    device: str,
+    seconds: float,
+    *,
+    done: bool = False,
+) -> None:
+    """Write the result as it grows; how many failed is told when all were checked."""
+    failed = sum(not row["passed"] for row in rows)
     result = {
         "benchmark": "kernels_families",
         **circumstances(device, drawn("each row's shape", *range(12))),
-        "dtype": efforts[0].dtype,
+        "dtype": dtype,
         "num_checks": len(rows),
-        "num_failed": len(failed),
-        "seconds": time.perf_counter() - started,
+        "num_failed" if done else "num_failed_so_far": failed,
+        "seconds": seconds,
         "rows": rows,
     }
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(result, indent=1) + "\n")
-    print(f"{len(failed)} of {len(rows)} checks failed; written to {arguments.out}")
-    sys.exit(1 if failed else 0)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(result, indent=1) + "\n")
 
 
 def check_families(
@@ -125,7 +198,7 @@ def check_families(
     # Those that take longest come first, so that no process is left with them at the end.
     shapes = sorted(names, key=lambda one: (one.window is None, one.kv_heads), reverse=True)
     check = partial(check_layer, efforts=efforts, device=device)
-    for shape, found in zip(shapes, _map(check, shapes, processes), strict=True):
+    for shape, found in _as_checked(check, shapes, processes):
         wrong = [row for row in found if not row["passed"]]
         worst = max((row["errors"].get("out", 0.0) for row in found), default=math.nan)
         print(
@@ -138,14 +211,15 @@ def check_families(
         yield from ({"families": names[shape], **row} for row in found)
 
 
-def _map(check: Any, shapes: Sequence[LayerShape], processes: int) -> Iterator[Any]:
-    """Check the shapes, in their order; with one process in this one."""
+def _as_checked(check: Any, shapes: Sequence[Any], processes: int) -> Iterator[tuple[Any, Any]]:
+    """Check the shapes, and give each as soon as it is done; with one process in this one."""
     if processes == 1:
-        yield from map(check, shapes)
+        yield from ((shape, check(shape)) for shape in shapes)
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        yield from pool.map(check, shapes)
+        futures = {pool.submit(check, shape): shape for shape in shapes}
+        yield from ((futures[future], future.result()) for future in as_completed(futures))
 
 
 def _wanted(parts: Sequence[str] | None) -> dict[str, Layers]:

@@ -1,6 +1,6 @@
 """Every kernel on one layer's shape, against its torch reference in fp32."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -23,9 +23,16 @@ LIMITS = {
 WINDOW_LENGTHS = (96, 500)  # tokens of a question whose next one is decoded
 
 
-def check_layer(shape: LayerShape, efforts: Sequence[Effort], device: str) -> list[dict[str, Any]]:
+def check_layer(
+    shape: LayerShape,
+    efforts: Sequence[Effort],
+    device: str,
+    only: Container[tuple[str, int]] | None = None,
+) -> list[dict[str, Any]]:
     """Run all kernels on a layer, over documents of some lengths; a row for each.
 
+    Args:
+        only: ops, each with the tokens of a document; None for all.
     Returns: op, tokens of the document, errors by the names of `LIMITS`, whether all are within
         them, and what was raised, if anything was.
     """
@@ -36,6 +43,8 @@ def check_layer(shape: LayerShape, efforts: Sequence[Effort], device: str) -> li
         group = shape.num_heads // shape.kv_heads
         fitting = replace(shape, num_heads=group * kv_heads, kv_heads=kv_heads)
         for op, check in _checks(fitting, effort, device):
+            if only is not None and (op, effort.num_tokens) not in only:
+                continue
             row: dict[str, Any] = {
                 "op": op, "shape": str(shape), "tokens": effort.num_tokens,
                 "errors": {}, "raised": None,

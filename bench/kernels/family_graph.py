@@ -65,7 +65,7 @@ def check_graph(device: str, shape: GraphShape | None = None) -> dict[str, Any]:
     shape = shape or (TINY if device == "cpu" else GraphShape())
     row: dict[str, Any] = {"op": "decode graph", "shape": str(shape), "errors": {}, "raised": None}
     try:
-        with _counted_fallbacks() as fallbacks:
+        with counted_fallbacks() as fallbacks:
             row["errors"] = _errors(shape, device)
         row["errors"]["fallbacks"] = len(fallbacks)
     except Exception as error:  # what cannot be captured is a result, too
@@ -167,7 +167,7 @@ def _ids(shape: GraphShape, device: str) -> Tensor:
 
 
 @contextmanager
-def _counted_fallbacks() -> Iterator[list[str]]:
+def counted_fallbacks() -> Iterator[list[str]]:
     """Collect the warnings of kernels that failed while the block runs."""
     found: list[str] = []
     handler = logging.Handler(logging.WARNING)

@@ -117,11 +117,11 @@ def dry_model(num_tokens: int) -> LoadedModel:
     return draw_model(DRY, num_tokens + 1024, streaming=True, device="cpu")
 
 
-def draw_text(model: LoadedModel, num_tokens: int) -> str:
+def draw_text(model: LoadedModel, num_tokens: int, seed: int = 0) -> str:
     """Sentences about people, numbers and things, cut where `num_tokens` tokens end."""
-    draw, text = Random(0), ""
+    draw, text = Random(seed), ""
     sentences = []
-    for _ in range(num_tokens // 6):
+    for _ in range(1 + num_tokens // 6):
         name = "".join(draw.choices("abdefgiklmnorstu", k=draw.randint(3, 9))).title()
         one, other = draw.sample(WORDS, 2)
         sentences.append(f"{name} sold {draw.randint(2, 9999)} {one} near the {other}.")

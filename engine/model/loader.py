@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -13,7 +14,7 @@ from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from common.errors import UnsupportedModel
+from common.errors import LecternError, UnsupportedModel
 from engine.config import ModelConfig, PromptConfig
 from engine.model.adapters.base import find_adapter
 from engine.model.attention import NAME, register
@@ -44,6 +45,7 @@ class LoadedModel:
         fingerprint: identifies configuration, tokenizer, weights and dtype.
         plan: which KV heads are retrieval heads; in every layer they were brought to the front.
         weights: identifies the same but for the dtype: what a head plan belongs to.
+        folder: its files; None if it was never in any.
         longrope: the model with each kind of factors; None if it has no LongRoPE.
     """
 
@@ -59,6 +61,7 @@ class LoadedModel:
     plan: HeadPlan
     weights: str = ""
     longrope: LongRope | None = None
+    folder: Path | None = None
 
     def rope_for(self, num_tokens: int) -> str | None:
         """Which factors a text of so many tokens takes; None for a model that has no choice."""
@@ -80,10 +83,14 @@ class LoadedModel:
         return self.generation.eos_ids
 
 
-def load_model(config: ModelConfig) -> LoadedModel:
+def load_model(config: ModelConfig, remembered: Path | None = None) -> LoadedModel:
     """Load a model folder, or an id that is in the local Hugging Face cache or can be fetched.
 
     The revision of an id is part of the model's fingerprint.
+
+    Args:
+        remembered: a file that remembers the digests of unchanged files (`weights_fingerprint`);
+            whoever gives it verifies them later (`WeightsCheck`). None to hash all files.
 
     Raises: UnsupportedModel with a sentence that says why, if it cannot be served exactly;
         HeadPlanRejected if the head plan is none or another model's; InvalidInput for an argument
@@ -93,23 +100,27 @@ def load_model(config: ModelConfig) -> LoadedModel:
     dtype = _choose_dtype(config.dtype, device)
     source = find_model(config.path)
     folder = source.path
-    with explain_loading(config.path):
-        model, tokenizer = _load_parts(folder, dtype, device)
-    weights = weights_fingerprint(folder)
+    with ThreadPoolExecutor(1, "fingerprint") as thread:
+        hashing = thread.submit(weights_fingerprint, folder, remembered)  # beside the loading
+        with explain_loading(config.path):
+            model, tokenizer = _load_parts(folder, dtype, device)
+        weights = hashing.result()
     model.train(False)
-    loaded = assemble(
-        model,
-        tokenizer,
-        name=source.name,
-        fingerprint=model_fingerprint(weights, str(dtype).removeprefix("torch."), source.revision),
-        weights=weights,
-        plan=read_folder_plan(config.heads, folder),
-        prompt=config.prompt,
-    )
+    fingerprint = model_fingerprint(weights, str(dtype).removeprefix("torch."), source.revision)
+    with _explain_library(quantisation_of(model.config), device):  # some fail at the first pass
+        loaded = assemble(
+            model,
+            tokenizer,
+            name=source.name,
+            fingerprint=fingerprint,
+            weights=weights,
+            plan=read_folder_plan(config.heads, folder),
+            prompt=config.prompt,
+        )
     if loaded.generation.not_applied:
         names = ", ".join(loaded.generation.not_applied)
         log.warning("not applied, though the model's generation_config.json has it: %s", names)
-    return loaded
+    return replace(loaded, folder=folder)
 
 
 def assemble(
@@ -165,7 +176,7 @@ def assemble(
 def _load_parts(folder: Path, dtype: torch.dtype, device: torch.device) -> tuple[Any, Any]:
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     refuse_unsupported(config)
-    check_libraries(config)
+    check_libraries(config, device)
     drop_idle_window(config)
     register()
     kind = quantisation_of(config)
@@ -177,8 +188,10 @@ def _load_parts(folder: Path, dtype: torch.dtype, device: torch.device) -> tuple
         "use_safetensors": True,
     }
     if kind is None:
-        model: Any = AutoModelForCausalLM.from_pretrained(folder, **options)
-        model = model.to(device=device)
+        straight = device.type != "cpu" and find_spec("accelerate") is not None
+        where = {"device_map": {"": str(device)}} if straight else {}
+        model: Any = AutoModelForCausalLM.from_pretrained(folder, **where, **options)
+        model = model if straight else model.to(device=device)
     else:
         model = _load_quantised(folder, kind, device, options)
     return model, AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
@@ -192,10 +205,25 @@ def _load_quantised(
     Raises: UnsupportedModel for whatever that library raises.
     """
     where = {"device_map": {"": str(device)}} if find_spec("accelerate") else {}
-    try:
+    with _explain_library(kind, device):
         model: Any = AutoModelForCausalLM.from_pretrained(folder, **where, **options)
         return model if where else model.to(device=device)
+
+
+@contextmanager
+def _explain_library(kind: str | None, device: torch.device) -> Iterator[None]:
+    """Turn what the library of a quantised checkpoint raises into a sentence of ours.
+
+    Args:
+        kind: of quantisation; None for weights that are not quantised, which changes nothing.
+    """
+    try:
+        yield
+    except LecternError:
+        raise
     except Exception as error:  # libraries raise what they like
+        if kind is None:
+            raise
         reason = str(error).strip().partition("\n")[0]
         raise UnsupportedModel(
             f"The model's weights are quantised by '{kind}' and cannot be loaded on this machine's "

@@ -23,6 +23,11 @@ LIBRARIES: Mapping[str, tuple[tuple[str, ...], int]] = MappingProxyType(
     }
 )
 
+# Further packages on a GPU. FP8's kernels come through `kernels`; transformers widens the weights
+# where no GPU is there for them.
+GPU_LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType({"fp8": ("kernels",)})
+FP8_CAPABILITY = (8, 9)  # of the first GPUs that multiply in FP8
+
 PLAIN_DTYPES = frozenset({torch.float32, torch.bfloat16, torch.float16})
 
 
@@ -32,19 +37,21 @@ def quantisation_of(config: Any) -> str | None:
     Args:
         config: transformers' configuration of the whole model.
     """
-    given = getattr(config, "quantization_config", None)
-    if given is None:
+    if getattr(config, "quantization_config", None) is None:
         return None
-    fields = given if isinstance(given, dict) else given.to_dict()
+    fields = _fields(config)
     if fields.get("load_in_4bit") or fields.get("load_in_8bit"):
         return "bitsandbytes"
     method = fields.get("quant_method")
     return str(getattr(method, "value", method))
 
 
-def check_libraries(config: Any) -> None:
+def check_libraries(config: Any, device: torch.device) -> None:
     """Refuse a checkpoint whose quantisation cannot be loaded with what is installed.
 
+    Args:
+        config: transformers' configuration of the whole model.
+        device: where the model is to run: on a GPU some kinds ask for more.
     Raises: UnsupportedModel that names the packages to install.
     """
     kind = quantisation_of(config)
@@ -56,6 +63,8 @@ def check_libraries(config: Any) -> None:
             f"{', '.join(LIBRARIES)}."
         )
     packages, _ = LIBRARIES[kind]
+    if device.type == "cuda" and not _is_widened(config):
+        packages += GPU_LIBRARIES.get(kind, ())
     missing = [name for name in packages if find_spec(name.replace("-", "_")) is None]
     if missing:
         raise UnsupportedModel(
@@ -64,14 +73,26 @@ def check_libraries(config: Any) -> None:
         )
 
 
+def _is_widened(config: Any) -> bool:
+    """Whether transformers widens FP8 weights as it loads them on a GPU."""
+    return bool(_fields(config).get("dequantize")) or (
+        torch.cuda.is_available() and torch.cuda.get_device_capability() < FP8_CAPABILITY
+    )
+
+
+def _fields(config: Any) -> dict[str, Any]:
+    """What a configuration says about its quantisation; only where it says something."""
+    given = config.quantization_config
+    fields: dict[str, Any] = given if isinstance(given, dict) else given.to_dict()
+    return fields
+
+
 def bits_of(config: Any) -> int | None:
     """Return the bits of a quantised weight, roughly; None if weights are not quantised."""
     kind = quantisation_of(config)
     if kind is None or kind not in LIBRARIES:
         return None
-    given = config.quantization_config
-    fields = given if isinstance(given, dict) else given.to_dict()
-    return 4 if fields.get("load_in_4bit") else LIBRARIES[kind][1]
+    return 4 if _fields(config).get("load_in_4bit") else LIBRARIES[kind][1]
 
 
 def held_tensors(tensor: Tensor) -> Iterator[Tensor]:

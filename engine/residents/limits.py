@@ -1,9 +1,9 @@
 """How much memory documents may have in each tier: by default what the machine has left."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import nn
 
 from common.machine import available_bytes
 from engine.model.loader import LoadedModel
@@ -97,11 +97,9 @@ def _key_bytes(model: LoadedModel) -> int:
 
 def _pass_bytes(model: LoadedModel, num_tokens: int) -> int:
     """The activations of one layer: hidden states, projections, and the wide ones between them."""
-    return num_tokens * 3 * _widths(model.model) * model.dtype.itemsize
-
-
-def _widths(model: nn.Module) -> int:
-    """The hidden width and the widest matrix of a layer, the vocabulary's left out."""
-    matrices = [weight.shape for weight in model.parameters() if weight.dim() == 2]
-    embeddings = max(shape[0] for shape in matrices)
-    return sum(sorted({size for shape in matrices for size in shape} - {embeddings})[-2:])
+    config: Any = getattr(model.model, "config", None)
+    config = config and config.get_text_config()
+    hidden = int(getattr(config, "hidden_size", 0))
+    wide = getattr(config, "intermediate_size", None)
+    width = hidden + (wide if isinstance(wide, int) else 4 * hidden)
+    return num_tokens * 3 * width * model.dtype.itemsize

@@ -60,6 +60,10 @@ def no_check() -> None:
     """Do nothing; the check of a write that nobody stops."""
 
 
+def no_confirm() -> None:
+    """Do nothing; the confirmation of a fingerprint that is certain."""
+
+
 def no_failpoint(step: str) -> None:
     """Do nothing; the failpoint outside tests."""
     del step
@@ -74,12 +78,14 @@ class ArtifactDraft:
         root: Path,
         binding: Mapping[str, str],
         failpoint: Callable[[str], None],
+        confirm: Callable[[], None] = no_confirm,
     ) -> None:
         self.id = uuid4()
         self._db = db
         self._root = root
         self._binding = dict(binding)
         self._failpoint = failpoint
+        self._confirm = confirm
         self._files: dict[str, dict[str, Any]] = {}
         self._num_bytes = 0
         self._name = f"{binding['document_id']}.{self.id.hex}"
@@ -147,11 +153,13 @@ class ArtifactDraft:
             num_tokens, num_pages: of the document's text.
             reading_ms: milliseconds that reading the document again would take.
         Raises: LeaseLost, JobCancelled, DocumentDeleted: then nothing is visible; StorageFull;
+            what `confirm` raises, if the fingerprint is wrong;
             DatabaseUnavailable, Busy: then the commit may have succeeded, which the next worker
             that claims the job finds out.
         """
         if str(job.document_id) != self._binding["document_id"]:
             raise InvalidInput("A job can only publish an artifact of its own document.")
+        self._confirm()
         manifest_hash = self._write_manifest(manifest)
         self._move()
         row = Artifact(

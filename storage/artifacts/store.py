@@ -19,7 +19,7 @@ from blake3 import blake3
 from sqlalchemy import ColumnElement, delete, select, true, update
 
 from common.errors import CacheRebuilding, CorruptArtifact, DocumentDeleted, LecternError, Transient
-from storage.artifacts.draft import FOLDER, MANIFEST, ArtifactDraft, no_failpoint
+from storage.artifacts.draft import FOLDER, MANIFEST, ArtifactDraft, no_confirm, no_failpoint
 from storage.db.database import Database
 from storage.db.records import ArtifactRecord, record
 from storage.db.tables import Artifact, Document
@@ -111,6 +111,7 @@ class Artifacts:
         failpoint: called with the name of each step of publishing that is done; tests use it to
             end a process there.
         fingerprint: names a model and settings: only their artifacts are current. Empty for any.
+        confirm: called before anything is published; raises if the fingerprint is wrong.
     """
 
     def __init__(
@@ -119,16 +120,22 @@ class Artifacts:
         root: Path,
         failpoint: Callable[[str], None] = no_failpoint,
         fingerprint: str = "",
+        confirm: Callable[[], None] = no_confirm,
     ) -> None:
         self._db = db
         self._root = root
         self._failpoint = failpoint
         self._fingerprint = fingerprint
+        self._confirm = confirm
         root.mkdir(parents=True, exist_ok=True)
 
-    def of(self, fingerprint: str) -> "Artifacts":
-        """Return the same artifacts, of which only those of one fingerprint are current."""
-        return Artifacts(self._db, self._root, self._failpoint, fingerprint)
+    def of(self, fingerprint: str, confirm: Callable[[], None] = no_confirm) -> "Artifacts":
+        """Return the same artifacts, of which only those of one fingerprint are current.
+
+        Args:
+            confirm: called before anything is published; raises if the fingerprint is wrong.
+        """
+        return Artifacts(self._db, self._root, self._failpoint, fingerprint, confirm)
 
     def draft(self, document_id: UUID, fingerprint: str) -> ArtifactDraft:
         """Begin an artifact of a document.
@@ -148,7 +155,7 @@ class Artifacts:
             "document_id": str(document_id),
             "fingerprint": fingerprint,
         }
-        return ArtifactDraft(self._db, self._root, binding, self._failpoint)
+        return ArtifactDraft(self._db, self._root, binding, self._failpoint, self._confirm)
 
     def current(self, document_id: UUID) -> ArtifactRecord | None:
         """Return the published artifact of a document."""

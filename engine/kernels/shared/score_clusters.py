@@ -124,5 +124,5 @@ def log_cluster_scores_reference(
     lse = torch.logsumexp(scores + log_sizes, dim=-1)  # (heads, rows)
     if extra_lse is not None:
         lse = torch.logaddexp(lse, extra_lse)
-    log_shares = scores - lse[..., None]
-    return log_shares.masked_fill(torch.isneginf(log_sizes), -torch.inf)
+    # In place: a long question has millions of scores, and a CPU's time goes into moving them.
+    return scores.sub_(lse[..., None]).masked_fill_(torch.isneginf(log_sizes), -torch.inf)

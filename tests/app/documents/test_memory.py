@@ -99,7 +99,7 @@ def test_a_pinned_document_stays_and_says_what_fills_the_memory(
         assert client.post(f"/documents/{second}/ask", json=QUESTION).status_code == 200
 
 
-@pytest.mark.parametrize("body", [{}, {"pinned": "yes"}, {"pinned": None}, {"tier": "device"}])
+@pytest.mark.parametrize("body", [{"pinned": "yes"}, {"pinned": 1}, {"tier": "device"}])
 def test_other_changes_are_refused(client: TestClient, seeder: StorageSeeder, body: Any) -> None:
     response = client.patch(f"/documents/{seeder.upload(client)}", json=body)
     assert response.status_code == 422

@@ -12,7 +12,7 @@ from app.services.services import Services
 from common.errors import DatabaseUnavailable
 from tests.app.seeding import FINGERPRINT, StorageSeeder
 
-CHECKS = ("database", "questions", "accepting", "engine", "workers", "queue", "disk")
+CHECKS = ("database", "questions", "accepting", "engine", "weights", "workers", "queue", "disk")
 
 
 def reasons(client: TestClient) -> dict[str, str]:

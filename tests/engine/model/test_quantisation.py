@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import AutoConfig
 from transformers.models.auto import AutoModelForCausalLM
 
 from common.errors import UnsupportedModel
@@ -15,11 +16,11 @@ from engine.config import ModelConfig
 from engine.decode.model_variants import TritonLinear, with_triton_linears
 from engine.decode.sampling import Sampling
 from engine.document.budget import EXACT
-from engine.model import quantisation
+from engine.model import loader, quantisation
 from engine.model.finite import check_weights
 from engine.model.head_plan import HeadPlan, write_plan
 from engine.model.loader import load_model
-from engine.model.quantisation import is_plain_linear
+from engine.model.quantisation import FP8_CAPABILITY, is_plain_linear
 from tests.engine.model import checkpoints
 from tests.models import answer, prose, read
 
@@ -90,6 +91,19 @@ def test_answers_are_those_of_transformers(
     saved: Callable[[str], Path], kind: str, plan: HeadPlan | None
 ) -> None:
     checkpoints.needs("accelerate")
+    has_fp8 = torch.cuda.is_available() and torch.cuda.get_device_capability() >= FP8_CAPABILITY
+    if kind == "fp8" and has_fp8:
+        pytest.skip("transformers widens FP8 only where no GPU has it")
+    check(saved(kind), plan, "cpu", "float32")
+
+
+@pytest.mark.parametrize("plan", [None, PLAN])
+@pytest.mark.parametrize("kind", ["awq", "gptq"])
+def test_answers_of_awq_and_gptq_are_those_of_transformers(
+    saved: Callable[[str], Path], kind: str, plan: HeadPlan | None
+) -> None:
+    for package in ("gptqmodel", *(("optimum", "torchvision") if kind == "gptq" else ())):
+        pytest.importorskip(package)
     check(saved(kind), plan, "cpu", "float32")
 
 
@@ -101,6 +115,8 @@ def test_answers_on_a_gpu_are_those_of_transformers(
 ) -> None:
     if kind in ("awq", "gptq"):  # its releases ask for later versions of torch and transformers
         pytest.importorskip("gptqmodel")
+    if kind == "fp8" and torch.cuda.get_device_capability() >= FP8_CAPABILITY:
+        pytest.importorskip("kernels")
     check(saved(kind), plan, "cuda", "float16")
 
 
@@ -155,6 +171,46 @@ def test_a_missing_library_is_named_in_a_sentence(
         f"The model's weights are quantised by '{kind}', whose libraries are not installed: "
         f"pip install {packages}"
     )
+
+
+def test_fp8_on_a_gpu_is_refused_where_its_kernels_are_missing(
+    saved: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints.needs("accelerate")
+    installed = quantisation.find_spec
+    hidden = {"kernels"}
+    monkeypatch.setattr(
+        quantisation, "find_spec", lambda name: None if name in hidden else installed(name)
+    )
+    config = AutoConfig.from_pretrained(announced(saved, tmp_path, "fp8"))
+    gpu, cpu = torch.device("cuda"), torch.device("cpu")
+    has_fp8 = torch.cuda.is_available() and torch.cuda.get_device_capability()
+    if not has_fp8 or has_fp8 >= FP8_CAPABILITY:
+        with pytest.raises(UnsupportedModel) as caught:
+            quantisation.check_libraries(config, gpu)
+        assert caught.value.message == (
+            "The model's weights are quantised by 'fp8', whose libraries are not installed: "
+            "pip install kernels"
+        )
+    quantisation.check_libraries(config, cpu)
+    config.quantization_config["dequantize"] = True
+    quantisation.check_libraries(config, gpu)
+
+
+def test_what_a_library_raises_at_the_first_pass_becomes_a_sentence(
+    saved: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints.needs("accelerate", "bitsandbytes")
+
+    def fail(*_: Any) -> None:
+        raise ImportError("kernel unavailable: no build matches")
+
+    folder = saved("bitsandbytes-8")
+    monkeypatch.setattr(loader, "probe", fail)
+    with pytest.raises(UnsupportedModel, match="loaded on this machine's CPU: kernel unavailable"):
+        load_model(ModelConfig(str(folder), device="cpu"))
+    with pytest.raises(ImportError):  # of a plain model it would be a fault of ours
+        load_model(ModelConfig(str(saved("plain")), device="cpu"))
 
 
 def test_an_unknown_kind_is_refused_with_those_that_are_served(
