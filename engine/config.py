@@ -57,6 +57,9 @@ class DecodeConfig:
             compiler.
         triton_linears: compute a token's linear layers by a Triton kernel that reads their weights
             faster than the library does; false: by the library.
+        batch_graphs: decode all answers together, whatever their documents, in graphs that are
+            captured for numbers of rows when the engine is warmed up; false: one answer a document
+            in a graph of the document's, all others in plain torch.
         question_chunk_tokens: a longer question is prefilled in parts of so many tokens, between
             which others decode; each part selects for itself. This holds on a CPU too.
     """
@@ -64,6 +67,7 @@ class DecodeConfig:
     triton_kernels: bool = True
     compiled_layers: bool = False
     triton_linears: bool = True
+    batch_graphs: bool = True
     question_chunk_tokens: Annotated[int, Ge(1)] = 512
 
 

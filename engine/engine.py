@@ -4,6 +4,7 @@ Answers are taken step by step: one forward pass a step, the questions' prefills
 of each at a time. `Engine.answer` is the loop over one question's steps.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Self
 
@@ -20,6 +21,7 @@ from common.errors import (
 )
 from engine.config import DecodeConfig
 from engine.decode.answer import Answer, TextDelta
+from engine.decode.batch_runner import BatchRunner, why_unsupported
 from engine.decode.graph_runner import GraphRunner
 from engine.decode.model_runner import ModelRunner
 from engine.decode.running_answer import RunningAnswer
@@ -29,9 +31,21 @@ from engine.model.loader import LoadedModel
 from engine.model.prompt import Turn
 from engine.model.spec import probe_logits
 
+log = logging.getLogger("lectern.decoding")
+
 
 def _never() -> bool:
     return False
+
+
+def _graph_runner_for(model: LoadedModel, config: DecodeConfig) -> GraphRunner:
+    """Choose how answers are decoded: in batches of any documents where that can be."""
+    if not (config.batch_graphs and config.triton_kernels and model.device.type == "cuda"):
+        return GraphRunner(model, config)
+    if (reason := why_unsupported(model)) is not None:
+        log.info("decoding document by document: %s", reason)
+        return GraphRunner(model, config)
+    return BatchRunner(model, config)
 
 
 class Engine:
@@ -58,7 +72,11 @@ class Engine:
     ) -> None:
         self.model = model
         self._config = config or DecodeConfig()
-        graph_runner = GraphRunner(model, self._config)
+        graph_runner = (
+            _graph_runner_for(model, self._config)
+            if runner is None
+            else GraphRunner(model, self._config)
+        )
         self.graphs = graph_runner.graphs
         self.runner: ModelRunner = runner or graph_runner
 

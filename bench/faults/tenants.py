@@ -121,6 +121,7 @@ def _time_routes(server: Server, storage: Storage, num_pairs: int) -> dict[str, 
         "revoke key": (str(record.id), lambda one: mine.call("DELETE", f"/keys/{one}")),
     }
     areas = {name: _area([_pair(ask, known)] * num_pairs) for name, (known, ask) in routes.items()}
+    theirs.close()  # the server has closed it meanwhile; the next call opens another one
     areas["upload of a file that another tenant has"] = _area(
         [_upload_pair(theirs, mine, number) for number in range(num_pairs)]
     )

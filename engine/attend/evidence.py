@@ -108,6 +108,11 @@ class AttentionMass:
         """Add mass that was noted by place in the document (tokens,)."""
         self._mass += mass
 
+    @property
+    def by_place(self) -> Tensor:
+        """The mass by place in the document (tokens,) fp32, which may be added to."""
+        return self._mass
+
     def on_tokens(self) -> Tensor:
         """The mass of each document token (tokens,) on the CPU; sinks count nothing."""
         mass = self._mass.cpu().clone()

@@ -84,9 +84,9 @@ class DecodeGraph:
         self._bytes_per_read = torch.tensor(per_read, device=device)[:, :, None, None]
         self._mass = torch.zeros(document.num_tokens, device=device)
         self.layers = self._make_layers(spec, document)
-        self._fixed_bytes = _fixed_bytes(document)
-        self._full_bytes = _full_bytes(document)
-        self._windowed_bytes = _windowed_bytes(document)
+        self._fixed_bytes = fixed_bytes(document)
+        self._full_bytes = full_bytes(document)
+        self._windowed_bytes = windowed_bytes(document)
         self._num_used = 0
         self._read_bytes = torch.zeros((), dtype=torch.int64, device=device)
         self._logits = torch.zeros(0, device=device)
@@ -288,7 +288,7 @@ class DecodeGraph:
             )
 
 
-def _fixed_bytes(document: DocumentCache) -> int:
+def fixed_bytes(document: DocumentCache) -> int:
     """Bytes that every pass reads, whatever is selected."""
     levels = document.lookup.levels
     return sum(
@@ -296,7 +296,15 @@ def _fixed_bytes(document: DocumentCache) -> int:
     )
 
 
-def _full_bytes(document: DocumentCache) -> int:
+def whole_bytes(document: DocumentCache) -> int:
+    """Bytes of a pass that reads all that is kept of the document, without a lookup."""
+    return sum(
+        (layer.constant_vectors + 2 * layer.num_clustered) * _vector_bytes(layer)
+        for layer in document.budgeted_layers
+    )
+
+
+def full_bytes(document: DocumentCache) -> int:
     """Bytes that full attention reads in a pass."""
     return sum(layer.full_vectors * _vector_bytes(layer) for layer in document.budgeted_layers)
 
@@ -306,7 +314,7 @@ def _vector_bytes(layer: LayerCache) -> int:
     return layer.keys.shape[2] * layer.keys.element_size()
 
 
-def _windowed_bytes(document: DocumentCache) -> int:
+def windowed_bytes(document: DocumentCache) -> int:
     """Bytes that a pass reads in layers with a sliding window, which no budget counts."""
     windowed = (layer for layer in document.layers if layer.window is not None)
     return sum(layer.constant_vectors * _vector_bytes(layer) for layer in windowed)

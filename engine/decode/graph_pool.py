@@ -24,7 +24,7 @@ log = logging.getLogger("lectern.decoding")
 
 
 @dataclass(frozen=True)
-class _Variant:
+class Variant:
     """What may be changed in the model that graphs run."""
 
     compiled_layers: bool
@@ -43,7 +43,7 @@ class _Variant:
 
 
 # The first one that works is taken; behind the last one stands the model as it is.
-VARIANTS = (_Variant(True, True), _Variant(True, False), _Variant(False, True))
+VARIANTS = (Variant(True, True), Variant(True, False), Variant(False, True))
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class DecodeGraphPool:
     @property
     def effective_config(self) -> DecodeConfig:
         """The configuration without what has failed so far."""
-        variant = self._variants[0] if self._variants else _Variant(False, False)
+        variant = self._variants[0] if self._variants else Variant(False, False)
         return replace(
             self._config,
             compiled_layers=variant.compiled_layers,
@@ -155,7 +155,7 @@ class DecodeGraphPool:
         while self._variants:
             try:
                 if self.variant is None:
-                    self.variant = self._make_variant(self._variants[0])
+                    self.variant = make_variant(self._model, self._spec, self._variants[0])
                 graph.warm_up(self.variant)
                 return graph
             except Exception:
@@ -165,11 +165,12 @@ class DecodeGraphPool:
         graph.warm_up(self._model)
         return graph
 
-    def _make_variant(self, variant: _Variant) -> nn.Module:
-        model = self._model
-        if variant.triton_linears:
-            model = with_triton_linears(model)
-        return compile_layers(model, self._spec.num_layers) if variant.compiled_layers else model
+
+def make_variant(model: nn.Module, spec: ModelSpec, variant: Variant) -> nn.Module:
+    """Make a variant of a model, over the same weights."""
+    if variant.triton_linears:
+        model = with_triton_linears(model)
+    return compile_layers(model, spec.num_layers) if variant.compiled_layers else model
 
 
 class DecodeSession:

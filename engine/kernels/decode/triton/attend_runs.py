@@ -18,7 +18,7 @@ from engine.kernels.shared.triton.overlap import release_next_launch, wait_for_p
 
 
 @triton.jit
-def _update_softmax(scores, values, top, mass, out):
+def update_softmax_by_lane(scores, values, top, mass, out):
     """As `online_softmax.update_softmax`, but with one exchange between lanes less per tile.
 
     mass: [ROWS, BLOCK], not yet added up: each lane keeps its own.
@@ -114,7 +114,7 @@ def attend_runs_kernel(
                     )
                     visible &= (masks[None, :] >> (row // GROUP_PAD)[:, None]) & 1 != 0
                 scores = tl.where(visible, scores, float("-inf"))
-                top, mass, total = _update_softmax(scores, v, top, mass, total)
+                top, mass, total = update_softmax_by_lane(scores, v, top, mass, total)
                 # One step ahead, so that loads of keys never wait for their addresses.
                 segment = tl.load(listed + index + STEP, mask=index + STEP < stop, other=0)
             mass = tl.sum(mass, 1)  # [ROWS]

@@ -16,7 +16,9 @@ COLS = 32  # columns of a program at most: many short ones, as one does nothing 
 
 
 @triton.jit
-def _combine(out, lse, first, last, step, top, mass, total, D: tl.constexpr, BLOCK: tl.constexpr):
+def combine_states(
+    out, lse, first, last, step, top, mass, total, D: tl.constexpr, BLOCK: tl.constexpr
+):
     """Add the states `first` to `last`, which are `step` rows apart, to the online softmax.
 
     out, lse: pointers to the head's columns and its log-sum-exp in state 0. top, mass: scalars, the
@@ -79,7 +81,7 @@ def combine_splits_kernel(
     heads = tl.arange(0, HEADS_PAD)
     count = load_num_segments(num_segments, retrieval, HEADS_PAD)  # needed after the dense states
     dense = (question * KV_HEADS + kv_head) * DENSE_SPLITS * GROUP + member
-    top, mass, total = _combine(
+    top, mass, total = combine_states(
         dense_out + dense * D + column,
         dense_lse + dense,
         0,
@@ -101,7 +103,7 @@ def combine_splits_kernel(
         if begin < end:
             first, last = begin // share + kv_head, (end - 1) // share + kv_head + 1  # slots
             row = question * GROUP_PAD + member
-            top, mass, total = _combine(
+            top, mass, total = combine_states(
                 split_out + row * D + column,
                 split_lse + row,
                 first,

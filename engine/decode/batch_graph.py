@@ -1,0 +1,188 @@
+"""One decoding pass of many rows, for any mixture of documents, as a CUDA graph."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from engine.decode.side_stream import SideStream
+from engine.kernels.batch.accumulate_rows_mass import accumulate_rows_mass
+from engine.kernels.batch.append_rows import append_rows
+from engine.kernels.batch.attend_rows import attend_rows
+from engine.kernels.batch.inputs import BatchInputs
+from engine.kernels.batch.sizes import BatchSizes
+from engine.kernels.batch.tables import DocumentTable, StepRow, StepTables
+from engine.kernels.batch.workspace import Buffers, allocate_batch
+from engine.kernels.decode.inputs import Scoring
+from engine.model.attention import AttentionCall, forward
+
+WARM_UP_PASSES = 2  # in which kernels are compiled and libraries choose theirs
+
+
+@dataclass(frozen=True)
+class BatchLayer:
+    """What is fixed of one layer.
+
+    Attributes:
+        retrieval: its retrieval heads; in a layer with a window, all KV heads.
+        window: its sliding window, or None.
+        has_sinks: whether its query heads have sink logits.
+    """
+
+    retrieval: int
+    window: int | None
+    has_sinks: bool
+
+
+class BatchGraph:
+    """A pass of as many rows as its sizes say; an `AttentionState`.
+
+    Rows, groups and documents are found in tables, so that the pass is captured once, before there
+    is any document.
+
+    Args:
+        sizes: rows at most, rows of a group, and how much their documents may have together.
+        layers: of the model.
+        pool: the questions' own keys and values (layers, 2, pages, kv_heads, PAGE, head_dim).
+        documents: that rows are about.
+        aggregation: how a group's scores are aggregated (`LookupConfig`).
+        buffers: memory that it shares with other graphs, which are not replayed meanwhile.
+
+    Attributes:
+        logits: (rows, vocabulary) fp32 of the last pass, in the order of the rows that were given.
+        read_bytes: (rows,) int64 on the host, of the last pass, in the order of the step; to be
+            read after `wait`.
+    """
+
+    def __init__(
+        self,
+        sizes: BatchSizes,
+        layers: Sequence[BatchLayer],
+        pool: Tensor,
+        documents: DocumentTable,
+        aggregation: str,
+        buffers: Buffers,
+    ) -> None:
+        self.sizes = sizes
+        self._layers, self._pool, self._documents = layers, pool, documents
+        self._aggregation = aggregation
+        device = pool.device
+        has_sinks = any(layer.has_sinks for layer in layers)
+        self._work = allocate_batch(sizes, pool.dtype, device, has_sinks=has_sinks, buffers=buffers)
+        self._tables = StepTables(sizes, self._work.tuning, device)
+        self._side_stream = SideStream(device)  # evidence is collected beside the layers
+        self._model: nn.Module | None = None
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self.logits = torch.zeros(0, device=device)
+        self.read_bytes = torch.zeros(sizes.rows, dtype=torch.int64, pin_memory=pool.is_cuda)
+        self._done: torch.cuda.Event | None = None
+
+    @property
+    def pool(self) -> Any:
+        """The memory pool of the captured graph; None if passes are no replays of one."""
+        return None if self._graph is None else self._graph.pool()
+
+    @torch.inference_mode()
+    def warm_up(self, model: nn.Module) -> None:
+        """Take a few passes without rows; a fault in them is raised here.
+
+        Args:
+            model: runs all passes from now on; its weights must stay where they are.
+        """
+        self._model = model
+        self._tables.device.zero_()
+        self.logits = torch.empty_like(self._pass())
+        for _ in range(WARM_UP_PASSES):
+            self._take_pass()
+        if self._pool.is_cuda:
+            torch.cuda.synchronize()
+
+    def capture(self, pool: Any) -> None:
+        """Capture the pass in a CUDA graph, after a warm-up.
+
+        Args:
+            pool: memory that it shares with graphs on the same stream; None for its own.
+        Raises: RuntimeError where something in the pass waits for the host.
+        """
+        current = torch.cuda.current_stream()
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(current)
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.stream(stream):
+                self._take_pass()  # libraries set themselves up once a stream
+            with torch.cuda.graph(
+                graph, pool=pool, stream=stream, capture_error_mode="thread_local"
+            ):
+                self._take_pass()
+        finally:
+            torch.cuda.set_stream(current)  # a failed capture leaves its own
+        current.wait_stream(stream)
+        self._graph = graph
+
+    @torch.inference_mode()
+    def run(self, rows: Sequence[StepRow]) -> list[int]:
+        """Take a pass; nothing waits for the device.
+
+        Args:
+            rows: that fit (`engine.kernels.batch.tables.fits`).
+        Returns: the order of the step: place i of `read_bytes` is rows[order[i]].
+        """
+        order = self._tables.write(rows, self._documents)
+        if self._graph is None:
+            self._take_pass()
+        else:
+            self._graph.replay()
+        self.read_bytes.copy_(self._work.read_bytes, non_blocking=True)
+        if self._pool.is_cuda:
+            self._done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._done.record()
+        return order
+
+    def wait(self) -> None:
+        """Wait for the last pass."""
+        if self._done is not None:
+            self._done.synchronize()
+
+    def attend(self, call: AttentionCall) -> Tensor:
+        """Write the rows' keys and values to their places, and attend.
+
+        Returns: outputs (heads, rows, head_dim) in the query's dtype.
+        """
+        layer, (keys, values) = self._layers[call.layer], self._pool[call.layer]
+        append_rows(keys, values, call.key, call.value, self._tables)
+        query = call.query.transpose(0, 1).contiguous()  # (rows, heads, head_dim)
+        self._side_stream.join()  # as layers share workspaces
+        inputs = BatchInputs(
+            query,
+            keys,
+            values,
+            self._tables,
+            self._documents,
+            call.layer,
+            layer.retrieval,
+            Scoring(call.scale, call.softcap, self._aggregation),
+            layer.window,
+            call.sink_logits,
+        )
+        out = attend_rows(inputs, self._work)
+        # A layer with a window shows how close a token is, not what is asked about.
+        if layer.window is None and layer.retrieval > 0:
+            with self._side_stream.branch(query):  # while the layer goes on
+                accumulate_rows_mass(inputs, self._work)
+        return out.transpose(0, 1)
+
+    @torch.inference_mode()
+    def _take_pass(self) -> None:
+        self.logits.copy_(self._pass())
+
+    def _pass(self) -> Tensor:
+        """Compute the logits (rows, vocabulary) after the rows' tokens, as they were given."""
+        assert self._model is not None  # it was warmed up
+        self._work.read_bytes.zero_()
+        tables, rows = self._tables, self.sizes.rows
+        logits = forward(self._model, tables.tokens, tables.positions, self, keep=rows)
+        self._side_stream.join()
+        return logits[tables.places]

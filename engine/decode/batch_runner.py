@@ -1,0 +1,426 @@
+"""Forward passes on a GPU: one decoding pass for questions about any mixture of documents."""
+
+import logging
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from common.errors import LecternError
+from engine.config import DecodeConfig
+from engine.decode.batch_graph import BatchGraph, BatchLayer
+from engine.decode.graph import fixed_bytes, full_bytes, whole_bytes, windowed_bytes
+from engine.decode.graph_pool import VARIANTS, make_variant
+from engine.decode.graph_runner import GraphRunner
+from engine.decode.layer_view import resident_layer
+from engine.decode.running_answer import PrefillChunk, RunningAnswer
+from engine.decode.torch_runner import MAX_ROWS
+from engine.document.cache import DocumentCache
+from engine.kernels.batch.sizes import PAGE, BatchSizes
+from engine.kernels.batch.tables import DocumentTable, StepRow, fits
+from engine.kernels.batch.workspace import Buffers
+from engine.kernels.shared.sizes import ceil_div
+from engine.model.loader import LoadedModel
+
+SLOTS = 256  # documents at most
+GROUP_ROWS = {1: (1,), 2: (2,), 4: (4,), 8: (4, 8), 16: (4, 16), 32: (4, 16), 64: (4, 16)}
+# What a token of a group costs by rows of a group: wide tiles are slower where few rows use them.
+GROUP_COST = {1: 1.0, 2: 1.0, 4: 1.0, 8: 1.2, 16: 1.4}
+MAX_TILE_ROWS = 128  # rows of a group x query heads of a KV head
+MAX_QUESTION_TOKENS = 8192  # of question and answer, in pages; longer ones decode by another way
+PAGES_SHARE = 0.03  # of the device's memory for the questions' own keys
+WORK_SHARE = 1 / 100  # and for each of the three largest buffers of a pass
+CLUSTER_TOKENS = 16  # tokens of a cluster on average at least, where buffers are measured
+log = logging.getLogger("lectern.decoding")
+
+
+@dataclass
+class _Held:
+    """What the runner holds of one answer while its keys are in pages.
+
+    Attributes:
+        slot: its document's, in the document table.
+        pages: of the pool.
+        num_keys: keys in them.
+    """
+
+    slot: int
+    num_keys: int
+    pages: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _PassBytes:
+    """Bytes of passes over one document, see `engine.decode.graph`."""
+
+    fixed: int
+    whole: int
+    full: int
+    windowed: int
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """A pass that a row has taken, as row `place` of a graph's step."""
+
+    graph: BatchGraph
+    place: int
+    running: RunningAnswer
+    reads_all: bool
+
+
+class BatchRunner(GraphRunner):
+    """A `ModelRunner` whose decoding passes are CUDA graphs for any documents.
+
+    Graphs are captured for numbers of rows, when the runner is warmed up or decodes first. What no
+    such graph can take (two levels of lookup, more tokens than the pages hold, ...) is decoded as
+    by `GraphRunner`, with a logged reason.
+
+    Args:
+        model: the loaded model, whose layers have equal heads; see `why_unsupported`.
+        config: what may be used on a GPU.
+        aggregation: how scores of a group are aggregated (`LookupConfig`); documents with another
+            one are decoded as by `GraphRunner`.
+        max_rows: rows of a pass at most.
+    """
+
+    def __init__(
+        self,
+        model: LoadedModel,
+        config: DecodeConfig,
+        *,
+        aggregation: str = "max_group_mean",
+        max_rows: int = MAX_ROWS,
+    ) -> None:
+        super().__init__(model, config, max_rows)
+        self._config, self._aggregation = config, aggregation
+        self._layers = [
+            BatchLayer(
+                layer.num_kv_heads if layer.window is not None else model.plan.num_retrieval(index),
+                layer.window,
+                layer.has_sink_logits,
+            )
+            for index, layer in enumerate(model.spec.layers)
+        ]
+        device = model.device
+        self._documents = DocumentTable(SLOTS, model.spec.num_layers, device)
+        self._slots: dict[int, int | None] = {}
+        self._bytes: dict[int, _PassBytes] = {}  # as `_slots`, by the id of a document
+        first, memory = model.spec.layers[0], _memory_of(device)
+        shape = (model.spec.num_layers, 2, first.num_kv_heads, PAGE, first.head_dim)
+        page_bytes = torch.Size(shape).numel() * model.dtype.itemsize
+        num_pages = min(int(memory * PAGES_SHARE) // page_bytes, max_rows * 1024 // PAGE)
+        self._pool = torch.zeros(
+            *shape[:2], max(1, num_pages), *shape[2:], dtype=model.dtype, device=device
+        )
+        self._free_pages = list(range(len(self._pool[0, 0])))
+        self._held: dict[RunningAnswer, _Held] = {}
+        self._pending: list[_Taken] = []  # passes whose reads are still to be fetched
+        self._graphs: dict[tuple[int, int], BatchGraph] = {}
+        self._work_bytes = int(memory * WORK_SHARE)
+        self._failed = False
+
+    # -- life of the runner and of answers ---------------------------------------------------------
+
+    def warm_up(self) -> None:
+        """Make and capture all graphs; where that fails, answers are decoded in another way."""
+        if self._graphs or self._failed:
+            return
+        try:
+            variant = self._make_graphs()
+        except LecternError:
+            raise
+        except Exception:  # whatever a compiler or a driver may raise: other ways still work
+            log.warning("decoding document by document: batches failed", exc_info=True)
+            self._failed, self._graphs = True, {}
+            return
+        log.info(
+            "decoding in %d graphs with %s", len(self._graphs), variant or "the model as it is"
+        )
+
+    def remove(self, running: RunningAnswer) -> None:
+        """Leave the answer's keys and values in its state, and give its pages back."""
+        self._settle()
+        self._release(running)
+        super().remove(running)
+
+    def prefill(self, chunks: Sequence[PrefillChunk]) -> Tensor:
+        """As `TorchRunner`, after what the last pass read was noted."""
+        self._settle()
+        return super().prefill(chunks)
+
+    def decode(self, rows: Sequence[RunningAnswer]) -> Tensor:
+        """Take a pass for all rows, or a few where they do not fit together."""
+        self._settle()
+        self.warm_up()
+        taken = [row for row in rows if self._hold(row)]
+        if not taken:
+            return super().decode(rows)
+        steps = [(row, self._step_row(row)) for row in taken]
+        logits: dict[RunningAnswer, Tensor] = {}
+        for part in self._parts(steps):
+            graph = self._graph_for([row for _, row in part])
+            order = graph.run([row for _, row in part])
+            self._pending += [
+                _Taken(graph, place, part[row][0], part[row][1].reads_all)
+                for place, row in enumerate(order)
+            ]
+            if len(part) == len(rows):
+                return graph.logits[: len(rows)]
+            self._settle()  # a graph that runs again writes over what it read
+            for (running, _), each in zip(part, graph.logits, strict=False):
+                logits[running] = each.clone()
+        others = [row for row in rows if row not in logits]
+        if others:
+            logits |= zip(others, super().decode(others), strict=True)
+        return torch.stack([logits[row] for row in rows])
+
+    def close(self) -> None:
+        """Give up graphs and pages."""
+        self._graphs, self._held, self._pending = {}, {}, []
+        super().close()
+
+    # -- steps -------------------------------------------------------------------------------------
+
+    def _step_row(self, running: RunningAnswer) -> StepRow:
+        held, state = self._held[running], running.state
+        held.num_keys += 1
+        reads_all, threshold = state.controller is None, 0.0
+        if state.controller is not None:
+            thresholds = state.controller.next_thresholds()
+            reads_all, threshold = thresholds.reads_all, thresholds.level2
+        assert state.mass is not None
+        mass = state.mass.by_place
+        return StepRow(
+            held.slot, running.last_token, held.num_keys, held.pages, threshold, reads_all, mass
+        )
+
+    def _settle(self) -> None:
+        """Tell the meters what the last pass read."""
+        for taken in self._pending:
+            taken.graph.wait()
+            pass_bytes = self._bytes_of(taken.running.state.document)
+            read = pass_bytes.whole
+            if not taken.reads_all:
+                read = pass_bytes.fixed + int(taken.graph.read_bytes[taken.place])
+            meter = taken.running.state.meter
+            meter.add_pass(read, pass_bytes.full, pass_bytes.windowed)
+        self._pending = []
+
+    def _parts(
+        self, steps: list[tuple[RunningAnswer, StepRow]]
+    ) -> list[list[tuple[RunningAnswer, StepRow]]]:
+        """Cut the rows into passes that a graph can take."""
+        if self._fitting([row for _, row in steps]):
+            return [steps]
+        steps = sorted(steps, key=lambda step: step[1].document)
+        middle = len(steps) // 2
+        return self._parts(steps[:middle]) + self._parts(steps[middle:])
+
+    def _fitting(self, rows: list[StepRow]) -> list[BatchGraph]:
+        """The graphs of the least number of rows that can take a step."""
+        enough = [size for size, _ in self._graphs if size >= len(rows)]
+        return [
+            graph
+            for (size, _), graph in self._graphs.items()
+            if size == min(enough, default=0) and fits(rows, self._documents, graph.sizes)
+        ]
+
+    def _graph_for(self, rows: list[StepRow]) -> BatchGraph:
+        """The graph whose groups read least."""
+
+        def cost(graph: BatchGraph) -> float:
+            size, counts = graph.sizes.group_rows, dict[tuple[int, bool], int]()
+            for row in rows:
+                counts[row.document, row.reads_all] = (
+                    counts.get((row.document, row.reads_all), 0) + 1
+                )
+            return sum(
+                ceil_div(count, size) * self._documents.size_of(document).num_keys
+                for (document, _), count in counts.items()
+            ) * GROUP_COST[size]  # fmt: skip
+
+        return min(self._fitting(rows), key=cost)
+
+    # -- what is held of answers -------------------------------------------------------------------
+
+    def _hold(self, running: RunningAnswer) -> bool:
+        """Whether a graph can take the answer's next token: its keys have their pages then."""
+        if self._failed or running.state.mass is None:
+            return False
+        held = self._held.get(running)
+        if held is None:
+            slot = self._slot_of(running.state.document)
+            if slot is None:
+                return False
+            num_keys = running.state.position - running.state.document.num_tokens
+            held = _Held(slot, num_keys)
+            if not self._has_room(running, held) or not self._take_pages(held):
+                return False
+            self._held[running] = held
+            self._write_pages(running, held)
+            return True
+        if self._has_room(running, held) and self._take_pages(held):
+            return True
+        log.info("an answer decodes on its own: there are no pages left for it")
+        self._release(running)
+        return False
+
+    def _has_room(self, running: RunningAnswer, held: _Held) -> bool:
+        document = self._documents.size_of(held.slot)
+        sizes = self._graphs[min(self._graphs)].sizes
+        return (
+            held.num_keys < min(MAX_QUESTION_TOKENS, sizes.max_pages * PAGE)
+            and document.num_clusters <= sizes.clusters
+            and document.num_keys + document.num_anchors
+            <= min(sizes.list_tokens, sizes.score_tokens)
+            and running in self._sessions
+        )
+
+    def _take_pages(self, held: _Held) -> bool:
+        """Take pages for one more key; False, and none taken, if there are too few."""
+        missing = ceil_div(held.num_keys + 1, PAGE) - len(held.pages)
+        if missing > len(self._free_pages):
+            return False
+        held.pages += [self._free_pages.pop() for _ in range(missing)]
+        return True
+
+    @torch.inference_mode()
+    def _write_pages(self, running: RunningAnswer, held: _Held) -> None:
+        """Copy the question's keys and values into its pages."""
+        pages = torch.tensor(held.pages[: ceil_div(held.num_keys, PAGE)]).to(self._pool.device)
+        for side, parts in enumerate(zip(*running.state.keys_and_values(), strict=True)):
+            keys = torch.stack(parts)  # (layers, kv_heads, tokens, head_dim)
+            padded = keys.new_zeros(*keys.shape[:2], len(pages) * PAGE, keys.shape[3])
+            padded[:, :, : keys.shape[2]] = keys
+            paged = padded.unflatten(2, (len(pages), PAGE)).transpose(1, 2)
+            self._pool[:, side].index_copy_(1, pages, paged)
+
+    @torch.inference_mode()
+    def _release(self, running: RunningAnswer) -> None:
+        """Give the answer's pages back; its keys and values go to its state."""
+        held = self._held.pop(running, None)
+        if held is None:
+            return
+        pages = torch.tensor(held.pages[: ceil_div(held.num_keys, PAGE)]).to(self._pool.device)
+        paged = self._pool[:, :, pages]  # (layers, 2, pages, kv_heads, PAGE, head_dim)
+        keys = paged.transpose(2, 3).flatten(3, 4)[:, :, :, : held.num_keys]
+        running.state.take_over(keys[:, 0].contiguous(), keys[:, 1].contiguous())
+        self._free_pages += held.pages
+
+    def _slot_of(self, document: DocumentCache) -> int | None:
+        """The slot of a document in the table; None, with a logged reason, if it has none."""
+        key = id(document)
+        if key not in self._slots:
+            self._slots[key] = slot = self._put(document)
+            weakref.finalize(document, self._forget, key, slot)
+        return self._slots[key]
+
+    def _bytes_of(self, document: DocumentCache) -> _PassBytes:
+        """Bytes of passes over a document that has a slot: worked out once, as there are layers."""
+        key = id(document)
+        if key not in self._bytes:
+            self._bytes[key] = _PassBytes(
+                fixed_bytes(document),
+                whole_bytes(document),
+                full_bytes(document),
+                windowed_bytes(document),
+            )
+        return self._bytes[key]
+
+    def _put(self, document: DocumentCache) -> int | None:
+        slot, lookup = self._documents.free_slot(), document.lookup
+        if slot is None:
+            log.warning("decoding document by document: there are more than %d", SLOTS)
+            return None
+        if lookup.aggregation != self._aggregation:
+            log.info("decoding document by document: it is looked up by %s", lookup.aggregation)
+            return None
+        try:
+            layers = [resident_layer(layer, lookup) for layer in document.layers]
+            positions = [layer.positions for layer in document.layers]
+            self._documents.put(slot, document.num_tokens, layers, positions)
+        except LecternError as refusal:
+            log.info("decoding document by document: %s", refusal)
+            return None
+        return slot
+
+    def _forget(self, key: int, slot: int | None) -> None:
+        self._slots.pop(key, None)
+        self._bytes.pop(key, None)
+        if slot is not None:
+            self._documents.remove(slot)
+
+    # -- graphs ------------------------------------------------------------------------------------
+
+    def _make_graphs(self) -> str:
+        """Make graphs with the first variant of the model that works; returns its name."""
+        variants = [variant for variant in VARIANTS if variant.fits(self._config)]
+        for variant in variants:
+            try:
+                self._capture(make_variant(self._model.model, self._model.spec, variant))
+                return str(variant)
+            except Exception:
+                log.warning("decoding without %s: they failed", variant, exc_info=True)
+                self._graphs = {}
+        self._capture(self._model.model)
+        return ""
+
+    def _capture(self, model: nn.Module) -> None:
+        buffers, graphs = Buffers(), {}
+        rows_of = [rows for rows in sorted(GROUP_ROWS, reverse=True) if rows <= self.max_rows]
+        for rows in rows_of:
+            for group_rows in sorted(GROUP_ROWS[rows], reverse=True):
+                sizes = self._sizes(rows, group_rows)
+                if not sizes.is_supported() or (group_rows > 4 and sizes.tile_rows > MAX_TILE_ROWS):
+                    continue
+                graph = BatchGraph(
+                    sizes, self._layers, self._pool, self._documents, self._aggregation, buffers
+                )
+                graph.warm_up(model)
+                if self._pool.is_cuda:
+                    others = [other.pool for other in graphs.values()]
+                    graph.capture(others[0] if others else None)
+                graphs[rows, group_rows] = graph
+        self._graphs = graphs
+
+    def _sizes(self, rows: int, group_rows: int) -> BatchSizes:
+        """What a pass of so many rows may have: documents as long as the model's context."""
+        first, context = self._model.spec.layers[0], self._model.spec.context_length
+        heads, pad = first.num_kv_heads, 4 * first.num_heads // first.num_kv_heads * group_rows
+        most = rows * context
+        return BatchSizes(
+            rows=rows,
+            group_rows=group_rows,
+            num_heads=first.num_heads,
+            kv_heads=heads,
+            head_dim=first.head_dim,
+            max_pages=min(ceil_div(min(context, MAX_QUESTION_TOKENS), PAGE), len(self._pool[0, 0])),
+            clusters=max(
+                ceil_div(context, CLUSTER_TOKENS),
+                min(most // CLUSTER_TOKENS, self._work_bytes // (heads * pad)),
+            ),
+            list_tokens=max(context, min(most, self._work_bytes // (4 * heads))),
+            score_tokens=max(context, min(most, self._work_bytes // (4 * first.num_heads))),
+        )
+
+
+def why_unsupported(model: LoadedModel) -> str | None:
+    """Say what keeps a model from decoding in batches of any documents, if anything."""
+    if model.longrope is not None:
+        return "its positions are turned by one of two sets of factors (LongRoPE)"
+    shapes = {(layer.num_heads, layer.num_kv_heads, layer.head_dim) for layer in model.spec.layers}
+    if len(shapes) > 1:
+        return "its layers have heads of different numbers or widths"
+    if any(layer.alibi is not None for layer in model.spec.layers):
+        return "its heads have linear biases (ALiBi)"
+    if len({layer.window for layer in model.spec.layers} - {None}) > 1:
+        return "its sliding windows differ"
+    return None
+
+
+def _memory_of(device: torch.device) -> int:
+    """Bytes of a GPU's memory; of a CPU, as much as tests need."""
+    return torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else 1 << 28

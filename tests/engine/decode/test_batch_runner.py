@@ -1,0 +1,96 @@
+"""Passes of many rows by tables: each row computes and reads what plain torch gives it alone."""
+
+import gc
+
+import pytest
+import torch
+from torch.testing import assert_close
+from transformers import PretrainedConfig
+
+from engine.config import DecodeConfig
+from engine.decode.batch_runner import BatchRunner, why_unsupported
+from engine.decode.running_answer import RunningAnswer
+from engine.decode.torch_runner import TorchRunner
+from engine.document.cache import DocumentCache
+from engine.engine import Engine
+from engine.model.head_plan import HeadPlan
+from engine.model.loader import LoadedModel
+from tests.engine.decode.test_torch_runner import logits_of, start
+from tests.models import ALIBI, FAMILIES, HALF, loaded, prose, read
+
+KERNELS = DecodeConfig()
+
+
+def crowd_of(
+    model: LoadedModel, runner: TorchRunner, documents: list[DocumentCache], rows: int
+) -> list[RunningAnswer]:
+    """Rows about all documents in turn."""
+    engine = Engine(model, runner=runner)
+    return [start(engine, documents[row % len(documents)], row) for row in range(rows)]
+
+
+@pytest.mark.parametrize(
+    ("config", "plan"),
+    [(FAMILIES["llama"], None), (FAMILIES["llama"], HALF), (FAMILIES["gemma2"], None)],
+)
+def test_rows_get_what_plain_torch_gives_them_alone(
+    config: PretrainedConfig, plan: HeadPlan | None
+) -> None:
+    model = loaded(config, plan=plan)
+    documents = [read(model, prose(chars, seed=chars)) for chars in (200, 700, 300)]
+    batches, alone = BatchRunner(model, KERNELS, max_rows=8), TorchRunner(model)
+    crowd = crowd_of(model, batches, documents, 7)
+    wanted = crowd_of(model, alone, documents, 7)
+    for step in range(4):
+        together = logits_of(batches, crowd, step)
+        for row, one in enumerate(wanted):
+            assert_close(together[row], logits_of(alone, [one], step)[0], rtol=2e-4, atol=2e-4)
+    for found, one in zip(crowd, wanted, strict=True):
+        batches.remove(found)
+        assert found.state.meter.share() == pytest.approx(one.state.meter.share(), rel=1e-6)
+        assert found.state.meter.num_passes == 4
+        mine = zip(found.state.keys_and_values(), one.state.keys_and_values(), strict=True)
+        for (keys, values), (other_keys, other_values) in mine:
+            assert_close(keys, other_keys, rtol=1e-4, atol=1e-4)
+            assert_close(values, other_values, rtol=1e-4, atol=1e-4)
+        assert found.state.mass is not None
+        assert one.state.mass is not None
+        assert_close(found.state.mass.on_tokens(), one.state.mass.on_tokens(), rtol=1e-3, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def model() -> LoadedModel:
+    return loaded(FAMILIES["llama"])
+
+
+def test_an_answer_that_finds_no_page_goes_on_without_a_graph(model: LoadedModel) -> None:
+    documents = [read(model, prose(300))]
+    batches, alone = BatchRunner(model, KERNELS, max_rows=2), TorchRunner(model)
+    del batches._free_pages[1:]
+    crowd, wanted = (crowd_of(model, runner, documents, 2) for runner in (batches, alone))
+    for step in range(3):
+        together = logits_of(batches, crowd, step)
+        for row, one in enumerate(wanted):
+            assert_close(together[row], logits_of(alone, [one], step)[0], rtol=2e-4, atol=2e-4)
+    assert len(batches._held) == 1
+
+
+def test_a_document_that_goes_leaves_its_slot(model: LoadedModel) -> None:
+    document = read(model, prose(300))
+    batches = BatchRunner(model, KERNELS, max_rows=1)
+    (row,) = crowd_of(model, batches, [document], 1)
+    for step in range(2):
+        logits_of(batches, [row], step)
+    pages = len(batches._free_pages)
+    batches.remove(row)
+    assert len(batches._free_pages) > pages
+    del row, document
+    gc.collect()
+    assert batches._documents.free_slot() == 0
+    assert batches._slots == {}
+
+
+@pytest.mark.parametrize("config", [FAMILIES["phi3-longrope"], ALIBI["mpt"]])
+def test_models_that_have_no_batches_say_why(config: PretrainedConfig) -> None:
+    assert why_unsupported(loaded(config)) is not None
+    assert torch.is_inference_mode_enabled() is False
