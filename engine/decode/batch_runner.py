@@ -369,7 +369,8 @@ class BatchRunner(GraphRunner):
         return ""
 
     def _capture(self, model: nn.Module) -> None:
-        buffers, graphs = Buffers(), {}
+        buffers = Buffers()
+        graphs: dict[tuple[int, int], BatchGraph] = {}
         rows_of = [rows for rows in sorted(GROUP_ROWS, reverse=True) if rows <= self.max_rows]
         for rows in rows_of:
             for group_rows in sorted(GROUP_ROWS[rows], reverse=True):
