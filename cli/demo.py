@@ -7,6 +7,8 @@ import socket
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -18,7 +20,7 @@ from rich.text import Text
 
 from cli.client import Client
 from cli.documents import follow
-from cli.serve import make_secrets, open_stack, serve_in_background
+from cli.listener import Secrets
 from cli.settings import Settings
 from cli.show import budget_line, one_line, say
 from common.errors import InvalidInput, Permanent
@@ -29,6 +31,9 @@ from storage.files import make_private_folder
 
 MIN_RIGHT_ANSWERS = 6
 MAX_PASSAGE_CHARS = 200
+
+
+Serve = Callable[[Settings, socket.socket], AbstractContextManager[tuple[str, Secrets]]]
 
 
 class DemoFailed(Permanent):
@@ -55,6 +60,7 @@ def run(
     console: Console,
     settings: Settings,
     listener: socket.socket,
+    serve: Serve,
     *,
     stay: bool,
     folder: Path = HANDBOOK,
@@ -63,6 +69,7 @@ def run(
 
     Args:
         listener: a bound socket.
+        serve: runs a server on that socket while the block runs.
         stay: whether to serve until Ctrl-C after the report.
         folder: contains one Markdown file and questions.json ([{"question", "answer"}]).
     Raises: InvalidInput if these files are missing; DemoFailed if fewer than six answers are
@@ -77,7 +84,7 @@ def run(
     with tempfile.TemporaryDirectory(prefix="demo-", dir=settings.data_dir) as data_dir:
         temporary = settings.model_copy(update={"data_dir": Path(data_dir)})
         try:
-            _run(console, temporary, listener, handbook, questions, stay=stay)
+            _run(console, temporary, serve(temporary, listener), handbook, questions, stay=stay)
         except KeyboardInterrupt:
             say(console, "Stopped.")
 
@@ -85,19 +92,14 @@ def run(
 def _run(
     console: Console,
     settings: Settings,
-    listener: socket.socket,
+    server: AbstractContextManager[tuple[str, Secrets]],
     handbook: Path,
     questions: Path,
     *,
     stay: bool,
 ) -> None:
     say(console, f"Loading {_model_name(settings.model_files().path)} ...")
-    stack = open_stack(settings)
-    secrets = make_secrets(stack)
-    with (
-        serve_in_background(stack, listener) as url,
-        Client(url, secrets.api_key) as client,
-    ):
+    with server as (url, secrets), Client(url, secrets.api_key) as client:
         document = upload_and_wait(client, console, handbook)
         asked = ask_all(client, console, document["id"], questions)
         report(console, document, asked)

@@ -1,6 +1,7 @@
-"""The socket that a server listens on, bound before anything slow so that errors show at once."""
+"""What a server shows of itself: its socket, bound before anything slow, its URL, its secrets."""
 
 import socket
+from dataclasses import dataclass
 
 from common.errors import Permanent
 
@@ -11,6 +12,14 @@ class CannotServe(Permanent):
     """The server cannot start."""
 
     code = "cannot_serve"
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """Secrets that the first start makes and shows once; None if they were made before."""
+
+    api_key: str | None
+    admin_password: str | None
 
 
 def listen(host: str, port: int) -> socket.socket:

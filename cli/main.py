@@ -70,10 +70,12 @@ def demo(
     settings = read_settings(database_url=None, redis_url=None, server=server)
     listener = listen(settings.server.host, settings.server.port)
     from cli.demo import run
+    from cli.serve import serve_with_secrets
     from reader import HANDBOOK
 
     stay = sys.stdout.isatty() and not leave
-    run(make_console(), settings, listener, stay=stay, folder=handbook or HANDBOOK)
+    folder = handbook or HANDBOOK
+    run(make_console(), settings, listener, serve_with_secrets, stay=stay, folder=folder)
 
 
 @app.command()

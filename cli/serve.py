@@ -23,7 +23,7 @@ from app.admin.password import ensure_password
 from app.factory import create_app
 from app.http.server import Server, make_server
 from app.services.services import Services, make_services
-from cli.listener import CannotServe, url_of
+from cli.listener import CannotServe, Secrets, url_of
 from cli.settings import Settings
 from cli.show import say
 from cli.worker_thread import WorkerThread
@@ -58,14 +58,6 @@ class Stack:
     services: Services
     app: FastAPI
     worker: Worker | None
-
-
-@dataclass(frozen=True)
-class Secrets:
-    """Secrets that the first start makes and shows once; None if they were made before."""
-
-    api_key: str | None
-    admin_password: str | None
 
 
 def open_engine(settings: Settings) -> Engine:
@@ -204,6 +196,22 @@ def run_worker(console: Console, settings: Settings) -> None:
         has_ended = thread.stop(hurry, STOP_TIMEOUT_S)
     if not has_ended:
         _end_process()
+
+
+@contextmanager
+def serve_with_secrets(
+    settings: Settings, listener: socket.socket
+) -> Iterator[tuple[str, Secrets]]:
+    """Serve on a thread while the block runs; the block gets the server's URL and its secrets.
+
+    Args:
+        listener: a bound socket.
+    Raises: CannotServe, UnsupportedModel.
+    """
+    stack = open_stack(settings)
+    secrets = make_secrets(stack)
+    with serve_in_background(stack, listener) as url:
+        yield url, secrets
 
 
 @contextmanager

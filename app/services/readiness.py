@@ -12,7 +12,6 @@ from pathlib import Path
 
 from app.config import ServerConfig
 from app.services.checks import Check
-from app.services.question_queue import QuestionQueue
 from common.errors import LecternError
 from common.format import format_bytes
 from engine.model.weights_check import WeightsCheck
@@ -75,7 +74,8 @@ def readiness_checks(
     data_dir: Path,
     storage: Storage,
     check_engine: Callable[[], None],
-    question_queue: QuestionQueue,
+    questions_problem: Callable[[], str | None],
+    stopping_s: Callable[[], float],
     weights_check: WeightsCheck | None = None,
 ) -> list[Check]:
     """Return the checks of a server.
@@ -83,17 +83,19 @@ def readiness_checks(
     Args:
         data_dir: the folder in which storage keeps its files.
         check_engine: runs a forward pass; what it raises makes the server unready.
+        questions_problem: returns why questions cannot be answered, if they cannot.
+        stopping_s: returns for how many seconds the server has been stopping, or 0.
     """
 
     def accepting() -> str | None:
-        return "The server is stopping." if question_queue.is_draining else None
+        return "The server is stopping." if stopping_s() else None
 
     def weights() -> str | None:
         return None if weights_check is None else weights_check.problem()
 
     return [
         Check("database", partial(database_problem, storage)),
-        Check("questions", question_queue.problem, is_quick=True),
+        Check("questions", questions_problem, is_quick=True),
         Check("accepting", accepting, is_quick=True),
         Check("engine", EngineCanary(check_engine).problem),
         Check("weights", weights, is_quick=True),

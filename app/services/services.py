@@ -132,7 +132,13 @@ def make_services(
         question_queue=question_queue,
         checks=Checks(
             readiness_checks(
-                config, data_dir, storage, engine_loop.check, question_queue, weights_check
+                config,
+                data_dir,
+                storage,
+                engine_loop.check,
+                question_queue.problem,
+                question_queue.draining_s,
+                weights_check,
             )
         ),
         watchers=WatcherThreads(config.event_streams),

@@ -16,6 +16,7 @@ from bench.mutations.catalogue import DoesNotApply, Mutation, plant
 from bench.mutations.pytest_runs import PytestRuns
 from training.record import commit
 
+MAX_ID_CHARS = 200
 TESTS_FAILED = 1  # pytest's exit status
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?\.py::.+?)(?: - .*)?$", re.MULTILINE)
 KILLED, SURVIVED, NOT_PLANTED = "killed", "survived", "does not apply"
@@ -70,15 +71,22 @@ class Trials:
         """Run tests without a bug, and return those that fail all the same.
 
         Args:
-            tests: ids of test cases.
+            tests: ids of test cases. Where an id is no plain text, all cases of its function run,
+                as it may be another one in each run.
             limit_s: seconds for all of them.
         Raises: RuntimeError if they cannot be run.
         """
-        wanted = sorted(set(tests))
-        status, text = self._pytest.run(wanted, limit_s) if wanted else (0, "")
+        wanted = {test: test if _is_plain(test) else test.partition("[")[0] for test in tests}
+        asked = sorted(set(wanted.values()))
+        status, text = self._pytest.run(asked, limit_s) if asked else (0, "")
         if status not in (0, TESTS_FAILED):
             raise RuntimeError(f"The tests cannot be run without a bug:\n{text[-2000:]}")
-        return frozenset(FAILED.findall(text))
+        failed = FAILED.findall(text)
+        return frozenset(
+            test
+            for test, name in wanted.items()
+            if any(one == name or one.startswith(f"{name}[") for one in failed)
+        )
 
     def try_out(self, mutation: Mutation, limit_s: float) -> Outcome:
         """Plant a bug, run its tests until one fails, and take it out again.
@@ -105,6 +113,11 @@ class Trials:
             return Outcome(SURVIVED, f"no test had failed after {limit_s:g} s", seconds)
         last_line = text.strip().rpartition("\n")[2]
         return Outcome(BROKEN, f"pytest ended with {status}: {last_line[:200]}", seconds)
+
+
+def _is_plain(test: str) -> bool:
+    """Whether a test's id can be given to pytest as it was printed."""
+    return len(test) < MAX_ID_CHARS and test.isascii() and test.isprintable() and "\\" not in test
 
 
 def copy_tree(tree: Path, root: Path) -> None:

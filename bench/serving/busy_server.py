@@ -26,6 +26,7 @@ from bench.faults.server import Caller
 from cli.listener import listen
 from cli.serve import Stack, make_secrets, open_stack, serve_in_background
 from cli.settings import Settings
+from common.logging import configure
 from engine.decode.running_answer import RunningAnswer
 from engine.model.fingerprint import weights_fingerprint
 from reader import HANDBOOK, WEIGHTS
@@ -39,6 +40,7 @@ LIMIT_S = 2.0
 
 def measure(options: Namespace) -> dict[str, Any]:
     """Measure both, on one server."""
+    configure("ERROR")
     with TemporaryDirectory() as folder:
         settings = Settings(data_dir=Path(folder), model=options.model or str(WEIGHTS))
         stack, listener = open_stack(settings), listen("127.0.0.1", 0)

@@ -16,6 +16,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Tokenizer
+
 from bench import RESULTS
 from bench.faults.server import Caller, Server, serving, weights_of
 from cli.model_report import report_on
@@ -25,7 +27,7 @@ from training.record import circumstances, percentiles, write
 
 DOCUMENTS, ON_DEVICE, ON_HOST = 8, 3, 3
 CHARS = 12_000
-SLACK = 1.3  # of a document's bytes over what its length lets expect, under half a document
+TEMPLATE_TOKENS = 32  # about, around a document's text
 QUESTION = "Who looks after the archive?"
 
 
@@ -68,11 +70,19 @@ def _on_gpu() -> bool:
 
 
 def _document_bytes(model: str, num_chars: int) -> int:
-    """Bytes of a document in memory, at a token for four characters, with some slack."""
+    """Bytes of a document in memory, to a few percent."""
     report = report_on(Settings(model=model), model or str(WEIGHTS))
     sizes = report.cache_with_plan or report.cache
     assert sizes is not None
-    return int(SLACK * sizes.of(num_chars // 4))
+    tokenizer = Tokenizer.from_file(f"{model or WEIGHTS}/tokenizer.json")
+    return sizes.of(len(tokenizer.encode(_text(0, num_chars)).ids) + TEMPLATE_TOKENS)
+
+
+def _text(number: int, num_chars: int) -> str:
+    """One of the documents, which differ in their first line."""
+    text = (HANDBOOK / "handbook.md").read_text()
+    text *= 1 + num_chars // len(text)
+    return f"Copy {number}.\n\n{text}"[:num_chars]
 
 
 def _measure(server: Server, caller: Caller, options: argparse.Namespace) -> dict[str, Any]:
@@ -115,11 +125,9 @@ def _measure(server: Server, caller: Caller, options: argparse.Namespace) -> dic
 
 def _upload(caller: Caller, num_chars: int) -> list[str]:
     """Upload documents of the same length and wait until they are ready."""
-    text = (HANDBOOK / "handbook.md").read_text()
-    text *= 1 + num_chars // len(text)
     ids = []
     for number in range(DOCUMENTS):
-        data = f"Copy {number}.\n\n{text}"[:num_chars].encode()
+        data = _text(number, num_chars).encode()
         ids.append(caller.upload_patiently(f"copy-{number}.txt", data).json()["id"])
     for document_id in ids:
         assert caller.wait_until_read(document_id)["status"] == "ready"

@@ -41,6 +41,8 @@ class Till:
 TESTS = """
 import os
 
+import pytest
+
 from shop.prices import price
 
 
@@ -51,6 +53,11 @@ def test_price():
 
 def test_that_always_fails():
     assert price(1, False) == 4
+
+
+@pytest.mark.parametrize("text", [" \\ \xe9"])
+def test_price_of_an_odd_name(text):
+    assert price(4, False) == 12
 
 
 def test_that_ends_the_process():
@@ -188,6 +195,7 @@ def test_each_bug_is_tried_in_a_copy_and_judged(
         named("members get no discount", "test_price", old="total - 1", new="total - 0"),
         named("nobody shops here", "test_price", old="visitors", new="guests"),
         named("caught by a test that always fails", "test_that_always_fails"),
+        named("caught by a case whose id cannot be given", "test_price_of_an_odd_name"),
         named("the module cannot be imported", "test_price", old="-> int", new="-> Int"),
         named("the process ends", "test_that_ends_the_process"),
     ]
@@ -195,6 +203,7 @@ def test_each_bug_is_tried_in_a_copy_and_judged(
     found = campaign.run(shop, bugs, 1, kept)
     assert {name: one.outcome for name, one in found.items()} == {
         "prices are halved": KILLED,
+        "caught by a case whose id cannot be given": KILLED,
         "members get no discount": SURVIVED,
         "nobody shops here": NOT_PLANTED,
         "caught by a test that always fails": UNSOUND,

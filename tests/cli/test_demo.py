@@ -21,7 +21,7 @@ from cli.demo import (
     report,
     show_next_steps,
 )
-from cli.serve import Secrets
+from cli.listener import Secrets
 from cli.settings import Settings
 from common.errors import InvalidInput
 from reader import HANDBOOK
@@ -90,15 +90,13 @@ def data_dir(server: FakeServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     """Data of a demo that talks to the server in memory; its own would need a model."""
 
     @contextmanager
-    def serve(stack: Settings, listener: socket.socket) -> Iterator[str]:
-        (stack.data_dir / "lectern.db").touch()
+    def serve(settings: Settings, listener: socket.socket) -> Iterator[tuple[str, Secrets]]:
+        (settings.data_dir / "lectern.db").touch()
         with listener:
-            yield "http://test"
+            yield "http://test", Secrets("lk_a_b", None)
 
     monkeypatch.setenv("LECTERN_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setattr("cli.demo.open_stack", lambda settings: settings)
-    monkeypatch.setattr("cli.demo.make_secrets", lambda _stack: Secrets("lk_a_b", None))
-    monkeypatch.setattr("cli.demo.serve_in_background", serve)
+    monkeypatch.setattr("cli.serve.serve_with_secrets", serve)
     monkeypatch.setattr("cli.demo.Client", lambda _url, _key: server.client())
     monkeypatch.setattr("cli.demo.configure", lambda _level: None)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -120,7 +120,7 @@ def test_short_and_long_documents_are_answered_side_by_side() -> None:
         while not all(one.is_finished for one in running):
             for one in running:
                 if not one.is_finished:
-                    engine.step(one)
+                    engine.step([one])
         for one in running:
             one.flush()
             engine.finish(one)

@@ -6,6 +6,7 @@ import pytest
 from fastapi.routing import iter_route_contexts
 from starlette.testclient import TestClient
 
+from common.scopes import Scope
 from tests.app.seeding import StorageSeeder
 
 PROBES = {("GET", "/healthz"), ("GET", "/readyz")}
@@ -70,6 +71,14 @@ def test_half_a_key_is_no_key(client: TestClient, seeder: StorageSeeder) -> None
     for wrong in (key[:-1], key + "x", key.upper(), key[:-1] + ("a" if key[-1] != "a" else "b")):
         headers = {"authorization": f"Bearer {wrong}"}
         assert client.get("/documents", headers=headers).status_code == 401
+
+
+def test_a_key_does_only_what_its_scopes_say(client: TestClient, seeder: StorageSeeder) -> None:
+    key, _ = seeder.storage.keys.create(seeder.tenants["owner"], "reader", scopes=[Scope.READ])
+    client.headers["authorization"] = f"Bearer {key}"
+    assert client.get("/documents").status_code == 200
+    response = client.post("/documents", files={"file": ("a.txt", b"A text.")})
+    assert (response.status_code, response.json()["error"]["code"]) == (403, "insufficient_scope")
 
 
 def test_the_schema_is_for_key_holders(client: TestClient) -> None:

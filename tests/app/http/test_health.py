@@ -89,6 +89,18 @@ def test_a_pass_that_does_not_end_is_a_problem_and_no_second_one_is_begun() -> N
     assert len(begun) == 1
 
 
+def test_a_fault_that_has_passed_is_forgotten() -> None:
+    faults = [ValueError()]
+
+    def fail_once() -> None:
+        if faults:
+            raise faults.pop()
+
+    canary = EngineCanary(fail_once, every_s=0.0)
+    assert "ValueError" in str(canary.problem())
+    assert canary.problem() is None
+
+
 def test_a_result_counts_for_a_while_and_not_for_ever() -> None:
     begun: list[int] = []
     canary = EngineCanary(lambda: begun.append(1), every_s=60.0)

@@ -43,6 +43,18 @@ def space(storage: Storage, root: Path, limit_bytes: int) -> ArtifactSpace:
     return ArtifactSpace(storage.db, root, "own", limit_bytes)
 
 
+def test_a_new_cache_replaces_that_of_the_same_settings_alone(
+    storage: Storage, upload: Upload
+) -> None:
+    document = upload("Text.")
+    publish(storage, document, fingerprint="one")
+    storage.of("two").jobs.enqueue(document.id)
+    other = publish(storage, document, fingerprint="two")
+    storage.of("one").jobs.enqueue(document.id)
+    new = publish(storage, document, fingerprint="one")
+    assert left(storage) == {other.id, new.id}
+
+
 def test_without_a_limit_everything_stays(storage: Storage, make: Make, root: Path) -> None:
     made = {make(name, 9).id for name in ("own", "other")}
     assert space(storage, root, 0).trim() == 0

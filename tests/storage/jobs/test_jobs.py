@@ -283,11 +283,11 @@ def test_uploaders_take_turns_and_age_decides_between_the_jobs_of_one(
     storage: Storage, upload: Upload
 ) -> None:
     for number in range(3):
-        upload(f"Many {number}.", filename=f"many {number}", uploader="many")
+        upload(f"Many {number}.", filename=f"many {number}", uploader="a lot")
     upload("Few.", filename="few", uploader="few")
     upload("Nobody.", filename="nobody")
-    assert claimed_names(storage) == ["nobody", "few", "many 0", "many 1", "many 2"]
-    upload("More.", filename="more", uploader="many")
+    assert claimed_names(storage) == ["nobody", "many 0", "few", "many 1", "many 2"]
+    upload("More.", filename="more", uploader="a lot")
     upload("Again.", filename="again", uploader="few")
     assert claimed_names(storage) == ["again", "more"], "few was served before many was"
 
