@@ -295,7 +295,7 @@ class BatchRunner(GraphRunner):
             keys = torch.stack(parts)  # (layers, kv_heads, tokens, head_dim)
             padded = keys.new_zeros(*keys.shape[:2], len(pages) * PAGE, keys.shape[3])
             padded[:, :, : keys.shape[2]] = keys
-            paged = padded.unflatten(2, (len(pages), PAGE)).transpose(1, 2)
+            paged = padded.view(*keys.shape[:2], len(pages), PAGE, keys.shape[3]).transpose(1, 2)
             self._pool[:, side].index_copy_(1, pages, paged)
 
     @torch.inference_mode()
