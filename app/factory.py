@@ -19,7 +19,7 @@ from app.http.exchange import ExchangeLimits
 from app.http.middleware import RequestLimitsMiddleware
 from app.http.request_log import RequestLog
 from app.http.schemas import ErrorBody
-from app.openai import chat, models, responses
+from app.openai import chat, files, models, responses
 from app.questions import routes as questions
 from app.services.services import Services
 from app.tenants import routes as tenants
@@ -61,6 +61,7 @@ def create_app(services: Services) -> FastAPI:
         chat.router,
         responses.router,
         models.router,
+        files.router,
         tenants.router,
     ):
         app.include_router(router, responses=ERROR_RESPONSES)

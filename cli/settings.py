@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
 
-from annotated_types import Ge
+from annotated_types import Ge, Gt
 from pydantic import BeforeValidator, Field, SecretStr
 from pydantic_settings import (
     BaseSettings,
@@ -77,6 +77,7 @@ class Settings(BaseSettings):
     redis_url: SecretStr | None = None
     stored_cache_bytes: Annotated[int, Ge(0)] = StorageConfig.stored_cache_bytes
     answer_days: Annotated[int, Ge(0)] = StorageConfig.answer_days
+    conversation_hours: Annotated[float, Gt(0)] = StorageConfig.conversation_hours
     log_level: str = "INFO"
     log_json: bool = False
     server: ServerConfig = ServerConfig()
@@ -111,6 +112,7 @@ class Settings(BaseSettings):
             redis_url=_text(self.redis_url),
             stored_cache_bytes=self.stored_cache_bytes,
             answer_days=self.answer_days,
+            conversation_hours=self.conversation_hours,
         )
 
 

@@ -1,6 +1,6 @@
 """Routes of documents: upload, list, get, follow, pin, prefetch and delete."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 from uuid import UUID
 
@@ -57,6 +57,25 @@ async def upload(
     expires_after_s: ExpiresAfter = None,
 ) -> DocumentBody:
     """Store a file and queue it to be read; the same file again returns the same document."""
+    body = await receive_document(request, caller, services, lambda _: expires_after_s)
+    response.headers["location"] = f"/documents/{body.id}"
+    return body
+
+
+async def receive_document(
+    request: Request,
+    caller: ApiKeyRecord,
+    services: Services,
+    ttl_of: Callable[[Upload], int | None],
+) -> DocumentBody:
+    """Receive the file of a multipart request and store it as a document.
+
+    Args:
+        ttl_of: returns the seconds after which the document is deleted; None for what its tenant
+            says. It may raise what is wrong about the form.
+    Raises: what `receive_file` raises; ShuttingDown, TooManyRequests, QuotaExceeded, and what the
+        inspection of the file finds.
+    """
     if services.question_queue.is_draining:
         raise ShuttingDown(STOPPING)
     room = services.upload_room
@@ -66,8 +85,9 @@ async def upload(
     folder = services.data_dir / "incoming"
     async with receive_file(request, folder, services.config.max_upload_bytes, room.run) as file:
         kind = await room.inspect(file.path, file.filename, caller.id)
-        body = await room.run(_add_document, services, caller, file, kind, expires_after_s)
-    response.headers["location"] = f"/documents/{body.id}"
+        body: DocumentBody = await room.run(
+            _add_document, services, caller, file, kind, ttl_of(file)
+        )
     return body
 
 
@@ -119,7 +139,7 @@ async def delete_document(
 ) -> Response:  # fmt: skip
     """Delete a document and everything that was made of it; questions about it are stopped."""
     key = parse_document_id(document_id)
-    await run_in_threadpool(_delete_document, services, tenant_id, key)
+    await run_in_threadpool(delete_with_answers, services, tenant_id, key)
     return Response(status_code=204)
 
 
@@ -158,14 +178,14 @@ def _add_document(
     )
     if was_queued:
         services.storage.notifier.notify_workers()
-    return _document_bodies(services, [document])[0]
+    return document_bodies(services, [document])[0]
 
 
 def _get_page(
     services: Services, tenant_id: UUID, limit: int, after_id: UUID | None
 ) -> DocumentPage:
     documents = services.storage.documents.list(tenant_id, limit + 1, after_id)
-    bodies = _document_bodies(services, documents[:limit])
+    bodies = document_bodies(services, documents[:limit])
     return DocumentPage(
         object="list",
         data=bodies,
@@ -178,10 +198,10 @@ def _get_page(
 def read_document(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
     """Return the body of a tenant's document. Raises: DocumentNotFound."""
     document = services.storage.documents.get(tenant_id, document_id)
-    return _document_bodies(services, [document])[0]
+    return document_bodies(services, [document])[0]
 
 
-def _document_bodies(
+def document_bodies(
     services: Services, documents: Sequence[DocumentRecord]
 ) -> list[DocumentBody]:  # fmt: skip
     """Make the bodies of documents, with at most one query for jobs and one for artifacts."""
@@ -206,7 +226,7 @@ def _prefetch(services: Services, tenant_id: UUID, document_id: UUID) -> Documen
     document = services.storage.documents.get(tenant_id, document_id)
     check_ready(document)
     services.prefetcher.start(document)
-    return _document_bodies(services, [document])[0]
+    return document_bodies(services, [document])[0]
 
 
 def _change_document(
@@ -238,7 +258,8 @@ def _set_pinned(services: Services, tenant_id: UUID, document_id: UUID, is_pinne
         services.prefetcher.start(document)
 
 
-def _delete_document(services: Services, tenant_id: UUID, document_id: UUID) -> None:
+def delete_with_answers(services: Services, tenant_id: UUID, document_id: UUID) -> None:
+    """Delete a document, and stop the questions about it. Raises: DocumentNotFound."""
     services.storage.documents.delete(tenant_id, document_id)
     services.question_queue.cancel_document(document_id, DocumentDeleted(DELETED))
     services.resident_documents.drop_document(document_id)

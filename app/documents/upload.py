@@ -5,7 +5,7 @@ import hashlib
 import os
 import tempfile
 import unicodedata
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ HELP = "Send the document as the field `file` of a multipart/form-data body."
 NO_SPACE = "No space is left for uploads; try again later."
 MAX_NAME_CHARS = 200
 MAX_PARTS = 20
+MAX_FIELD_BYTES = 1024
 WRITE_BYTES = 256 * 1024  # are taken from the connection before a thread is asked to write them
 PARSE_BYTES = 64 * 1024  # are parsed without a break
 
@@ -40,12 +41,14 @@ class Upload:
         filename: the caller's name for it, made fit to be shown.
         sha256: hash of its bytes, in hexadecimal digits.
         num_bytes: its size.
+        fields: the form's other fields by name, of which none is long.
     """
 
     path: Path
     filename: str
     sha256: str
     num_bytes: int
+    fields: Mapping[str, str]
 
 
 @asynccontextmanager
@@ -70,7 +73,13 @@ async def receive_file(
                 await run(_take, multipart, spool, bytes(received))
                 received.clear()
         await run(_take, multipart, spool, bytes(received))
-        yield Upload(spool.path, multipart.filename(), spool.sha256.hexdigest(), spool.num_bytes)
+        yield Upload(
+            spool.path,
+            multipart.filename(),
+            spool.sha256.hexdigest(),
+            spool.num_bytes,
+            multipart.fields(),
+        )
     finally:
         spool.discard()
 
@@ -176,6 +185,8 @@ class _MultipartFile:
         self._num_parts = 0
         self._is_inside_file = self._is_complete = False
         self._content = bytearray()
+        self._field_name = b""
+        self._fields: dict[bytes, bytearray] = {}
 
     def feed(self, chunk: bytes) -> bytes:
         try:
@@ -192,6 +203,12 @@ class _MultipartFile:
         if len(self._names) != 1:
             raise InvalidInput(HELP, param="file")
         return display_name(self._names[0].decode("utf-8", errors="replace"))
+
+    def fields(self) -> dict[str, str]:
+        return {
+            name.decode("utf-8", errors="replace"): value.decode("utf-8", errors="replace")
+            for name, value in self._fields.items()
+        }
 
     def _begin(self) -> None:
         self._num_parts += 1
@@ -214,12 +231,20 @@ class _MultipartFile:
     def _headers_finished(self) -> None:
         _, options = parse_options_header(self._disposition)
         self._is_inside_file = options.get(b"name") == FIELD and b"filename" in options
+        self._field_name = b""
         if self._is_inside_file:
             self._names.append(options[b"filename"])
+        elif b"filename" not in options:
+            self._field_name = options.get(b"name", b"")[:MAX_NAME_CHARS]
 
     def _data(self, data: bytes, start: int, end: int) -> None:
         if self._is_inside_file and len(self._names) == 1:
             self._content += data[start:end]
+        elif self._field_name:
+            value = self._fields.setdefault(self._field_name, bytearray())
+            value += data[start:end]
+            if len(value) > MAX_FIELD_BYTES:
+                raise InvalidInput(f"A field of the form is longer than {MAX_FIELD_BYTES} bytes.")
 
     def _end(self) -> None:
         self._is_complete = True

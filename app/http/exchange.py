@@ -23,6 +23,7 @@ from storage.db.records import ApiKeyRecord
 from storage.quotas.resources import Resource
 from storage.quotas.windows import WindowState
 
+UPLOADS = ("/documents", "/v1/files")  # paths of requests whose body is a file
 EXCHANGE = "lectern.exchange"  # where a request's exchange is in its scope
 MAX_BODY_BYTES = 256 * 1024
 STRANGERS_BODY_BYTES = 16 * 1024  # of a request without a key: a login form
@@ -168,7 +169,7 @@ class Exchange:
     def _max_bytes(self) -> int:
         if self.caller is None:
             return STRANGERS_BODY_BYTES
-        if self._scope["method"] == "POST" and self._scope["path"] == "/documents":
+        if self._scope["method"] == "POST" and self._scope["path"] in UPLOADS:
             return self._limits.max_upload_bytes + MULTIPART_BYTES
         return MAX_BODY_BYTES
 

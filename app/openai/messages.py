@@ -1,7 +1,5 @@
 """What the messages of a chat ask: earlier turns, a question, and the file that it is about."""
 
-import base64
-import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -70,22 +68,6 @@ def read_messages(messages: Sequence[Message], param: str, instructions: str = "
     return Conversation(tuple(turns), said[-1], _only_file(files, param))
 
 
-def decode_file(file: FileReference, param: str) -> bytes:
-    """Return the bytes of a file that stands in a message, as base64 or as a data URL.
-
-    Raises: InvalidInput.
-    """
-    text = file.file_data or ""
-    if text.startswith("data:"):
-        head, comma, text = text.partition(",")
-        if not comma or not head.endswith(";base64"):
-            raise InvalidInput(f"{param}: a data URL of a file is in base64.", param=param)
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise InvalidInput(f"{param}: file_data is no base64.", param=param) from None
-
-
 def _check_kind(message: Message, param: str) -> None:
     if message.type not in (None, "message"):
         raise UnsupportedParameter(
@@ -135,8 +117,8 @@ def _only_file(files: Sequence[FileReference], param: str) -> FileReference | No
         )
     if not files:
         return None
-    if bool(files[0].file_id) == bool(files[0].file_data):
-        raise InvalidInput(
-            f"{param}: a file has either a file_id or file_data with a filename.", param=param
+    if files[0].file_id is None:
+        raise UnsupportedParameter(
+            f"{param}: a file is named by its file_id; upload it as a file first.", param=param
         )
     return files[0]

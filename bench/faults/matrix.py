@@ -82,6 +82,11 @@ CALLS: Mapping[Operation, Call] = {
     ("post", "/documents/{document_id}/cancel"): Call(202, target="document"),
     ("post", "/v1/chat/completions"): Call(request=CHAT),
     ("post", "/v1/responses"): Call(request=RESPONSE),
+    ("post", "/v1/files"): Call(request=FILE),
+    ("get", "/v1/files"): Call(),
+    ("get", "/v1/files/{file_id}"): Call(target="document"),
+    ("get", "/v1/files/{file_id}/content"): Call(target="document"),
+    ("delete", "/v1/files/{file_id}"): Call(target="deleted"),
     ("get", "/v1/models"): Call(),
     ("get", "/v1/models/{model}"): Call(target="model", missing="model_not_found"),
     ("get", "/usage"): Call(),
@@ -170,7 +175,7 @@ class Matrix:
 
     def _request(self, operation: Operation, call: Call, key: str, target: str) -> Answered:
         method, path = operation
-        for name in ("document_id", "key_id"):
+        for name in ("document_id", "file_id", "key_id"):
             path = path.replace(f"{{{name}}}", target)
         path = path.replace("{model}", f"lectern/{target}")
         return self._send(method, path, key, **call.request)

@@ -140,7 +140,7 @@ def check(
     for row in (*rows, alone):
         row.push(token)
     engine.finish(alone)
-    read = rows[index].state.meter.read[1], alone.state.meter.read[1]
+    read = [float(one.state.meter.read[1]) for one in (rows[index], alone)]
     if not apart < TOLERANCE or abs(read[0] - read[1]) > READ_TOLERANCE * read[1]:
         raise WrongResult(f"logits of a row in a crowd differ by {apart:.4f}, reads are {read}")
     return apart

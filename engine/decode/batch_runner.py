@@ -295,7 +295,7 @@ class BatchRunner(GraphRunner):
             keys = torch.stack(parts)  # (layers, kv_heads, tokens, head_dim)
             padded = keys.new_zeros(*keys.shape[:2], len(pages) * PAGE, keys.shape[3])
             padded[:, :, : keys.shape[2]] = keys
-            paged = padded.unflatten(2, (len(pages), PAGE)).transpose(1, 2)
+            paged = padded.view(*keys.shape[:2], len(pages), PAGE, keys.shape[3]).transpose(1, 2)
             self._pool[:, side].index_copy_(1, pages, paged)
 
     @torch.inference_mode()
@@ -369,7 +369,8 @@ class BatchRunner(GraphRunner):
         return ""
 
     def _capture(self, model: nn.Module) -> None:
-        buffers, graphs = Buffers(), {}
+        buffers = Buffers()
+        graphs: dict[tuple[int, int], BatchGraph] = {}
         rows_of = [rows for rows in sorted(GROUP_ROWS, reverse=True) if rows <= self.max_rows]
         for rows in rows_of:
             for group_rows in sorted(GROUP_ROWS[rows], reverse=True):

@@ -178,3 +178,53 @@ def test_a_foreign_answer_cannot_be_gone_on_with(api, address, file_id, seeder):
     ):
         stranger.responses.create(model="lectern", input="When?", previous_response_id=first.id)
     assert raised.value.code == "answer_not_found"
+
+
+def test_a_file_lives_as_clients_expect(api):
+    data = b"The gate is green."
+    made = api.files.create(
+        file=("gate.txt", data),
+        purpose="user_data",
+        expires_after={"anchor": "created_at", "seconds": 86_400},
+    )
+    assert (made.object, made.filename, made.bytes) == ("file", "gate.txt", len(data))
+    assert (made.purpose, made.status) == ("user_data", "uploaded")
+    assert made.expires_at - made.created_at == pytest.approx(86_400, abs=2)
+    assert made.model_extra["precompute"]["status"] == "queued"
+    assert api.files.retrieve(made.id).id == made.id
+    assert api.files.content(made.id).read() == data
+    assert api.files.create(file=("again.txt", data), purpose="user_data").id == made.id
+    gone = api.files.delete(made.id)
+    assert (gone.id, gone.object, gone.deleted) == (made.id, "file", True)
+    with pytest.raises(openai.NotFoundError):
+        api.files.retrieve(made.id)
+
+
+def test_files_are_listed_in_pages_and_in_both_orders(api):
+    ids = [
+        api.files.create(file=(f"{number}.txt", f"Gate {number}.".encode()), purpose="user_data").id
+        for number in range(5)
+    ]
+    assert [file.id for file in api.files.list(limit=2)] == ids[::-1]
+    assert [file.id for file in api.files.list(limit=2, order="asc")] == ids
+    assert list(api.files.list(purpose="batch")) == []
+
+
+def test_waiting_for_a_file_ends_when_it_is_read_or_has_failed(api, file_id, seeder):
+    assert api.files.wait_for_processing(file_id, poll_interval=0.01).status == "processed"
+    waiting = api.files.create(file=("gate.txt", b"The gate is green."), purpose="user_data")
+    seeder.fail("empty_document", "The document holds no text.")
+    failed = api.files.wait_for_processing(waiting.id, poll_interval=0.01)
+    assert failed.status == "error"
+    assert failed.status_details == "empty_document: The document holds no text."
+
+
+@pytest.mark.parametrize("seconds", [1, 10**12])
+def test_a_files_time_has_bounds(api, seconds):
+    with pytest.raises(openai.BadRequestError) as raised:
+        api.files.create(
+            file=("gate.txt", b"The gate is green."),
+            purpose="user_data",
+            expires_after={"anchor": "created_at", "seconds": seconds},
+        )
+    assert raised.value.param == "expires_after"

@@ -1,10 +1,8 @@
 """What a list of messages asks."""
 
-import base64
-
 import pytest
 
-from app.openai.messages import Conversation, decode_file, read_messages
+from app.openai.messages import Conversation, read_messages
 from app.openai.schemas import ChatRequest, FileReference
 from common.errors import EmptyQuestion, InvalidInput, UnsupportedParameter
 from engine.model.prompt import Turn
@@ -53,6 +51,7 @@ def test_a_file_is_found_in_any_message_and_may_be_named_again() -> None:
         {"type": "image_url", "image_url": {"url": "http://example.org/a.png"}},
         {"type": "input_audio", "input_audio": {"data": "", "format": "wav"}},
         {"type": "input_file", "file_url": "http://example.org/a.pdf"},
+        {"type": "file", "file": {"file_data": "aGVsbG8=", "filename": "a.txt"}},
     ],
 )
 def test_other_parts_are_refused_by_name(part: dict[str, object]) -> None:
@@ -105,11 +104,3 @@ def test_an_unknown_parameter_is_refused_by_name() -> None:
     with pytest.raises(UnsupportedParameter) as refusal:
         ChatRequest.model_validate({"model": "m", "messages": [user("Who?")], "temprature": 1})
     assert refusal.value.param == "temprature"
-
-
-@pytest.mark.parametrize("prefix", ["", "data:text/plain;base64,"])
-def test_a_file_may_stand_in_a_message(prefix: str) -> None:
-    data = prefix + base64.b64encode(b"The gate is green.").decode()
-    assert decode_file(FileReference(file_data=data), "messages") == b"The gate is green."
-    with pytest.raises(InvalidInput):
-        decode_file(FileReference(file_data=prefix + "not base64!"), "messages")
