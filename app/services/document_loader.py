@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import structlog
@@ -27,7 +28,9 @@ from engine.residents.documents import Lease, ResidentDocuments
 from engine.residents.file_loading import load_document
 from engine.residents.staging import Staging
 from storage.db.records import ArtifactRecord, DocumentRecord
-from storage.storage import Storage
+
+if TYPE_CHECKING:  # for annotations alone
+    from storage.storage import Storage
 
 ASKED_PRIORITY = 1  # somebody waits for the answer
 DELETED = "The document was deleted while it was being asked about."
@@ -68,7 +71,7 @@ class ArtifactSource:
         num_bytes: that the document will take in the device's memory.
     """
 
-    storage: Storage
+    storage: "Storage"
     artifact: ArtifactRecord
     model: LoadedModel
     staging: Staging
@@ -97,7 +100,7 @@ class DocumentLoader:
         weights_check: of whether the model still is what artifacts are named after.
     """
 
-    storage: Storage
+    storage: "Storage"
     model: LoadedModel
     documents: ResidentDocuments[DocumentCache]
     staging: Staging

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.config import ServerConfig
 from app.services.checks import Check
@@ -16,7 +17,9 @@ from common.errors import LecternError
 from common.format import format_bytes
 from engine.model.weights_check import WeightsCheck
 from storage.processes import WORKER
-from storage.storage import Storage
+
+if TYPE_CHECKING:  # for annotations alone
+    from storage.storage import Storage
 
 CANARY_EVERY_S = 5.0
 CANARY_LIMIT_S = 5.0
@@ -72,7 +75,7 @@ class EngineCanary:
 def readiness_checks(
     config: ServerConfig,
     data_dir: Path,
-    storage: Storage,
+    storage: "Storage",
     check_engine: Callable[[], None],
     questions_problem: Callable[[], str | None],
     stopping_s: Callable[[], float],
@@ -105,7 +108,7 @@ def readiness_checks(
     ]
 
 
-def database_problem(storage: Storage) -> str | None:
+def database_problem(storage: "Storage") -> str | None:
     """Check whether the database answers."""
     try:
         storage.db.check()
@@ -114,7 +117,7 @@ def database_problem(storage: Storage) -> str | None:
     return None
 
 
-def workers_problem(storage: Storage) -> str | None:
+def workers_problem(storage: "Storage") -> str | None:
     """Check whether a worker lives that reads documents with our model and settings."""
     try:
         workers = storage.processes.living(WORKER)
@@ -127,7 +130,7 @@ def workers_problem(storage: Storage) -> str | None:
     return None
 
 
-def queue_problem(storage: Storage) -> str | None:
+def queue_problem(storage: "Storage") -> str | None:
     """Check whether documents that wait are being read."""
     try:
         queue = storage.jobs.queue_state()

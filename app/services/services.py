@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import structlog
 from fastapi import Depends, Request
@@ -22,7 +22,6 @@ from app.services.watchers import WatcherThreads
 from common.errors import CacheStale
 from engine.document.cache import DocumentCache
 from engine.document.cache_bytes import CacheBytes
-from engine.engine import Engine
 from engine.model.empty_document import empty_document
 from engine.model.weights_check import STALE, WeightsCheck
 from engine.residents.documents import ResidentDocuments
@@ -32,6 +31,9 @@ from engine.residents.transfer import DocumentTransfer
 from engine.serving.engine_loop import EngineLoop
 from ingest.limits import Limits
 from storage.storage import Storage
+
+if TYPE_CHECKING:  # for annotations alone
+    from engine.engine import Engine
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Services:
     config: ServerConfig
     data_dir: Path
     storage: Storage
-    engine: Engine
+    engine: "Engine"
     engine_loop: EngineLoop
     no_document: DocumentCache
     resident_documents: ResidentDocuments[DocumentCache]
@@ -83,7 +85,7 @@ def make_services(
     config: ServerConfig,
     data_dir: Path,
     storage: Storage,
-    engine: Engine,
+    engine: "Engine",
     extraction: Limits = Limits(),
     sizes: CacheBytes | None = None,
     pass_tokens: int = 0,

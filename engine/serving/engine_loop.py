@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from common.error_trace import error_trace
 from common.errors import (
@@ -22,14 +22,16 @@ from common.errors import (
     ShuttingDown,
     StepFailed,
 )
-from engine.decode.running_answer import RunningAnswer
 from engine.document.cache import DocumentCache
-from engine.engine import Engine
 from engine.model.memory import out_of_memory_as_busy
 from engine.serving.activity import Activity
 from engine.serving.pace import Pace
 from engine.serving.request import AnswerRequest
 from engine.serving.scheduler import Phase, Scheduled, Scheduler, Step, StepKind
+
+if TYPE_CHECKING:  # for annotations alone
+    from engine.decode.running_answer import RunningAnswer
+    from engine.engine import Engine
 
 IDLE_S = 0.25  # that the loop waits for its inbox while there is nothing to do
 STUCK_S = 30.0  # that a forward pass may take before the loop counts as stuck
@@ -69,7 +71,7 @@ class EngineLoop:
         activity: whether questions wait or are being answered.
     """
 
-    def __init__(self, engine: Engine, max_running: int) -> None:
+    def __init__(self, engine: "Engine", max_running: int) -> None:
         self._engine = engine
         self.max_running = min(max_running, engine.runner.max_rows)
         self.activity = Activity()
@@ -192,7 +194,7 @@ class EngineLoop:
     def _receive(self, request: AnswerRequest) -> None:
         self._scheduler.add(request.key, Answering(request))
 
-    def _prepare(self, request: AnswerRequest) -> RunningAnswer:
+    def _prepare(self, request: AnswerRequest) -> "RunningAnswer":
         """Open a question's document and tokenize the question; on a helper's thread."""
         document = request.listener.open_document()
         return self._engine.prepare(
@@ -261,7 +263,7 @@ class EngineLoop:
         for question in step.questions:
             self._end(question, told)
 
-    def _complete(self, question: Question, running: RunningAnswer) -> None:
+    def _complete(self, question: Question, running: "RunningAnswer") -> None:
         """An answer has its last token: the rest is done on a helper's thread."""
         self._scheduler.remove(question)
         self._engine.finish(running)
@@ -272,7 +274,7 @@ class EngineLoop:
         error = CancelledError() if finishing.cancelled() else finishing.exception()
         self._hear_end(question, error)
 
-    def _deliver_answer(self, conversation: Answering, running: RunningAnswer) -> None:
+    def _deliver_answer(self, conversation: Answering, running: "RunningAnswer") -> None:
         listener = conversation.request.listener
         if (rest := running.flush()).text:
             listener.deliver(rest)
