@@ -302,7 +302,7 @@ class EngineLoop:
         try:
             question.item.request.listener.end(error)
         except Exception:  # the loop goes on, whatever becomes of one caller
-            log.error("a listener failed", exc_info=True)
+            log.exception("a listener failed")
 
 
 def _do(action: Callable[[], None]) -> None:
