@@ -58,7 +58,8 @@ def _keep_running(command: Sequence[str], stop: threading.Event, restart_s: floa
         if stop.is_set():
             _end(process)
             return
-        log.error("the worker's process has ended", exit_code=process.returncode)
+        code = process.returncode
+        log.error("the worker's process has ended", code=code)
         stop.wait(restart_s)
 
 

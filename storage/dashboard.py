@@ -25,7 +25,8 @@ from storage.jobs.transitions import ACTIVE_STATUSES
 from storage.quotas.resources import Resource
 
 Row = TypeVar("Row")
-IN_WORK_STATUSES = tuple(status for status in DocumentStatus if status.is_in_work)
+STORED_STATUSES = tuple(status for status in DocumentStatus if status.is_stored)
+IN_WORK_STATUSES = tuple(status for status in STORED_STATUSES if status.is_in_work)
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ class Dashboard:
             func.coalesce(func.sum(Artifact.kv_bytes), 0),
         )
         with self._db.reading() as session:
-            counts = {status.value: 0 for status in DocumentStatus}
+            counts = {status.value: 0 for status in STORED_STATUSES}
             counts.update((status.value, count) for status, count in session.execute(by_status))
             stored_bytes, kv_bytes = session.execute(sizes).one()
         return Totals(

@@ -103,7 +103,8 @@ def file_body(document: DocumentBody) -> FileBody:
 def _status(status: DocumentStatus) -> Literal["uploaded", "processed", "error"]:
     if status is DocumentStatus.FAILED:
         return "error"
-    return "uploaded" if status.is_in_work else "processed"
+    is_unread = status.is_in_work and status is not DocumentStatus.READABLE
+    return "uploaded" if is_unread else "processed"
 
 
 def _page(

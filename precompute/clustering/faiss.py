@@ -24,22 +24,26 @@ class FaissKMeans:
 
     def __init__(self, config: KMeansConfig) -> None:
         self._config = config
-        self._told: set[str] = set()
+        self._told: set[bool] = set()
 
     def labels(self, points: Tensor, weights: Tensor, num_clusters: int) -> Tensor:
         """See `KMeans.labels`."""
         if is_on_gpu(points):
-            self._tell("GPU")
+            self._tell(on_gpu=True)
             lloyd = Lloyd(self._config, nearest_on_gpu, member_means)
             return lloyd.labels(points.float(), weights, num_clusters)
-        self._tell("CPU")
+        self._tell(on_gpu=False)
         by_head = HeadByHead(partial(faiss_labels, self._config), self._config.check)
         return by_head.labels(points, weights, num_clusters)
 
-    def _tell(self, device: str) -> None:
-        if device not in self._told:
-            self._told.add(device)
-            log.info("keys are clustered by FAISS on the %s", device)
+    def _tell(self, *, on_gpu: bool) -> None:
+        if on_gpu in self._told:
+            return
+        self._told.add(on_gpu)
+        if on_gpu:
+            log.info("keys are clustered by FAISS on the GPU")
+        else:
+            log.info("keys are clustered by FAISS on the CPU")
 
 
 def is_on_gpu(points: Tensor) -> bool:

@@ -34,7 +34,7 @@ def test_a_worker_that_ends_is_started_again(tmp_path: Path) -> None:
     assert logs[0]["weights_bytes"] == 10
     assert "MEMORY_SHARE" in logs[0]["hint"]
     assert logs[1]["log_level"] == "error"
-    assert logs[1]["exit_code"] == 0
+    assert logs[1]["code"] == 0
 
 
 def test_the_worker_ends_with_the_block(tmp_path: Path) -> None:

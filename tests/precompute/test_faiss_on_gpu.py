@@ -1,6 +1,5 @@
 """The FAISS back end where FAISS's build knows GPUs, with a stand-in for its module."""
 
-import logging
 import sys
 from types import ModuleType
 from typing import Any
@@ -70,7 +69,7 @@ def build(monkeypatch: pytest.MonkeyPatch, *, on_gpu: bool) -> Any:
 
 
 def test_a_gpu_is_taken_without_copies_through_the_host(
-    faiss: GpuFaiss, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    faiss: GpuFaiss, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     points = normal(HEADS, 150, WIDTH)
 
@@ -79,15 +78,14 @@ def test_a_gpu_is_taken_without_copies_through_the_host(
 
     kmeans = build(monkeypatch, on_gpu=True)
     monkeypatch.setattr(Tensor, "numpy", no_copy)
-    with caplog.at_level(logging.INFO, "lectern.precompute"):
-        for _ in range(2):
-            labels = kmeans.labels(points, torch.ones(HEADS, 150), 9)
+    told: list[str] = []
+    monkeypatch.setattr("precompute.clustering.faiss.log.info", told.append)
+    for _ in range(2):
+        labels = kmeans.labels(points, torch.ones(HEADS, 150), 9)
     means = torch.stack([points[0, labels[0] == one].mean(0) for one in range(9)])
     assert_close(torch.cdist(points[0], means).argmin(1), labels[0])
     assert set(faiss.searched) == {(150, WIDTH)}
-    assert [record.message for record in caplog.records] == [
-        "keys are clustered by FAISS on the GPU"
-    ]
+    assert told == ["keys are clustered by FAISS on the GPU"]
 
 
 def test_keys_on_a_cpu_or_a_build_without_gpus_stay_on_the_cpu(
