@@ -34,13 +34,14 @@ class Totals:
     """Figures of the whole installation.
 
     Attributes:
-        queued, reading, ready, failed, rebuilding: numbers of documents with each status.
+        queued, reading, readable, ready, failed, rebuilding: numbers of documents with each status.
         stored_bytes: bytes of all artifacts on disk.
         kv_bytes: bytes of their keys and values that full attention reads for each token.
     """
 
     queued: int
     reading: int
+    readable: int
     ready: int
     failed: int
     rebuilding: int

@@ -111,7 +111,7 @@ class DocumentChange(BaseModel):
 
     expires_after_s: int | None = Field(default=None, ge=MIN_TTL_S, le=MAX_TTL_S, strict=True)
     pinned: bool | None = Field(default=None, strict=True)
-    filename: str | None = Field(default=None, min_length=1, max_length=1000)
+    filename: str | None = Field(default=None, min_length=1, max_length=1000, pattern=r"\S")
 
 
 class DocumentPage(Body):

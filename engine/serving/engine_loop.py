@@ -301,8 +301,8 @@ class EngineLoop:
             error = ShuttingDown(STOPPED)  # its helper was cancelled
         try:
             question.item.request.listener.end(error)
-        except Exception as fault:
-            log.error("a listener failed: %s", error_trace(fault))
+        except Exception:  # the loop goes on, whatever becomes of one caller
+            log.exception("a listener failed")
 
 
 def _do(action: Callable[[], None]) -> None:

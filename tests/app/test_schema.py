@@ -45,6 +45,9 @@ OPERATIONS = (
     DELETE,
     ("get", "/documents/{document_id}"),
     ("get", "/documents/{document_id}/events"),
+    ("get", "/documents/{document_id}/text"),
+    ("post", "/documents/{document_id}/retry"),
+    ("post", "/documents/{document_id}/cancel"),
     ("get", "/usage"),
     ("get", "/keys"),
     REVOKE_KEY,
@@ -54,6 +57,13 @@ OPERATIONS = (
     ("post", "/documents/{document_id}/prefetch"),
     *PROBES,
 )
+
+
+def has_tests_of_its_own(path: str) -> bool:
+    """Whether a route's shapes are held by the tests of OpenAI's client, or are no JSON."""
+    return path.startswith("/v1/") or path.endswith("/content")
+
+
 CLOSED = tuple(operation for operation in OPERATIONS if operation not in PROBES)
 UNKNOWN_ID = "6f0c3c1e-0000-4000-8000-000000000000"
 MODELS = {
@@ -102,6 +112,10 @@ def fitting(given: Schema) -> SearchStrategy[Any]:
     plain = {key: value for key, value in given.items() if key not in ("title", "default")}
     if "anyOf" in plain:
         return st.one_of([fitting(one) for one in plain["anyOf"]])
+    if plain.get("$ref", "").endswith("/TurnBody"):
+        return st.fixed_dictionaries(
+            {"question": st.text(max_size=9), "answer": st.text(max_size=9)}
+        )
     if "$ref" in plain:
         return st.sampled_from(ENUMS[plain["$ref"].rpartition("/")[2]])
     if "enum" in plain:
@@ -330,7 +344,8 @@ def api(client: TestClient, seeder: StorageSeeder) -> Api:
 
 def test_every_operation_is_tried_and_all_but_probes_want_a_key(api: Api) -> None:
     paths = api.described["paths"]
-    assert {(method, path) for path in paths for method in paths[path]} == set(OPERATIONS)
+    described = {(method, path) for path in paths for method in paths[path]}
+    assert {one for one in described if not has_tests_of_its_own(one[1])} == set(OPERATIONS)
     closed = {one for one in OPERATIONS if api.operation(one).get("security")}
     assert closed == set(CLOSED)
 
