@@ -9,7 +9,7 @@ from bench import structure
 from bench.structure import Structure, measure
 
 ROOT = Path(__file__).resolve().parents[2]
-MAX_IMPORT_DEPTH = 22  # with an engine loop below the app; wanted are 14, see bench/bars.toml
+MAX_IMPORT_DEPTH = 14
 MIN_CONTRACT_SHARE = 0.9
 
 
