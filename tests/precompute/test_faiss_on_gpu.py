@@ -1,5 +1,6 @@
 """The FAISS back end where FAISS's build knows GPUs, with a stand-in for its module."""
 
+import importlib
 import sys
 from types import ModuleType
 from typing import Any
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+import precompute.clustering
 from precompute.clustering.base import KMeansConfig
 from tests.engine.naive import normal
 
@@ -55,14 +57,15 @@ def faiss(monkeypatch: pytest.MonkeyPatch) -> GpuFaiss:
     monkeypatch.setitem(sys.modules, "faiss", stand_in)
     monkeypatch.setitem(sys.modules, "faiss.contrib", contrib)
     monkeypatch.setitem(sys.modules, "faiss.contrib.torch_utils", torch_utils)
-    monkeypatch.delitem(sys.modules, "precompute.clustering.faiss", raising=False)
+    # Another test may have imported the back end over the real FAISS: it stands in two places.
+    monkeypatch.setattr(precompute.clustering, "faiss", None, raising=False)
+    monkeypatch.setitem(sys.modules, "precompute.clustering.faiss", ModuleType("placeholder"))
+    monkeypatch.delitem(sys.modules, "precompute.clustering.faiss")
     yield stand_in  # type: ignore[misc]
-    sys.modules.pop("precompute.clustering.faiss", None)
 
 
 def build(monkeypatch: pytest.MonkeyPatch, *, on_gpu: bool) -> Any:
-    from precompute.clustering import faiss as back_end
-
+    back_end: Any = importlib.import_module("precompute.clustering.faiss")
     if on_gpu:
         monkeypatch.setattr(back_end, "is_on_gpu", lambda points: back_end.faiss.get_num_gpus() > 0)
     return back_end.build(KMeansConfig(iterations=20, seed=1))
@@ -92,7 +95,7 @@ def test_keys_on_a_cpu_or_a_build_without_gpus_stay_on_the_cpu(
     faiss: GpuFaiss, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build(monkeypatch, on_gpu=False)
-    from precompute.clustering.faiss import is_on_gpu
+    is_on_gpu = sys.modules["precompute.clustering.faiss"].is_on_gpu
 
     class OnGpu:
         is_cuda = True
