@@ -169,26 +169,28 @@ class AnswerJob:
             self._log.info("no answer", code=code, queue_ms=queue_ms, duration_ms=duration_ms)
         self._pending.end(error)
 
-    def _keep(self, answer: Answer) -> UUID | None:
-        """Keep the answer as a turn, if that was asked for; return the turn's id.
+    def _keep(self, body: AnswerBody) -> AnswerBody:
+        """Keep the answer as a turn, if that was asked for.
 
-        Returns: None, with a logged reason, if it could not be kept.
+        Returns: its body, without an id, and with a logged reason, if it could not be kept.
         """
         keeping = self._question.keeping
         if keeping is None:
-            return None
+            return body
         try:
-            return self._parts.turns.add(
+            self._parts.turns.add(
                 self._tenant_id,
                 None if self._document is None else self._document.id,
                 self._question.text,
-                answer.text,
+                body.answer,
                 keeping.previous_id,
                 turn_id=keeping.turn_id,
+                body=body.model_dump_json(),
             )
         except LecternError as error:
             self._log.warning("the answer was not kept", code=error.code)
-            return None
+            return body.model_copy(update={"answer_id": None})
+        return body
 
     def _record(
         self,
@@ -209,6 +211,12 @@ class AnswerJob:
             total_ms=timings_ms["total"],
             num_tokens=answer.usage.completion_tokens,
             saved_ms=(document.reading_ms or 0.0) - lease.load_ms,
+            kind=self._question.kind,
+            queue_ms=timings_ms["queue"],
+            decode_ms=timings_ms["decode"],
+            kv_bytes_read=answer.usage.kv_bytes_read,
+            kv_bytes_full=_full_bytes(answer),
+            document_tokens=answer.usage.document_tokens,
         )
         self._parts.background_writes.add(write)
 
@@ -219,11 +227,11 @@ class AnswerJob:
         fields = asdict(self._question.sampling) | {"repetition_penalty": penalty}
         sampling = {name: fields[name] for name in SamplingBody.model_fields}
         thinking = answer.thinking
-        kept_id = self._keep(answer)
-        return AnswerBody.model_validate(
+        keeping = self._question.keeping
+        body = AnswerBody.model_validate(
             {
                 "document_id": None if self._document is None else str(self._document.id),
-                "answer_id": None if kept_id is None else str(kept_id),
+                "answer_id": None if keeping is None else str(keeping.turn_id),
                 "answer": answer.text,
                 "thinking": None if thinking is None else ThinkingBody(**asdict(thinking)),
                 "finish_reason": answer.finish_reason,
@@ -234,8 +242,10 @@ class AnswerJob:
                 "timings_ms": timings_ms,
                 "cache_hit": cache_hit,
                 "num_dropped_turns": answer.num_dropped_turns,
+                "attention": answer.attention if self._question.wants_attention else None,
             }
         )
+        return self._keep(body)
 
 
 def _log_answer(log: structlog.typing.FilteringBoundLogger, answer: AnswerBody) -> None:
@@ -253,6 +263,12 @@ def _log_answer(log: structlog.typing.FilteringBoundLogger, answer: AnswerBody) 
         budget_loaded=answer.budget.loaded,
         cache_hit=answer.cache_hit,
     )
+
+
+def _full_bytes(answer: Answer) -> int:
+    """Return the bytes that full attention would have read in the same forward passes."""
+    loaded = answer.budget.loaded
+    return round(answer.usage.kv_bytes_read / loaded) if loaded > 0 else 0
 
 
 def _timings_ms(answer: Answer, queue_ms: float, load_ms: float) -> dict[str, float]:

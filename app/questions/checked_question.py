@@ -16,6 +16,7 @@ Number = TypeVar("Number", int, float)
 
 DEFAULT_MAX_TOKENS = 128
 LOWEST_TEMPERATURE = 1e-3
+OTHER_KIND = "other"  # a budget that is a number
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class CheckedQuestion:
         turns: earlier questions with their answers, oldest first.
         may_drop_turns: whether the oldest turns are left out where they do not fit.
         keeping: as which turn the answer is kept; None for not at all.
+        wants_attention: whether the answer tells where in the whole document the model attended.
+        kind: names like requests, whose figures can be compared.
     """
 
     text: str
@@ -37,6 +40,8 @@ class CheckedQuestion:
     turns: tuple[Turn, ...] = ()
     may_drop_turns: bool = False
     keeping: Keeping | None = None
+    wants_attention: bool = False
+    kind: str = OTHER_KIND
 
     def most_tokens(self, *, thinks: bool) -> int:
         """Return how many tokens question and answer have at most, but for a few of the prompt.
@@ -92,7 +97,13 @@ def check_question(
         stop=tuple(body.stop),
         ignore_eos=body.ignore_eos,
     )
-    return CheckedQuestion(text, parse_budget(body.budget), sampling)
+    return CheckedQuestion(
+        text,
+        parse_budget(body.budget),
+        sampling,
+        wants_attention=body.attention,
+        kind=body.budget if isinstance(body.budget, str) else OTHER_KIND,
+    )
 
 
 def _or(value: Number | None, otherwise: Number) -> Number:

@@ -56,6 +56,8 @@ class Answer:
             token and to the end (`total`), and the time spent decoding.
         thinking: what the model thought before; None if it marked nothing as thinking.
         num_dropped_turns: earlier turns that were left out, as they did not fit.
+        attention: share of the attention in each of equal spans of the document's text; see
+            `profile_attention`.
     """
 
     text: str
@@ -66,3 +68,4 @@ class Answer:
     timings_ms: dict[str, float]
     thinking: Thinking | None = None
     num_dropped_turns: int = 0
+    attention: tuple[float, ...] = ()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from engine.attend.attention_profile import profile_attention
 from engine.attend.budget import report_budget
 from engine.attend.evidence import AttentionMass, find_evidence
 from engine.attend.question import open_question
@@ -163,13 +164,16 @@ class RunningAnswer:
         marks["decode"] = self._elapsed_ms() - marks["first_token"]
         if self._text.is_thinking:
             self.forget_evidence()
-        evidence = find_evidence(self._document, self._mass.on_tokens())
+        mass = self._mass.on_tokens()
+        evidence = find_evidence(self._document, mass)
+        attention = profile_attention(self._document, mass)
         marks["total"] = self._elapsed_ms()
         meter = self.state.meter
         return Answer(
             text=self._text.answer,
             finish_reason=self._finish_reason or "stop",
             evidence=evidence,
+            attention=attention,
             budget=report_budget(meter, self._requested, self._applied),
             usage=Usage(
                 document_tokens=self._document.num_tokens,
