@@ -22,6 +22,7 @@ from precompute.config import PrecomputeConfig
 from storage.storage import Storage, open_storage
 from tests.app.live import serving
 from tests.app.seeding import FINGERPRINT, TEXT, StorageSeeder
+from tests.databases import copied
 from tests.models import FAMILIES, byte_tokenizer, random_model
 
 
@@ -57,8 +58,10 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def storage(settings: Settings) -> Iterator[Storage]:
+def storage(settings: Settings, migrated_sqlite: bytes) -> Iterator[Storage]:
     """Real storage in a folder of its own."""
+    settings.data_dir.mkdir()
+    copied(migrated_sqlite, settings.data_dir / "lectern.sqlite3")
     storage = open_storage(settings.storage()).of(FINGERPRINT)
     yield storage
     storage.close()
