@@ -33,6 +33,7 @@ class ScriptedAnswer:
     def __init__(self, script: Script) -> None:
         self.script = script
         self.is_finished = False
+        self.document = None
         self.num_next_chunk = 1  # until its first step
         self.state = SimpleNamespace(document=None)
         self._answer: Answer | None = None
