@@ -50,11 +50,11 @@ def cache(model: LoadedModel) -> DocumentCache:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """Settings of a small server; tests replace what they are about."""
+    """Settings of a small server that works on all questions; tests replace some of them."""
     server = ServerConfig(
         max_upload_bytes=100_000, max_answer_tokens=64, concurrent_questions=1, queued_questions=2
     )
-    return Settings(data_dir=tmp_path / "data", server=server)
+    return Settings(data_dir=tmp_path / "data", server=server, stored_answer_hours=0)
 
 
 @pytest.fixture
