@@ -32,6 +32,8 @@ class CheckedQuestion:
         keeping: as which turn the answer is kept; None for not at all.
         wants_attention: whether the answer tells where in the whole document the model attended.
         kind: names like requests, whose figures can be compared.
+        may_reuse: whether an earlier answer to the same question will do, and this one later.
+        answer_key: under which the answer is stored for the same question; empty for not at all.
     """
 
     text: str
@@ -42,6 +44,8 @@ class CheckedQuestion:
     keeping: Keeping | None = None
     wants_attention: bool = False
     kind: str = OTHER_KIND
+    may_reuse: bool = True
+    answer_key: str = ""
 
     def most_tokens(self, *, thinks: bool) -> int:
         """Return how many tokens question and answer have at most, but for a few of the prompt.
@@ -101,6 +105,7 @@ def check_question(
         text,
         parse_budget(body.budget),
         sampling,
+        may_reuse=body.reuse_answer,
         wants_attention=body.attention,
         kind=body.budget if isinstance(body.budget, str) else OTHER_KIND,
     )

@@ -31,7 +31,6 @@ private = APIRouter(include_in_schema=False, route_class=RoomRoute)
 MAX_KEY_CHARS = 200
 MAX_SEARCH_CHARS = 200
 MAX_PARTS = 16  # in one response
-MARKDOWN = "text/markdown"
 PDF = "application/pdf"
 NO_PART = "The document has no such part."
 
@@ -194,8 +193,7 @@ def _blocks(shown: ShownDocument, text: ShownText, number: int) -> object:
     return blocks_of(
         text.document,
         text.parts[number],
-        has_headings=shown.body.media_type == MARKDOWN,
-        has_pages=len(text.document.pages) > 1,
+        has_pages=shown.body.media_type == PDF,
     )
 
 

@@ -4,16 +4,16 @@ Blocks carry the characters of the text as they are, so that spans of evidence p
 """
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from common.passages import Block, BlockKind
 from engine.document.artifact import DocumentText
 
 PART_CHARS = 8_000
 MAX_BLOCK_CHARS = 4_000
-PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
-HEADING = re.compile(r"(#{1,6})[ \t]+(?=\S)")
+HEADING_MARK = re.compile(r"#{1,6}[ \t]+(?=\S)")
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,19 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Block:
-    """A paragraph, a heading, or the beginning of a page.
+class ShownBlock:
+    """A block of text, or a piece of a very long one.
 
     Attributes:
+        kind: a `BlockKind`.
         start: offset of its first character in the document's text.
         text: its characters, as they are in the document's text.
-        level: of a heading, from 1; 0 for a paragraph.
+        level: of a heading, from 1; 0 for others.
         mark: the first characters that say that it is a heading, such as "## ".
         page: the number of a page that begins before it; None if none does.
     """
 
+    kind: str
     start: int
     text: str
     level: int = 0
@@ -49,98 +51,93 @@ class Block:
         return self.text[len(self.mark) :]
 
 
-def divide_text(text: str) -> tuple[Part, ...]:
-    """Divide a text into parts that end at the ends of paragraphs, where there are any."""
-    parts, start = [], 0
+def divide_text(document: DocumentText) -> tuple[Part, ...]:
+    """Divide a text into parts that end where blocks begin, or else at white space."""
+    text, parts, start = document.text, [], 0
+    firsts = [block.start for block in document.structure.blocks]
     while start < len(text):
-        end = _end_of_part(text, start)
+        end = len(text)
+        if end - start > PART_CHARS * 5 // 4:
+            end = _end_of_part(text, firsts, start)
         parts.append(Part(len(parts), start, end))
         start = end
     return tuple(parts)
 
 
-def blocks_of(
-    document: DocumentText, part: Part, *, has_headings: bool, has_pages: bool
-) -> tuple[Block, ...]:
+def blocks_of(document: DocumentText, part: Part, *, has_pages: bool) -> tuple[ShownBlock, ...]:
     """Return the blocks of a part.
 
     Args:
-        has_headings: whether lines may be headings of Markdown.
         has_pages: whether the beginnings of pages are shown.
     """
-    pages = document.pages if has_pages else ()
-    firsts = [page.start for page in pages]
-    first = bisect_right(firsts, part.start - 1)
-    blocks: list[Block] = []
-    cuts = [part.start, *(start for start in firsts[first:] if part.start < start < part.end)]
-    for start, end in zip(cuts, [*cuts[1:], part.end], strict=True):
-        number = _page_at(firsts, start)
-        found = list(_blocks(document.text, start, end, has_headings))
-        if number is not None:
-            page = pages[number].number
-            head = found[0] if found else Block(start, "")
-            found[:1] = [Block(head.start, head.text, head.level, head.mark, page)]
+    blocks: list[ShownBlock] = []
+    for start, end, page in _stretches(document, part, has_pages):
+        found = list(_blocks(document, start, end))
+        if page is not None:
+            head = found[0] if found else ShownBlock(BlockKind.PARAGRAPH, start, "")
+            found[:1] = [ShownBlock(head.kind, head.start, head.text, head.level, head.mark, page)]
         blocks += found
     return tuple(blocks)
 
 
-def _page_at(firsts: Sequence[int], start: int) -> int | None:
-    """The index of the last page that begins at a character; None if none does."""
-    index = bisect_right(firsts, start) - 1
-    return index if index >= 0 and firsts[index] == start else None
+def _stretches(
+    document: DocumentText, part: Part, has_pages: bool
+) -> Iterator[tuple[int, int, int | None]]:
+    """Cut a part where pages begin; yield spans, each with the number of a page it begins."""
+    pages = document.pages if has_pages else ()
+    firsts = [page.start for page in pages]
+    inside = range(bisect_left(firsts, part.start), bisect_left(firsts, part.end))
+    start, number = part.start, None
+    for index in inside:
+        if firsts[index] > start or number is not None:
+            yield start, firsts[index], number
+        start, number = firsts[index], pages[index].number
+    yield start, part.end, number
 
 
-def _blocks(text: str, start: int, end: int, has_headings: bool) -> Iterator[Block]:
+def _blocks(document: DocumentText, start: int, end: int) -> Iterator[ShownBlock]:
+    """Yield what blocks have between two offsets, and the visible characters between blocks."""
+    text, blocks = document.text, document.structure.blocks
     at = start
-    for gap in PARAGRAPH.finditer(text, start, end):
-        yield from _paragraph(text, at, gap.start(), has_headings)
-        at = gap.end()
-    yield from _paragraph(text, at, end, has_headings)
+    first = bisect_right(blocks, start, key=lambda block: block.end)
+    for block in blocks[first:]:
+        if block.start >= end:
+            break
+        yield from _pieces(text, Block(BlockKind.PARAGRAPH, at, max(at, block.start)))
+        stop = min(block.end, end)
+        yield from _pieces(text, Block(block.kind, max(block.start, at), stop, block.level))
+        at = max(at, stop)
+    yield from _pieces(text, Block(BlockKind.PARAGRAPH, at, end))
 
 
-def _paragraph(text: str, start: int, end: int, has_headings: bool) -> Iterator[Block]:
+def _pieces(text: str, block: Block) -> Iterator[ShownBlock]:
+    start, end = block.start, block.end
     while start < end and text[start] in "\r\n":
         start += 1
     while start < end and text[end - 1].isspace():
         end -= 1
-    heading = HEADING.match(text, start, end) if has_headings else None
-    if heading:
-        line = text.find("\n", start, end)
-        stop = end if line < 0 else line
-        yield Block(start, text[start:stop], len(heading[1]), heading[0])
-        if line >= 0:
-            yield from _paragraph(text, line + 1, end, has_headings)
+    if not text[start:end].strip():
         return
+    mark = HEADING_MARK.match(text, start, end) if block.level else None
     while start < end:
-        stop = _end_of_block(text, start, end, has_headings)
-        yield Block(start, text[start:stop])
-        if stop < end and has_headings and text[stop] == "\n":
-            yield from _paragraph(text, stop + 1, end, has_headings)
-            return
-        start = stop
+        stop = _end_of_piece(text, start, end)
+        shown = text[start:stop]
+        yield ShownBlock(block.kind, start, shown, block.level, mark[0] if mark else "")
+        start, mark = stop, None
 
 
-def _end_of_block(text: str, start: int, end: int, has_headings: bool) -> int:
-    stop = end
-    if has_headings:
-        heading = re.compile(r"\n(?=#{1,6}[ \t]+\S)").search(text, start, end)
-        stop = heading.start() if heading else end
-    if stop - start <= MAX_BLOCK_CHARS:
-        return stop
+def _end_of_piece(text: str, start: int, end: int) -> int:
+    if end - start <= MAX_BLOCK_CHARS:
+        return end
     stop = start + MAX_BLOCK_CHARS
     blank = max(text.rfind(" ", start, stop), text.rfind("\n", start, stop))
     return blank + 1 if blank > start else stop
 
 
-def _end_of_part(text: str, start: int) -> int:
-    if len(text) - start <= PART_CHARS * 5 // 4:
-        return len(text)
+def _end_of_part(text: str, firsts: list[int], start: int) -> int:
     wanted = start + PART_CHARS
-    gap = PARAGRAPH.search(text, wanted, start + 2 * PART_CHARS)
-    if gap:
-        return gap.end()
-    for mark in ("\n", " "):
-        found = text.rfind(mark, start + 1, wanted)
-        if found >= 0:
-            return found + 1
-    return wanted
+    index = bisect_left(firsts, wanted)
+    if index < len(firsts) and firsts[index] < start + 2 * PART_CHARS:
+        return firsts[index]
+    blank = max(text.rfind(" ", start, wanted), text.rfind("\n", start, wanted))
+    return blank + 1 if blank > start else wanted

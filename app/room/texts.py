@@ -51,4 +51,4 @@ class Texts:
 
 
 def _show(document: DocumentText) -> ShownText:
-    return ShownText(document, divide_text(document.text))
+    return ShownText(document, divide_text(document))

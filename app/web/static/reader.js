@@ -270,13 +270,19 @@
     const list = element("ol", { class: "passages", "aria-label": "Passages that the model attended to" });
     evidence.forEach((passage, index) => {
       const meter = element("meter", { min: 0, max: 1, value: passage.weight, "aria-label": "Share of the attention" });
-      const where = `${passage.page > 1 || hasPages ? `page ${passage.page} · ` : ""}${share(passage.weight)}`;
+      const where = [placeOfPassage(passage), share(passage.weight)].filter(Boolean).join(" · ");
       const link = element("button", { class: "passage", type: "button", onclick: () => jump(turn, index) },
         element("span", { class: "where" }, element("span", { class: "number" }, String(index + 1)), meter, where),
         element("q", {}, passage.quote));
       list.append(element("li", {}, link));
     });
     return list;
+  }
+
+  function placeOfPassage({ page: number, heading, paragraph }) {
+    if (number) return `page ${number}`;
+    const short = heading && heading.length > 50 ? `${heading.slice(0, 49)}…` : heading;
+    return [short, paragraph ? `paragraph ${paragraph}` : ""].filter(Boolean).join(", ");
   }
 
   function effect(body) {
@@ -447,7 +453,7 @@
       lines.push(`**${question}**`, "", answer + (marks ? ` ${marks}` : ""), "");
       evidence.forEach((passage, index) => {
         const quote = passage.quote.replace(/\s+/g, " ");
-        lines.push(`${index + 1}. “${quote}” (${page.dataset.name}, page ${passage.page}, characters ${passage.start_char}–${passage.end_char}, ${share(passage.weight)} of the attention)`);
+        lines.push(`${index + 1}. “${quote}” (${[page.dataset.name, placeOfPassage(passage)].filter(Boolean).join(", ")}, characters ${passage.start_char}–${passage.end_char}, ${share(passage.weight)} of the attention)`);
       });
       if (body) lines.push("", `Budget ${share(body.budget.requested)}, read ${share(body.budget.loaded)}; ${duration(body.timings_ms.total)}.`, "");
     }
@@ -460,7 +466,6 @@
 
   // -- the document's own life ----------------------------------------------------------------------
 
-  const hasPages = Boolean(document.querySelector(".page")) ;
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-action]");
     if (!button) return;
