@@ -53,7 +53,8 @@ class ShownBlock:
 
 def divide_text(document: DocumentText) -> tuple[Part, ...]:
     """Divide a text into parts that end where blocks begin, or else at white space."""
-    text, parts, start = document.text, [], 0
+    text, start = document.text, 0
+    parts: list[Part] = []
     firsts = [block.start for block in document.structure.blocks]
     while start < len(text):
         end = len(text)

@@ -4,7 +4,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from app.documents.content import read_text
@@ -34,10 +33,11 @@ class Texts:
         """Return the text of a tenant's document. Raises: as `read_text`."""
         services.storage.documents.get(tenant_id, document_id)  # whose it is, and that it is there
         artifact = services.storage.artifacts.current(document_id)
-        read = lambda: read_text(services, tenant_id, document_id)  # noqa: E731
-        return _show(read()) if artifact is None else self._find(artifact.id, read)
+        if artifact is None:
+            return _show(read_text(services, tenant_id, document_id))
+        return self._find(artifact.id, lambda: read_text(services, tenant_id, document_id))
 
-    def _find(self, key: UUID, read: Callable[[], Any]) -> ShownText:
+    def _find(self, key: UUID, read: Callable[[], DocumentText]) -> ShownText:
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)

@@ -1,5 +1,7 @@
 """Sessions of browsers, answers shown again in a conversation, and what each answer read."""
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -8,7 +10,7 @@ down_revision = "0006"
 branch_labels = None
 depends_on = None
 
-FIGURES = (
+FIGURES: tuple[tuple[str, sa.types.TypeEngine[Any]], ...] = (
     ("queue_ms", sa.Double()),
     ("decode_ms", sa.Double()),
     ("kv_bytes_read", sa.BigInteger()),
