@@ -118,6 +118,7 @@ async def submit_question(
         services.background_writes,
         services.storage.turns,
         services.no_document,
+        services.on_span,
     )
 
     grant = await _take_quota(services, caller, question, exchange)
@@ -132,6 +133,7 @@ async def submit_question(
             caller.id,
             exchange.request_id,
             grant,
+            exchange.trace_parent,
         )
         return job.request()
 
