@@ -17,6 +17,7 @@ from engine.document.budget import NAMES
 from engine.serving.scheduler import StepKind
 
 QUESTION_STAGES = ("queue", "load", "prefill", "decode")
+STORED = "stored"  # the outcome of a question whose answer was there before
 NUMBER = "number"  # the kind of a budget that is given as one
 QUESTION_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 150, 300)
 TOKEN_SECONDS = (0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 1)
@@ -48,11 +49,12 @@ class Metrics:
         build.labels(version, model, device).set(1)
         self._questions = Counter(
             "lectern_questions",
-            "Questions that were accepted and have ended, by how: ok, or the code of the error.",
+            "Questions that have ended, by how: ok, stored for a repeated one, or an error's code.",
             ["outcome"],
             registry=registry,
         )
-        self._questions.labels(OK)
+        for outcome in (OK, STORED):
+            self._questions.labels(outcome)
         self._stages = Histogram(
             "lectern_question_stage_seconds",
             "Time of a question in each stage, which follow each other.",
@@ -187,6 +189,9 @@ class Metrics:
             self._refusals.labels(code).inc()
 
     def _observe_question(self, span: Span) -> None:
+        if span.attributes.get("is_stored"):  # it took none of what is timed below
+            self._questions.labels(STORED).inc()
+            return
         self._questions.labels(span.code).inc()
         self._whole.observe(span.duration_s)
         for stage in span.stages:

@@ -53,6 +53,7 @@ def scraped(
         for budget in ("balanced", 0.3):
             asked = {"question": "When does it close?", "budget": budget, "max_tokens": 3}
             assert client.post(f"/documents/{document_id}/ask", json=asked).status_code == 200
+        with_token.on_span(Span("question", 0.0, 0.001, {"is_stored": True}))
         assert client.get("/documents/none").status_code == 404
         yield client, samples_of(scrape(client))
 
@@ -83,6 +84,7 @@ def value(samples: Mapping[str, list[Sample]], name: str, **labels: str) -> floa
 def test_what_happened_is_counted(scraped: tuple[TestClient, dict[str, Any]]) -> None:
     _, samples = scraped
     assert value(samples, "lectern_questions_total", outcome="ok") == 2
+    assert value(samples, "lectern_questions_total", outcome="stored") == 1
     assert value(samples, "lectern_first_token_seconds_count") == 2
     assert value(samples, "lectern_question_stage_seconds_count", stage="prefill") == 2
     assert value(samples, "lectern_question_stage_seconds_count", stage="decode") == 2
