@@ -74,7 +74,7 @@ class ModelList(Body):
 
 
 class AskParameters(Parameters):
-    """Parameters that chat completions and responses share; the last four are Lectern's own."""
+    """Parameters that chat completions and responses share; the last five are Lectern's own."""
 
     model: str = Field(min_length=1, max_length=600)
     stream: bool = False
@@ -84,6 +84,7 @@ class AskParameters(Parameters):
     max_thinking_tokens: int | None = Field(default=None, ge=0, le=1_000_000)
     ignore_eos: bool = False
     evidence: bool = True
+    reuse_answer: bool = True
 
 
 class _Part(BaseModel):
@@ -256,6 +257,7 @@ class ResponseRequest(AskParameters):
     instructions: str | None = None
     previous_response_id: str | None = Field(default=None, max_length=100)
     max_output_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
+    store: bool | None = None
 
 
 class Citation(Body):

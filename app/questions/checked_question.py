@@ -29,6 +29,8 @@ class CheckedQuestion:
         turns: earlier questions with their answers, oldest first.
         may_drop_turns: whether the oldest turns are left out where they do not fit.
         keeping: as which turn the answer is kept; None for not at all.
+        may_reuse: whether an earlier answer to the same question will do, and this one later.
+        answer_key: under which the answer is stored for the same question; empty for not at all.
     """
 
     text: str
@@ -37,6 +39,8 @@ class CheckedQuestion:
     turns: tuple[Turn, ...] = ()
     may_drop_turns: bool = False
     keeping: Keeping | None = None
+    may_reuse: bool = True
+    answer_key: str = ""
 
     def most_tokens(self, *, thinks: bool) -> int:
         """Return how many tokens question and answer have at most, but for a few of the prompt.
@@ -92,7 +96,8 @@ def check_question(
         stop=tuple(body.stop),
         ignore_eos=body.ignore_eos,
     )
-    return CheckedQuestion(text, parse_budget(body.budget), sampling)
+    budget = parse_budget(body.budget)
+    return CheckedQuestion(text, budget, sampling, may_reuse=body.reuse_answer)
 
 
 def _or(value: Number | None, otherwise: Number) -> Number:

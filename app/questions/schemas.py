@@ -40,7 +40,8 @@ class QuestionBody(BaseModel):
 
     Earlier turns are sent along as `turns`, oldest first, or named by `previous_answer_id`: the
     `answer_id` of an answer that was asked for with `keep`. Turns that do not fit are an error,
-    or with `drop_oldest_turns` left out from the oldest on.
+    or with `drop_oldest_turns` left out from the oldest on. With `reuse_answer` false the question
+    is answered anew, and its answer is not stored for the same question.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -60,6 +61,7 @@ class QuestionBody(BaseModel):
     previous_answer_id: str | None = Field(default=None, max_length=64)
     keep: bool = Field(default=False, strict=True)
     drop_oldest_turns: bool = Field(default=False, strict=True)
+    reuse_answer: bool = Field(default=True, strict=True)
 
     @field_validator("question")
     @classmethod

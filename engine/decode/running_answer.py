@@ -90,6 +90,11 @@ class RunningAnswer:
         self._marks_ms: dict[str, float] = {}
 
     @property
+    def document(self) -> DocumentCache:
+        """The document that the question is about."""
+        return self._document
+
+    @property
     def is_finished(self) -> bool:
         """Whether the last token was taken."""
         return self._finish_reason is not None
