@@ -1,7 +1,6 @@
 """The work on one question about one document, beside the engine loop's."""
 
 import time
-from collections.abc import Hashable
 from dataclasses import asdict, dataclass
 from functools import partial
 from uuid import UUID
@@ -23,6 +22,7 @@ from app.services.background_writes import BackgroundWrites
 from app.services.document_loader import DocumentLoader
 from app.services.question_queue import PendingAnswer
 from common.errors import GpuBusy, LecternError
+from common.owner import Owner
 from engine.decode.answer import Answer, TextDelta
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
@@ -71,7 +71,7 @@ class AnswerJob:
         document: what is asked about, which is ready; None for a chat with the model alone.
         question: what is asked.
         pending: where the answer goes.
-        key: whose question it is; keys are served in turn.
+        owner: whose question it is; tenants and their keys are served in turn.
         grant: what the question may use of its tenant's quotas; None for no limit.
     """
 
@@ -82,7 +82,7 @@ class AnswerJob:
         document: DocumentRecord | None,
         question: CheckedQuestion,
         pending: PendingAnswer[AnswerItem],
-        key: Hashable,
+        owner: Owner,
         request_id: str = "",
         grant: QuestionGrant | None = None,
     ) -> None:
@@ -95,7 +95,7 @@ class AnswerJob:
         self._log = structlog.get_logger("lectern.questions").bind(
             request_id=request_id, document_id=None if document is None else str(document.id)
         )
-        self._key = key
+        self._owner = owner
         self._begun_s = time.monotonic()
         self._lease: Lease[DocumentCache] | None = None
         self._has_spoken = self._was_tried_again = False
@@ -104,7 +104,7 @@ class AnswerJob:
         """Return what the engine loop is asked."""
         question = self._question
         return AnswerRequest(
-            self._key,
+            self._owner,
             question.text,
             question.budget,
             question.sampling,
