@@ -69,15 +69,15 @@ class Shares:
                 f"This API key has {own} {self._what} under way, as many as one key may have.",
                 retry_after_s=self._next_place_s(own),
             )
-        if is_tenant_full:
-            raise TooManyRequests(
-                f"This key's tenant has {of_tenant} {self._what} under way, as many as one tenant "
-                "may have.",
-                retry_after_s=self._next_place_s(of_tenant),
+        if all_taken >= self._total:
+            raise Busy(
+                f"The server has {all_taken} {self._what} under way, as many as it takes.",
+                retry_after_s=self._next_place_s(all_taken),
             )
-        raise Busy(
-            f"The server has {all_taken} {self._what} under way, as many as it takes.",
-            retry_after_s=self._next_place_s(all_taken),
+        raise TooManyRequests(
+            f"This key's tenant has {of_tenant} {self._what} under way, as many as one tenant "
+            "may have.",
+            retry_after_s=self._next_place_s(of_tenant),
         )
 
     def _give_back(self, owner: Owner) -> None:
