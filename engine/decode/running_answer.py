@@ -13,6 +13,7 @@ from engine.decode.answer_text import AnswerText
 from engine.decode.sampling import Draw, Sampler, Sampling, TokenMask
 from engine.decode.token_limits import TokenLimits
 from engine.document.cache import DocumentCache
+from engine.fallbacks import Fallbacks
 from engine.model.loader import LoadedModel
 
 
@@ -48,6 +49,7 @@ class RunningAnswer:
         chunk_tokens: tokens of the longest part in which the question is prefilled.
         mask: which tokens may come; None for all.
         num_dropped_turns: earlier turns that were left out, as they did not fit.
+        fallbacks: where it is counted what it does without; None for nowhere.
 
     Attributes:
         state: the question's own keys and values, and what it reads of the document.
@@ -68,6 +70,7 @@ class RunningAnswer:
         chunk_tokens: int,
         mask: TokenMask | None = None,
         num_dropped_turns: int = 0,
+        fallbacks: Fallbacks | None = None,
     ) -> None:
         self._started_s = time.perf_counter()
         self._model, self._document = model, document
@@ -75,7 +78,9 @@ class RunningAnswer:
         self._requested = budget
         self._applied = budget if budget >= 1.0 else max(budget, document.curves.floor)
         self._mass = self._no_mass()
-        self.state = open_question(document, self._applied, self._mass, kernels=kernels)
+        self.state = open_question(
+            document, self._applied, self._mass, kernels=kernels, fallbacks=fallbacks
+        )
         self.state.num_prefill = len(ids)
         penalty = model.generation.repetition_penalty
         self._sampler = Sampler(sampling, penalty, model.device, mask)
