@@ -1,7 +1,7 @@
 """The work on one question about one document, beside the engine loop's."""
 
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from uuid import UUID
@@ -23,6 +23,7 @@ from app.services.background_writes import BackgroundWrites
 from app.services.document_loader import DocumentLoader
 from app.services.question_queue import PendingAnswer
 from common.errors import GpuBusy, LecternError
+from common.owner import Owner
 from common.spans import OK, Span, SpanListener, Value, ignore_spans, stages_in_order
 from engine.decode.answer import Answer, TextDelta
 from engine.document.cache import DocumentCache
@@ -76,7 +77,7 @@ class AnswerJob:
         document: what is asked about, which is ready; None for a chat with the model alone.
         question: what is asked.
         pending: where the answer goes.
-        key: whose question it is; keys are served in turn.
+        owner: whose question it is; tenants and their keys are served in turn.
         grant: what the question may use of its tenant's quotas; None for no limit.
         trace_parent: the caller's span, as W3C `traceparent`; empty for none.
     """
@@ -88,7 +89,7 @@ class AnswerJob:
         document: DocumentRecord | None,
         question: CheckedQuestion,
         pending: PendingAnswer[AnswerItem],
-        key: Hashable,
+        owner: Owner,
         request_id: str = "",
         grant: QuestionGrant | None = None,
         trace_parent: str = "",
@@ -102,7 +103,7 @@ class AnswerJob:
         self._log = structlog.get_logger("lectern.questions").bind(
             request_id=request_id, document_id=None if document is None else str(document.id)
         )
-        self._key, self._trace_parent, self._request_id = key, trace_parent, request_id
+        self._owner, self._trace_parent, self._request_id = owner, trace_parent, request_id
         self._arrived_s = time.time()
         self._answered: Span | None = None
         self._begun_s = time.monotonic()
@@ -113,7 +114,7 @@ class AnswerJob:
         """Return what the engine loop is asked."""
         question = self._question
         return AnswerRequest(
-            self._key,
+            self._owner,
             question.text,
             question.budget,
             question.sampling,

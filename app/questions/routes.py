@@ -123,7 +123,7 @@ async def submit_question(
         if stored is not None:
             log_answer(_log_of(exchange, document), stored, is_stored=True)
             services.on_span(_stored_span(exchange, document, stored))
-            pending = finished_answer(document_id, caller.id, _items_of(stored))
+            pending = finished_answer(document_id, caller.owner, _items_of(stored))
             return AcceptedQuestion(queue, documents, document, pending)
         question = replace(question, answer_key=key)
     parts = AnswerParts(
@@ -147,14 +147,14 @@ async def submit_question(
             document,
             question,
             pending,
-            caller.id,
+            caller.owner,
             exchange.request_id,
             grant,
             exchange.trace_parent,
         )
         return job.request()
 
-    pending = queue.submit(document_id, caller.id, request)
+    pending = queue.submit(document_id, caller.owner, request)
     return AcceptedQuestion(queue, documents, document, pending)
 
 
