@@ -11,6 +11,7 @@ from common.errors import DocumentNotFound
 from common.status import DocumentStatus
 from storage import blobs as blob_stores
 from storage import notify as notifiers
+from storage.answer_history import AnswerHistory
 from storage.answers import Answers
 from storage.artifacts.draft import no_confirm
 from storage.artifacts.space import ArtifactSpace
@@ -63,6 +64,7 @@ class Storage:
     artifacts: Artifacts
     space: ArtifactSpace
     answers: Answers
+    answer_history: AnswerHistory
     turns: Turns
     stored_answers: StoredAnswers
     reading_times: ReadingTimes
@@ -185,6 +187,7 @@ def assemble(db: Database, config: StorageConfig) -> Storage:
         artifacts=artifacts,
         space=_space(db, config, ""),
         answers=Answers(db),
+        answer_history=AnswerHistory(db),
         turns=Turns(db, 3600 * config.conversation_hours),
         stored_answers=StoredAnswers(db, 3600 * config.stored_answer_hours),
         reading_times=ReadingTimes(db),

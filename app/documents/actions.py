@@ -23,7 +23,7 @@ async def retry_document(
     """Read a failed document again; any other one stays as it is."""
     key = parse_document_id(document_id)
     response.headers["location"] = f"/documents/{key}"
-    return await run_in_threadpool(_retry, services, tenant_id, key)
+    return await run_in_threadpool(retry, services, tenant_id, key)
 
 
 @router.post("/{document_id}/cancel", status_code=202, dependencies=WRITES)
@@ -33,10 +33,10 @@ async def cancel_document(
     """Stop the reading of a document, which is failed then; a ready one stays as it is."""
     key = parse_document_id(document_id)
     response.headers["location"] = f"/documents/{key}"
-    return await run_in_threadpool(_cancel, services, tenant_id, key)
+    return await run_in_threadpool(cancel, services, tenant_id, key)
 
 
-def _retry(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
+def retry(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
     document = services.storage.documents.get(tenant_id, document_id)
     if document.status is DocumentStatus.FAILED:
         services.storage.jobs.enqueue(document_id)
@@ -44,7 +44,7 @@ def _retry(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBo
     return read_document(services, tenant_id, document_id)
 
 
-def _cancel(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
+def cancel(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
     services.storage.documents.get(tenant_id, document_id)
     if services.storage.jobs.cancel(document_id):
         services.storage.notifier.notify_watchers(document_id)
