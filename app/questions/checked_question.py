@@ -29,6 +29,8 @@ class CheckedQuestion:
         turns: earlier questions with their answers, oldest first.
         may_drop_turns: whether the oldest turns are left out where they do not fit.
         keeping: as which turn the answer is kept; None for not at all.
+        may_go_on: whether a later question is likely to follow it, so that the keys and values of
+            its turns are worth keeping.
         may_reuse: whether an earlier answer to the same question will do, and this one later.
         answer_key: under which the answer is stored for the same question; empty for not at all.
     """
@@ -39,6 +41,7 @@ class CheckedQuestion:
     turns: tuple[Turn, ...] = ()
     may_drop_turns: bool = False
     keeping: Keeping | None = None
+    may_go_on: bool = False
     may_reuse: bool = True
     answer_key: str = ""
 

@@ -1,8 +1,11 @@
 """One question while it is being answered."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
+import torch
 from torch import Tensor
 
 from engine.attend.budget import report_budget
@@ -12,6 +15,7 @@ from engine.decode.answer import Answer, TextDelta, Usage
 from engine.decode.answer_text import AnswerText
 from engine.decode.sampling import Draw, Sampler, Sampling, TokenMask
 from engine.decode.token_limits import TokenLimits
+from engine.decode.turn_states import DocumentKey, TurnsKey, TurnStates
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
 
@@ -41,25 +45,28 @@ class RunningAnswer:
     and its state can be kept when the answer has ended.
 
     Args:
-        ids: the question's token ids (tokens,) int64 on the CPU.
+        parts: token ids of the earlier turns and, at last, of the question.
         budget: share of the document cache's bytes that was asked for, in (0, 1].
         room: tokens that the model's context leaves behind document and question.
         kernels: whether attention may go through Triton kernels on a GPU.
         chunk_tokens: tokens of the longest part in which the question is prefilled.
         mask: which tokens may come; None for all.
         num_dropped_turns: earlier turns that were left out, as they did not fit.
+        turn_states: where keys and values of earlier turns are; None to prefill all of them.
+        document_key: as whose turns they are there.
 
     Attributes:
         state: the question's own keys and values, and what it reads of the document.
         max_tokens: that question, thinking and answer have together at most.
-        question, answer: token ids; the answer's with all that was thought.
+        question, answer: token ids; the question's with the earlier turns, the answer's with all
+            that was thought.
     """
 
     def __init__(
         self,
         model: LoadedModel,
         document: DocumentCache,
-        ids: Tensor,
+        parts: Sequence[Sequence[int]],
         *,
         budget: float,
         sampling: Sampling,
@@ -68,6 +75,8 @@ class RunningAnswer:
         chunk_tokens: int,
         mask: TokenMask | None = None,
         num_dropped_turns: int = 0,
+        turn_states: TurnStates | None = None,
+        document_key: DocumentKey | None = None,
     ) -> None:
         self._started_s = time.perf_counter()
         self._model, self._document = model, document
@@ -76,16 +85,21 @@ class RunningAnswer:
         self._applied = budget if budget >= 1.0 else max(budget, document.curves.floor)
         self._mass = self._no_mass()
         self.state = open_question(document, self._applied, self._mass, kernels=kernels)
-        self.state.num_prefill = len(ids)
+        self.question: list[int] = [token for part in parts for token in part]
+        self.state.num_prefill = len(self.question)
+        self._parts, self._ends = tuple(parts), tuple(accumulate(map(len, parts)))
+        self._turn_states = turn_states
+        self._turns_key = None if document_key is None else TurnsKey(document_key, self._applied)
+        self._num_kept = self._take_kept_turns()
         penalty = model.generation.repetition_penalty
         self._sampler = Sampler(sampling, penalty, model.device, mask)
-        self._ends = () if sampling.ignore_eos else model.eos_ids
+        self._end_tokens = () if sampling.ignore_eos else model.eos_ids
         limits = TokenLimits.within(room, sampling, model.prompt.thinking)
         self._text = AnswerText(model.tokenizer, model.prompt.thinking, limits, sampling.stop)
-        self.question: list[int] = ids.tolist()
         self.answer: list[int] = []
-        self._ids, self._chunk_tokens = ids.to(model.device), chunk_tokens
-        self.max_tokens = len(ids) + limits.total
+        self._ids = torch.tensor(self.question, dtype=torch.int64).to(model.device)
+        self._chunk_tokens = chunk_tokens
+        self.max_tokens = len(self.question) + limits.total
         self._finish_reason: str | None = None
         self._marks_ms: dict[str, float] = {}
 
@@ -113,7 +127,9 @@ class RunningAnswer:
     @property
     def num_next_chunk(self) -> int:
         """Tokens of the next part of the prefill; 0 after the last one."""
-        return min(self._chunk_tokens, len(self.question) - self.num_prefilled)
+        done = self.num_prefilled
+        end = next((end for end in self._ends if end > done), done)
+        return min(self._chunk_tokens, end - done)
 
     @property
     def last_token(self) -> int:
@@ -143,7 +159,7 @@ class RunningAnswer:
         Returns: the text that is certain now; "" while a character is incomplete.
         """
         self._marks_ms.setdefault("first_token", self._elapsed_ms())
-        if self._text.is_end(token, self._ends):
+        if self._text.is_end(token, self._end_tokens):
             self._finish_reason = "stop"
             return TextDelta("")
         self.answer.append(token)
@@ -157,6 +173,12 @@ class RunningAnswer:
     def forget_evidence(self) -> None:
         """Drop the attention mass that was collected so far: it belongs to no answer."""
         self._mass = self.state.mass = self._no_mass()
+
+    def keep_turns(self, *, num_turns: int) -> None:
+        """Keep keys and values of the first turns for a later question, after the last pass."""
+        if self._turn_states is not None and self._turns_key is not None:
+            turns = self._parts[:num_turns]
+            self._turn_states.add(self._turns_key, turns, self.state.keys_and_values())
 
     def flush(self) -> TextDelta:
         """Return the text that was held back for an incomplete character."""
@@ -183,11 +205,26 @@ class RunningAnswer:
                 kv_bytes_read=meter.bytes_read,
                 kv_bytes_stored=self._document.kv_bytes,
                 thinking_tokens=self._text.num_thinking,
+                kept_tokens=self._num_kept,
             ),
             timings_ms={name: round(value, 3) for name, value in marks.items()},
             thinking=self._text.thinking,
             num_dropped_turns=self._num_dropped_turns,
         )
+
+    def _take_kept_turns(self) -> int:
+        """Begin behind the earlier turns that are kept; return how many tokens they have."""
+        if self._turn_states is None or self._turns_key is None:
+            return 0
+        kept = self._turn_states.find(self._turns_key, self._parts[:-1])
+        if kept is None:
+            return 0
+        device = self._model.device
+        self.state.take_over(
+            [keys.to(device) for keys in kept.keys],
+            [values.to(device) for values in kept.values],
+        )
+        return kept.num_tokens
 
     def _no_mass(self) -> AttentionMass:
         document = self._document
