@@ -29,6 +29,7 @@ from engine.decode.running_answer import RunningAnswer
 from engine.decode.sampling import Sampling, TokenMask, draw_tokens, non_finite
 from engine.decode.turn_states import DocumentKey, TurnStates
 from engine.document.cache import DocumentCache
+from engine.fallbacks import Cause, Fallbacks, Part
 from engine.model.fingerprint import digest
 from engine.model.loader import LoadedModel
 from engine.model.prompt import Ids, Turn
@@ -42,14 +43,17 @@ def _never() -> bool:
     return False
 
 
-def _graph_runner_for(model: LoadedModel, config: DecodeConfig) -> GraphRunner:
+def _graph_runner_for(
+    model: LoadedModel, config: DecodeConfig, fallbacks: Fallbacks
+) -> GraphRunner:
     """Choose how answers are decoded: in batches of any documents where that can be."""
     if not (config.batch_graphs and config.triton_kernels and model.device.type == "cuda"):
-        return GraphRunner(model, config)
+        return GraphRunner(model, config, fallbacks=fallbacks)
     if (reason := why_unsupported(model)) is not None:
         log.info("decoding document by document: %s", reason)
-        return GraphRunner(model, config)
-    return BatchRunner(model, config)
+        fallbacks.count(Part.BATCH, Cause.UNSUPPORTED)
+        return GraphRunner(model, config, fallbacks=fallbacks)
+    return BatchRunner(model, config, fallbacks=fallbacks)
 
 
 class Engine:
@@ -66,6 +70,7 @@ class Engine:
         turns: of its passes and of a document that is read on the same device.
         runner: takes the forward passes.
         turn_states: keys and values of conversations' turns.
+        fallbacks: how often it did without what it was asked to use.
         graphs: decode graphs of the documents that are resident on a GPU, but for those of a model
             with LongRoPE; empty where another runner was given.
     """
@@ -77,13 +82,13 @@ class Engine:
         runner: ModelRunner | None = None,
     ) -> None:
         self.model = model
-        self.turns = DeviceTurns()
+        self.turns, self.fallbacks = DeviceTurns(), Fallbacks()
         self._config = config or DecodeConfig()
         self.turn_states = TurnStates(self._config.turn_state_bytes, self._config.turn_state_s)
         graph_runner = (
-            _graph_runner_for(model, self._config)
+            _graph_runner_for(model, self._config, self.fallbacks)
             if runner is None
-            else GraphRunner(model, self._config)
+            else GraphRunner(model, self._config, fallbacks=self.fallbacks)
         )
         self.graphs = graph_runner.graphs
         self.runner: ModelRunner = runner or graph_runner
@@ -252,6 +257,7 @@ class Engine:
             chunk_tokens=self._config.question_chunk_tokens,
             turn_states=self.turn_states,
             document_key=document_key,
+            fallbacks=self.fallbacks,
         )
 
     def add(self, running: RunningAnswer) -> None:

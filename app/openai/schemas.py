@@ -268,10 +268,12 @@ class Citation(Body):
     filename: str
     index: int
     quote: str
-    page: int
+    page: int | None
     start_char: int
     end_char: int
     weight: float
+    heading: str | None
+    paragraph: int | None
 
 
 class OutputText(Body):

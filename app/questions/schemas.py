@@ -70,13 +70,19 @@ class QuestionBody(BaseModel):
 
 
 class EvidenceBody(Body):
-    """A passage that got much of the attention, as a half-open span of the extracted text."""
+    """A passage that got much of the attention, as a half-open span of the extracted text.
+
+    `page` is null for formats without pages; `heading` is the nearest one above it, and `paragraph`
+    the number of its paragraph, list item or table row below that.
+    """
 
     quote: str
-    page: int
+    page: int | None
     start_char: int
     end_char: int
     weight: float
+    heading: str | None
+    paragraph: int | None
 
 
 class BudgetBody(Body):

@@ -1,11 +1,11 @@
 """The work of keeping a conversation's turns for its next question, after an answer was given."""
 
-from collections.abc import Hashable
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import structlog
 
-from app.services.document_loader import DocumentLoader
+from common.owner import Owner
 from engine.decode.answer import Answer, TextDelta
 from engine.decode.sampling import Sampling
 from engine.decode.turn_states import DocumentKey
@@ -14,6 +14,9 @@ from engine.model.prompt import Turn
 from engine.residents.documents import Lease
 from engine.serving.request import AnswerRequest
 from storage.db.records import DocumentRecord
+
+if TYPE_CHECKING:  # for annotations alone
+    from app.services.document_loader import DocumentLoader
 
 
 def key_of(
@@ -43,7 +46,7 @@ class TurnsJob:
 
     def __init__(
         self,
-        loader: DocumentLoader,
+        loader: "DocumentLoader",
         no_document: DocumentCache,
         tenant_id: UUID,
         document: DocumentRecord | None,
@@ -53,16 +56,16 @@ class TurnsJob:
         self._tenant_id, self._document = tenant_id, document
         self._lease: Lease[DocumentCache] | None = None
 
-    def request(self, key: Hashable, turns: tuple[Turn, ...], budget: float) -> AnswerRequest:
+    def request(self, owner: Owner, turns: tuple[Turn, ...], budget: float) -> AnswerRequest:
         """Return what the engine loop is asked.
 
         Args:
-            key: whose turn of the engine it takes.
+            owner: whose turn of the engine it takes.
             turns: oldest first.
             budget: of the questions, in (0, 1].
         """
         sampling = Sampling(max_tokens=1)
-        return AnswerRequest(key, "", budget, sampling, self, turns=turns, turns_alone=True)
+        return AnswerRequest(owner, "", budget, sampling, self, turns=turns, turns_alone=True)
 
     def begin(self) -> None:
         """Nobody waits for it."""

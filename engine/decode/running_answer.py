@@ -17,6 +17,7 @@ from engine.decode.sampling import Draw, Sampler, Sampling, TokenMask
 from engine.decode.token_limits import TokenLimits
 from engine.decode.turn_states import DocumentKey, TurnsKey, TurnStates
 from engine.document.cache import DocumentCache
+from engine.fallbacks import Fallbacks
 from engine.model.loader import LoadedModel
 
 
@@ -54,6 +55,7 @@ class RunningAnswer:
         num_dropped_turns: earlier turns that were left out, as they did not fit.
         turn_states: where keys and values of earlier turns are; None to prefill all of them.
         document_key: as whose turns they are there.
+        fallbacks: where it is counted what it does without; None for nowhere.
 
     Attributes:
         state: the question's own keys and values, and what it reads of the document.
@@ -77,6 +79,7 @@ class RunningAnswer:
         num_dropped_turns: int = 0,
         turn_states: TurnStates | None = None,
         document_key: DocumentKey | None = None,
+        fallbacks: Fallbacks | None = None,
     ) -> None:
         self._started_s = time.perf_counter()
         self._model, self._document = model, document
@@ -84,7 +87,9 @@ class RunningAnswer:
         self._requested = budget
         self._applied = budget if budget >= 1.0 else max(budget, document.curves.floor)
         self._mass = self._no_mass()
-        self.state = open_question(document, self._applied, self._mass, kernels=kernels)
+        self.state = open_question(
+            document, self._applied, self._mass, kernels=kernels, fallbacks=fallbacks
+        )
         self.question: list[int] = [token for part in parts for token in part]
         self.state.num_prefill = len(self.question)
         self._parts, self._ends = tuple(parts), tuple(accumulate(map(len, parts)))
