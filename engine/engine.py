@@ -16,6 +16,7 @@ from common.errors import (
     ConversationTooLong,
     EmptyQuestion,
     EngineFault,
+    InvalidInput,
     LecternError,
     QuestionTooLong,
 )
@@ -24,6 +25,8 @@ from engine.decode.answer import Answer, TextDelta
 from engine.decode.batch_runner import BatchRunner, why_unsupported
 from engine.decode.graph_runner import GraphRunner
 from engine.decode.model_runner import ModelRunner
+from engine.decode.quote_decoder import QuoteDecoder
+from engine.decode.quoting import Quoting
 from engine.decode.running_answer import RunningAnswer
 from engine.decode.sampling import Sampling, TokenMask, draw_tokens, non_finite
 from engine.document.cache import DocumentCache
@@ -75,6 +78,7 @@ class Engine:
         self.model = model
         self.turns = DeviceTurns()
         self._config = config or DecodeConfig()
+        self._quoting = Quoting(model, self._config.refusal)
         graph_runner = (
             _graph_runner_for(model, self._config)
             if runner is None
@@ -177,8 +181,9 @@ class Engine:
             may_drop_turns: whether the oldest turns are left out where they do not fit.
             mask: which tokens may come; None for all.
         Raises: EmptyQuestion, QuestionTooLong, ConversationTooLong; InvalidInput if there are turns
-            and the model's template takes one question alone.
+            and the model's template takes one question alone, and if there is nothing to quote.
         """
+        quotes = self._quotes(document, mask) if sampling.mode == "quote" else None
         kept = self._fitting_turns(document, question, turns) if may_drop_turns else turns
         ids = self._encode_question(document, question, kept)
         return RunningAnswer(
@@ -192,7 +197,20 @@ class Engine:
             chunk_tokens=self._config.question_chunk_tokens,
             mask=mask,
             num_dropped_turns=len(turns) - len(kept),
+            quotes=quotes,
+            refusal=self._config.refusal,
         )
+
+    def _quotes(self, document: DocumentCache, mask: TokenMask | None) -> QuoteDecoder:
+        """Make what a quoting answer is decoded with.
+
+        Raises: InvalidInput.
+        """
+        if document.num_tokens == 0:
+            raise InvalidInput("Without a document there is nothing to quote.", param="mode")
+        if mask is not None:
+            raise InvalidInput("An answer that quotes takes no other form.", param="mode")
+        return self._quoting.decoder(document)
 
     def add(self, running: RunningAnswer) -> None:
         """Let an answer take part in steps; to be ended by `finish`."""
@@ -234,12 +252,14 @@ class Engine:
         drawn = draw_tokens(draws, logits)
         found: list[TextDelta | LecternError] = []
         for row, must, token in zip(rows, forced, drawn, strict=True):
-            chosen = token if must is None else must
-            if chosen is None:
+            if token is None and must is None:
                 found.append(non_finite())
                 continue
             was_thinking = row.is_thinking
-            found.append(row.push(chosen))
+            if must is not None:
+                found.append(row.push(must))
+            elif token is not None:
+                found.append(row.push(token.token, token.log_probability))
             if was_thinking and not row.is_thinking:
                 self.runner.forget_evidence(row)
         return found

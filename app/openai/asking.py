@@ -26,6 +26,8 @@ def question_fields(body: AskParameters) -> dict[str, Any]:
         "top_p": body.top_p,
         "max_thinking_tokens": body.max_thinking_tokens,
         "ignore_eos": body.ignore_eos,
+        "mode": body.mode,
+        "stop_repetition": body.stop_repetition,
         "stream": body.stream,
     }
 
@@ -68,6 +70,11 @@ class Asking:
         document_id = earlier.document_id if document is None else document.id
         if document_id is not None:
             check_same_document(earlier, document_id, self.param)
-        checked = check_question(question, services.config, services.engine.model.generation)
+        checked = check_question(
+            question,
+            services.config,
+            services.engine.model.generation,
+            has_document=document_id is not None,
+        )
         asked = replace(checked, turns=earlier.turns, keeping=keeping)
         return await submit_question(services, self.caller, document_id, asked, self.exchange)

@@ -13,7 +13,10 @@ from app.questions.schemas import (
     AnswerBody,
     AnswerItem,
     BudgetBody,
+    ConfidenceBody,
     EvidenceBody,
+    GroundedBody,
+    QuoteBody,
     SamplingBody,
     ThinkingBody,
     UsageBody,
@@ -227,6 +230,11 @@ class AnswerJob:
                 "answer": answer.text,
                 "thinking": None if thinking is None else ThinkingBody(**asdict(thinking)),
                 "finish_reason": answer.finish_reason,
+                "mode": "free" if answer.quotes is None else "quote",
+                "refused": answer.refused,
+                "quotes": [QuoteBody(**asdict(quote)) for quote in answer.quotes or ()],
+                "grounded": _grounded(answer),
+                "confidence": ConfidenceBody(**asdict(answer.confidence)),
                 "evidence": [EvidenceBody(**asdict(passage)) for passage in answer.evidence],
                 "budget": BudgetBody(**asdict(answer.budget)),
                 "usage": UsageBody(**asdict(answer.usage)),
@@ -253,6 +261,14 @@ def _log_answer(log: structlog.typing.FilteringBoundLogger, answer: AnswerBody) 
         budget_loaded=answer.budget.loaded,
         cache_hit=answer.cache_hit,
     )
+
+
+def _grounded(answer: Answer) -> list[GroundedBody] | None:
+    if answer.claims is None:
+        return None
+    return [
+        GroundedBody(**asdict(claim), is_grounded=claim.is_grounded) for claim in answer.claims
+    ]
 
 
 def _timings_ms(answer: Answer, queue_ms: float, load_ms: float) -> dict[str, float]:

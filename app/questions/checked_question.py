@@ -7,6 +7,7 @@ from app.config import ServerConfig
 from app.questions.conversation import Keeping
 from app.questions.schemas import QuestionBody
 from common.errors import EmptyQuestion, InvalidInput, QuestionTooLong
+from engine.config import AnswerMode
 from engine.decode.sampling import Sampling
 from engine.document.budget import parse_budget
 from engine.model.generation import GREEDY, GenerationDefaults
@@ -51,13 +52,19 @@ class CheckedQuestion:
 
 
 def check_question(
-    body: QuestionBody, limits: ServerConfig, generation: GenerationDefaults = GREEDY
+    body: QuestionBody,
+    limits: ServerConfig,
+    generation: GenerationDefaults = GREEDY,
+    *,
+    has_document: bool = True,
 ) -> CheckedQuestion:
     """Check a question against the server's limits.
 
     Args:
         generation: the model's own way of choosing tokens, which counts where the settings say so.
-    Raises: EmptyQuestion, QuestionTooLong; InvalidInput if it asks for too many tokens.
+        has_document: whether it is about a document, which alone can be quoted.
+    Raises: EmptyQuestion, QuestionTooLong; InvalidInput if it asks for too many tokens, or for
+        quotes where there is nothing to quote.
     """
     text = body.question.strip()
     if not text:
@@ -91,8 +98,19 @@ def check_question(
         max_thinking_tokens=max_thinking_tokens,
         stop=tuple(body.stop),
         ignore_eos=body.ignore_eos,
+        stop_repetition=_or(body.stop_repetition, limits.stop_repetition),
+        mode=_mode(body, limits, has_document=has_document),
     )
     return CheckedQuestion(text, parse_budget(body.budget), sampling)
+
+
+def _mode(body: QuestionBody, limits: ServerConfig, *, has_document: bool) -> AnswerMode:
+    """Say how a question is answered. Raises: InvalidInput."""
+    if body.mode == "quote" and not has_document:
+        raise InvalidInput("mode: without a document there is nothing to quote.", param="mode")
+    if body.mode is not None:
+        return body.mode
+    return "quote" if limits.answer_mode == "quote" and has_document else "free"
 
 
 def _or(value: Number | None, otherwise: Number) -> Number:

@@ -1,15 +1,22 @@
 """One question while it is being answered."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
+
 
 from torch import Tensor
 
 from engine.attend.budget import report_budget
 from engine.attend.evidence import AttentionMass, find_evidence
 from engine.attend.question import open_question
-from engine.decode.answer import Answer, TextDelta, Usage
+from engine.decode.answer import Answer, Confidence, TextDelta, Usage
 from engine.decode.answer_text import AnswerText
+from engine.decode.grounded import find_claims
+from engine.decode.quote_decoder import QuoteDecoder
+from engine.decode.quote_places import place_quotes
+from engine.decode.repetition import RepetitionDetector
 from engine.decode.sampling import Draw, Sampler, Sampling, TokenMask
 from engine.decode.token_limits import TokenLimits
 from engine.document.cache import DocumentCache
@@ -34,6 +41,17 @@ class PrefillChunk:
     is_last: bool
 
 
+class _QuoteMask:
+    """The `TokenMask` of an answer that quotes; what is thought before it is free."""
+
+    def __init__(self, running: "RunningAnswer") -> None:
+        self._running = running
+
+    def allowed(self, answer: Sequence[int]) -> Tensor | None:  # noqa: ARG002
+        """Return the tokens that may come, see `TokenMask.allowed`."""
+        return self._running.allowed_tokens()
+
+
 class RunningAnswer:
     """One question between its forward passes, which `Engine.prefill` and `Engine.decode` take.
 
@@ -48,6 +66,8 @@ class RunningAnswer:
         chunk_tokens: tokens of the longest part in which the question is prefilled.
         mask: which tokens may come; None for all.
         num_dropped_turns: earlier turns that were left out, as they did not fit.
+        quotes: decodes the answer, which then quotes the document; None if it is free.
+        refusal: the sentence that says that the document holds no answer.
 
     Attributes:
         state: the question's own keys and values, and what it reads of the document.
@@ -68,6 +88,8 @@ class RunningAnswer:
         chunk_tokens: int,
         mask: TokenMask | None = None,
         num_dropped_turns: int = 0,
+        quotes: QuoteDecoder | None = None,
+        refusal: str = "",
     ) -> None:
         self._started_s = time.perf_counter()
         self._model, self._document = model, document
@@ -78,10 +100,16 @@ class RunningAnswer:
         self.state = open_question(document, self._applied, self._mass, kernels=kernels)
         self.state.num_prefill = len(ids)
         penalty = model.generation.repetition_penalty
-        self._sampler = Sampler(sampling, penalty, model.device, mask)
+        self._quotes, self._refusal = quotes, refusal
+        given = mask if quotes is None else _QuoteMask(self)
+        self._sampler = Sampler(sampling, penalty, model.device, given)
+        watches = sampling.stop_repetition and not sampling.ignore_eos
+        self._repetition = RepetitionDetector() if watches else None
+        self._log_probabilities: list[float] = []
+        self._num_passes = 0  # of which there is attention mass
         self._ends = () if sampling.ignore_eos else model.eos_ids
         limits = TokenLimits.within(room, sampling, model.prompt.thinking)
-        self._text = AnswerText(model.tokenizer, model.prompt.thinking, limits, sampling.stop)
+        self._text = AnswerText(model.tokenizer, model.prompt.thinking, limits, sampling.stop, quotes)
         self.question: list[int] = ids.tolist()
         self.answer: list[int] = []
         self._ids, self._chunk_tokens = ids.to(model.device), chunk_tokens
@@ -132,17 +160,29 @@ class RunningAnswer:
         """Return what the next token is drawn by."""
         return Draw(self._sampler, self.question, self.answer)
 
-    def push(self, token: int) -> TextDelta:
+    def allowed_tokens(self) -> Tensor | None:
+        """Return the tokens that may come next where the answer quotes; None for all."""
+        return None if self._quotes is None or self.is_thinking else self._quotes.allowed()
+
+    def push(self, token: int, log_probability: float | None = None) -> TextDelta:
         """Add the token that followed from a pass.
 
+        Args:
+            log_probability: what the model gave it, in nats; None where it had no choice.
         Returns: the text that is certain now; "" while a character is incomplete.
         """
         self._marks_ms.setdefault("first_token", self._elapsed_ms())
+        if not self.is_thinking:
+            self._num_passes += 1
+            if log_probability is not None:
+                self._log_probabilities.append(log_probability)
         if self._text.is_end(token, self._ends):
             self._finish_reason = "stop"
             return TextDelta("")
         self.answer.append(token)
         delta = self._text.push(token)
+        if self._repetition is not None and not self.is_thinking and self._repetition.push(token):
+            self._finish_reason = "repetition"
         if self._text.is_stopped:
             self._finish_reason = "stop"
         elif self._text.is_full or len(self.question) + len(self.answer) >= self.max_tokens:
@@ -152,6 +192,7 @@ class RunningAnswer:
     def forget_evidence(self) -> None:
         """Drop the attention mass that was collected so far: it belongs to no answer."""
         self._mass = self.state.mass = self._no_mass()
+        self._num_passes = 0
 
     def flush(self) -> TextDelta:
         """Return the text that was held back for an incomplete character."""
@@ -163,11 +204,17 @@ class RunningAnswer:
         marks["decode"] = self._elapsed_ms() - marks["first_token"]
         if self._text.is_thinking:
             self.forget_evidence()
-        evidence = find_evidence(self._document, self._mass.on_tokens())
+        mass, text = self._mass.on_tokens(), self._text.answer
+        evidence = find_evidence(self._document, mass)
+        quotes = None if self._quotes is None else self._quotes.quotes(text)
+        claims = None
+        if quotes is None and self._document.num_tokens:
+            spans = tuple((passage.start_char, passage.end_char) for passage in evidence)
+            claims = find_claims(text, self._document, spans)
         marks["total"] = self._elapsed_ms()
         meter = self.state.meter
         return Answer(
-            text=self._text.answer,
+            text=text,
             finish_reason=self._finish_reason or "stop",
             evidence=evidence,
             budget=report_budget(meter, self._requested, self._applied),
@@ -182,6 +229,22 @@ class RunningAnswer:
             timings_ms={name: round(value, 3) for name, value in marks.items()},
             thinking=self._text.thinking,
             num_dropped_turns=self._num_dropped_turns,
+            confidence=self._confidence(mass),
+            refused=" ".join(text.split()) == self._refusal,
+            quotes=None if quotes is None else place_quotes(self._document, mass, quotes),
+            claims=claims,
+        )
+
+    def _confidence(self, mass: Tensor) -> Confidence:
+        known = self._log_probabilities
+        spec = self._model.spec.layers
+        num_heads = sum(
+            layer.num_collecting * spec[index].num_heads // spec[index].num_kv_heads
+            for index, layer in enumerate(self._document.layers)
+        )
+        most = max(1, num_heads * self._num_passes)
+        return Confidence(
+            round(fmean(known), 4) if known else None, round(float(mass.sum()) / most, 4)
         )
 
     def _no_mass(self) -> AttentionMass:
