@@ -78,6 +78,7 @@ class Settings(BaseSettings):
     stored_cache_bytes: Annotated[int, Ge(0)] = StorageConfig.stored_cache_bytes
     answer_days: Annotated[int, Ge(0)] = StorageConfig.answer_days
     conversation_hours: Annotated[float, Gt(0)] = StorageConfig.conversation_hours
+    stored_answer_hours: Annotated[float, Ge(0)] = StorageConfig.stored_answer_hours
     log_level: str = "INFO"
     log_json: bool = False
     server: ServerConfig = ServerConfig()
@@ -105,7 +106,7 @@ class Settings(BaseSettings):
         return ModelConfig(path, self.device, self.dtype, self.heads, self.prompt)
 
     def server_for_model(self) -> ServerConfig:
-        """Return the settings of the server; the bundled reader quotes unless they say otherwise."""
+        """Return the server's settings; the bundled reader quotes unless they say otherwise."""
         if self.server.answer_mode != "auto":
             return self.server
         is_bundled = Path(self.model_files().path).resolve() == WEIGHTS.resolve()
@@ -120,6 +121,7 @@ class Settings(BaseSettings):
             stored_cache_bytes=self.stored_cache_bytes,
             answer_days=self.answer_days,
             conversation_hours=self.conversation_hours,
+            stored_answer_hours=self.stored_answer_hours,
         )
 
 

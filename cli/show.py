@@ -133,13 +133,20 @@ def answer_details(answer: Mapping[str, Any]) -> Table:
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for passage in answer["evidence"]:
-        table.add_row(f"page {passage['page']}", Text(one_line(passage["quote"])))
+        table.add_row(_place(passage), Text(one_line(passage["quote"])))
     table.add_row("budget", budget_line(answer["budget"]))
     timings = answer["timings_ms"]
     load_time = format_duration(timings["load"])
     source = "cache in memory" if answer["cache_hit"] else f"loaded in {load_time}"
     table.add_row("time", f"first token {format_duration(timings['first_token'])}, {source}")
     return table
+
+
+def _place(passage: Mapping[str, Any]) -> str:
+    """Where a passage stands: its page, or else the number of its paragraph."""
+    if passage["page"] is not None:
+        return f"page {passage['page']}"
+    return "heading" if passage["paragraph"] is None else f"paragraph {passage['paragraph']}"
 
 
 def budget_line(budget: Mapping[str, Any]) -> str:

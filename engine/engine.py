@@ -6,6 +6,7 @@ of each at a time. `Engine.answer` is the loop over one question's steps.
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Self
 
 import torch
@@ -30,6 +31,7 @@ from engine.decode.quoting import Quoting
 from engine.decode.running_answer import RunningAnswer
 from engine.decode.sampling import Sampling, TokenMask, draw_tokens, non_finite
 from engine.document.cache import DocumentCache
+from engine.model.fingerprint import digest
 from engine.model.loader import LoadedModel
 from engine.model.prompt import Turn
 from engine.model.spec import probe_logits
@@ -86,6 +88,20 @@ class Engine:
         )
         self.graphs = graph_runner.graphs
         self.runner: ModelRunner = runner or graph_runner
+
+    @property
+    def fingerprint(self) -> str:
+        """Names all that an answer follows from beside its document and its question."""
+        model, prompt = self.model, self.model.prompt
+        fields = {
+            "model": model.fingerprint,
+            "plan": model.plan.fingerprint,
+            "prompt": [prompt.head, prompt.middle, prompt.foot, prompt.between, prompt.alone],
+            "generation": asdict(model.generation),
+            "device": model.device.type,
+            "decoding": asdict(self._config),
+        }
+        return digest(fields)
 
     def __enter__(self) -> Self:
         return self

@@ -8,6 +8,7 @@ import torch
 
 from common import plugins
 from common.errors import DocumentTooLong, EmptyDocument
+from common.passages import DocumentStructure, plain_structure
 from common.status import Phase, Progress
 from engine.document.budget import NO_CURVES
 from engine.document.cache import DocumentCache, LayerCache, LengthChoices, Page
@@ -34,15 +35,17 @@ def precompute_document(
     *,
     on_layer: Callable[[int, LayerCache], None] | None = None,
     turns: DeviceTurns | None = None,
+    structure: DocumentStructure | None = None,
 ) -> DocumentCache:
     """Prefill, cluster and calibrate a document.
 
     Args:
         text: the document's text.
-        pages: (number from 1, start, end) in characters.
+        pages: (number from 1, start, end) in characters; none for a format without pages.
         progress: told the progress of each phase in tokens; may raise to stop.
         on_layer: given each layer as soon as it is complete, while later ones are clustered.
         turns: of the answers that the same process gives on the model's device.
+        structure: blocks and passages of the text; None for a text of which nothing is known.
     Raises: EmptyDocument, DocumentTooLong, or UnknownPlugin for a clustering that is not there, all
         before the model is run; DocumentRejected if the tokenizer cannot break the text.
     """
@@ -66,6 +69,7 @@ def precompute_document(
         lookup=settings.lookup,
         curves=NO_CURVES,
         choices=choices,
+        structure=plain_structure(text) if structure is None else structure,
     )
     with pace, probes_beside(model, document, settings) as probes:
         layers = deque(

@@ -19,7 +19,8 @@ class StorageConfig:
         answer_days: days for which the figures of an answer are kept, without its text, beside
             the sums over all answers; 0 for ever.
         conversation_hours: hours for which the turns of a conversation are kept after its last one.
-        stored_answer_hours: hours for which an answer is given again to the same question.
+        stored_answer_hours: hours for which an answer is given again to the same question; 0 for
+            never, and none is stored then.
     """
 
     data_dir: Path
@@ -28,7 +29,7 @@ class StorageConfig:
     stored_cache_bytes: Annotated[int, Ge(0)] = 0
     answer_days: Annotated[int, Ge(0)] = 90
     conversation_hours: Annotated[float, Gt(0)] = 24.0
-    stored_answer_hours: Annotated[float, Gt(0)] = 24.0
+    stored_answer_hours: Annotated[float, Ge(0)] = 24.0
 
     def sql_url(self) -> str:
         """Return the SQLAlchemy URL of the named database, or else of SQLite in the data folder."""

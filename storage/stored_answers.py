@@ -7,25 +7,33 @@ key. Answers go with their document, and when their time is over.
 from datetime import timedelta
 from uuid import UUID
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, func, or_, select
 from sqlalchemy.exc import IntegrityError
 
 from storage.db.database import Database
 from storage.db.tables import StoredAnswer
 
 EXPIRED_AT_ONCE = 1000
+MOST_OF_A_TENANT = 10_000
 
 
 class StoredAnswers:
     """The stored answers of all tenants, each of which finds its own alone.
 
     Args:
-        ttl_s: seconds for which an answer is kept.
+        ttl_s: seconds for which an answer is kept; 0 for none to be stored.
+        most: answers of one tenant that are kept, the newest ones.
     """
 
-    def __init__(self, db: Database, ttl_s: float) -> None:
+    def __init__(self, db: Database, ttl_s: float, most: int = MOST_OF_A_TENANT) -> None:
         self._db = db
         self._ttl = timedelta(seconds=ttl_s)
+        self._most = most
+
+    @property
+    def is_on(self) -> bool:
+        """Whether answers are stored at all."""
+        return self._ttl > timedelta(0)
 
     def find(self, tenant_id: UUID, key: str) -> str | None:
         """Return the answer of that key, in JSON; None if there is none."""
@@ -63,9 +71,23 @@ class StoredAnswers:
             return
 
     def delete_expired(self, limit: int = EXPIRED_AT_ONCE) -> int:
-        """Delete answers whose time is over, at most so many; return how many were deleted."""
+        """Delete answers whose time is over, or of which a tenant has too many.
+
+        Args:
+            limit: of the answers that are deleted at once.
+        Returns: how many were deleted.
+        """
+        newest_first = func.row_number().over(
+            partition_by=StoredAnswer.tenant_id, order_by=StoredAnswer.created_at.desc()
+        )
+        ranked = select(StoredAnswer.id, newest_first.label("rank")).subquery()
         with self._db.session() as session:
-            over = select(StoredAnswer.id).where(StoredAnswer.expires_at <= self._db.now(session))
+            over = select(StoredAnswer.id).where(
+                or_(
+                    StoredAnswer.expires_at <= self._db.now(session),
+                    StoredAnswer.id.in_(select(ranked.c.id).where(ranked.c.rank > self._most)),
+                )
+            )
             ids = list(session.scalars(over.limit(limit)))
             session.execute(delete(StoredAnswer).where(StoredAnswer.id.in_(ids)))
         return len(ids)

@@ -17,7 +17,8 @@ from engine.document.artifact import DOCUMENT_FILE, DocumentText, unpack_text
 
 router = APIRouter(prefix="/documents", tags=["documents"], route_class=ScopedRoute)
 READS = [needs(Scope.READ)]
-Offset = Annotated[int | None, Query(ge=0)]
+MOST = 2**53  # that JSON holds exactly; no text has as many characters
+Offset = Annotated[int | None, Query(ge=0, le=MOST)]
 
 
 @router.get("/{document_id}/content", response_class=FileResponse, dependencies=READS)
@@ -36,7 +37,7 @@ async def document_text(
     services: ServicesDep,
     start: Offset = None,
     end: Offset = None,
-    page: Annotated[int | None, Query(ge=1)] = None,
+    page: Annotated[int | None, Query(ge=1, le=MOST)] = None,
 ) -> TextBody:
     """Return the text that was read from a document: all, some characters, or a page.
 

@@ -109,6 +109,10 @@ class Exchange:
         self._headers[f"x-ratelimit-remaining-{what}"] = str(state.remaining)
         self._headers[f"x-ratelimit-reset-{what}"] = format_reset(state.reset_s)
 
+    def add_header(self, name: str, value: str) -> None:
+        """Let the response have a header."""
+        self._headers[name] = value
+
     def at_end(self, call: Callable[[], None]) -> None:
         """Call something that returns at once when the request ends, however it ends."""
         self._held.callback(call)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from typing import Any
+from uuid import UUID
 
 from fastapi.concurrency import run_in_threadpool
 
@@ -28,6 +29,7 @@ def question_fields(body: AskParameters) -> dict[str, Any]:
         "ignore_eos": body.ignore_eos,
         "mode": body.mode,
         "stop_repetition": body.stop_repetition,
+        "reuse_answer": body.reuse_answer,
         "stream": body.stream,
     }
 
@@ -50,6 +52,7 @@ class Asking:
         conversation: Conversation,
         question: QuestionBody,
         model: str,
+        previous_id: UUID | None = None,
         keeping: Keeping | None = None,
     ) -> AcceptedQuestion:
         """Queue the question of a conversation.
@@ -57,11 +60,11 @@ class Asking:
         Args:
             question: with its limits and its sampling.
             model: as the caller names it, which may choose the document.
+            previous_id: the stored turn that the conversation goes on from.
             keeping: as which turn the answer is kept; None for not at all.
         Raises: what `find_document` and `submit_question` raise; AnswerNotFound, InvalidInput.
         """
         services, tenant_id = self.services, self.caller.tenant_id
-        previous_id = None if keeping is None else keeping.previous_id
         earlier = await run_in_threadpool(
             earlier_turns, services.storage.turns, tenant_id, previous_id, conversation.turns
         )

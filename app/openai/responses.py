@@ -35,22 +35,26 @@ ID_PREFIX = "resp_"
 async def create_response(
     body: ResponseRequest, request: Request, caller: CallerDep, services: ServicesDep
 ) -> ResponseBody | EventStream:
-    """Answer a question, as `create_chat_completion`; its id continues the conversation."""
+    """Answer a question, as `create_chat_completion`; its id continues the conversation.
+
+    With `store` false nothing of it is stored, and its id continues nothing.
+    """
     messages = (
         [Message(role="user", content=body.input)] if isinstance(body.input, str) else body.input
     )
     conversation = read_messages(messages, "input", body.instructions or "")
-    keeping = Keeping(uuid4(), _previous_id(body))
+    answer_id, previous_id = uuid4(), _previous_id(body)
+    keeping = None if body.store is False else Keeping(answer_id, previous_id)
     question = QuestionBody(
         question=conversation.question,
         max_tokens=body.max_output_tokens,
-        **question_fields(body),
+        **question_fields(body) | ({"reuse_answer": False} if keeping is None else {}),
     )
     asking = Asking(services, caller, exchange_of(request), "input")
-    accepted = await asking.ask(conversation, question, body.model, keeping)
+    accepted = await asking.ask(conversation, question, body.model, previous_id, keeping)
     answer = ResponseAnswer(
-        id=f"{ID_PREFIX}{keeping.turn_id.hex}",
-        message_id=f"msg_{keeping.turn_id.hex}",
+        id=f"{ID_PREFIX}{answer_id.hex}",
+        message_id=f"msg_{answer_id.hex}",
         created=int(time.time()),
         request=body,
         filename="" if accepted.document is None else accepted.document.filename,

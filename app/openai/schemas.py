@@ -83,7 +83,7 @@ class ModelList(Body):
 
 
 class AskParameters(Parameters):
-    """Parameters that chat completions and responses share; from `budget` on they are Lectern's own."""
+    """Parameters that chat completions and responses share; those from `budget` on are our own."""
 
     model: str = Field(min_length=1, max_length=600)
     stream: bool = False
@@ -95,6 +95,7 @@ class AskParameters(Parameters):
     mode: AnswerMode | None = None
     stop_repetition: bool | None = None
     evidence: bool = True
+    reuse_answer: bool = True
 
 
 class _Part(BaseModel):
@@ -272,6 +273,7 @@ class ResponseRequest(AskParameters):
     instructions: str | None = None
     previous_response_id: str | None = Field(default=None, max_length=100)
     max_output_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
+    store: bool | None = None
 
 
 class Citation(Body):
@@ -282,10 +284,12 @@ class Citation(Body):
     filename: str
     index: int
     quote: str
-    page: int
+    page: int | None
     start_char: int
     end_char: int
     weight: float
+    heading: str | None
+    paragraph: int | None
 
 
 class OutputText(Body):

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import structlog
 
+from app.questions.answer_store import AnswerStore
 from app.questions.checked_question import CheckedQuestion
 from app.questions.schemas import (
     AnswerBody,
@@ -48,6 +49,7 @@ class AnswerParts:
         loader: leases documents.
         answers: where answers are recorded, by `background_writes`.
         turns: where answers are kept that a conversation goes on from.
+        answer_store: where answers are stored for the same question.
         no_document: what a chat without a document is asked about.
     """
 
@@ -57,6 +59,7 @@ class AnswerParts:
     answers: Answers
     background_writes: BackgroundWrites
     turns: Turns
+    answer_store: AnswerStore
     no_document: DocumentCache
 
 
@@ -146,7 +149,10 @@ class AnswerJob:
         if lease is not None and self._document is not None:
             self._record(item, self._document, lease, timings_ms)
         body = self._answer_body(item, timings_ms, cache_hit=lease is None or lease.hit)
-        _log_answer(self._log, body)
+        log_answer(self._log, body)
+        if self._document is not None and (key := self._question.answer_key):
+            store = partial(self._parts.answer_store.add, self._document, key, body)
+            self._parts.background_writes.add(store)
         self._pending.put(body)
 
     def end(self, error: Exception | None) -> None:
@@ -246,7 +252,10 @@ class AnswerJob:
         )
 
 
-def _log_answer(log: structlog.typing.FilteringBoundLogger, answer: AnswerBody) -> None:
+def log_answer(
+    log: structlog.typing.FilteringBoundLogger, answer: AnswerBody, *, is_stored: bool = False
+) -> None:
+    """Write the line about an answer."""
     timings_ms = answer.timings_ms
     log.info(
         "answer",
@@ -260,15 +269,14 @@ def _log_answer(log: structlog.typing.FilteringBoundLogger, answer: AnswerBody) 
         num_kv_bytes_read=answer.usage.kv_bytes_read,
         budget_loaded=answer.budget.loaded,
         cache_hit=answer.cache_hit,
+        is_stored=is_stored,
     )
 
 
 def _grounded(answer: Answer) -> list[GroundedBody] | None:
     if answer.claims is None:
         return None
-    return [
-        GroundedBody(**asdict(claim), is_grounded=claim.is_grounded) for claim in answer.claims
-    ]
+    return [GroundedBody(**asdict(claim), is_grounded=claim.is_grounded) for claim in answer.claims]
 
 
 def _timings_ms(answer: Answer, queue_ms: float, load_ms: float) -> dict[str, float]:

@@ -30,6 +30,8 @@ class CheckedQuestion:
         turns: earlier questions with their answers, oldest first.
         may_drop_turns: whether the oldest turns are left out where they do not fit.
         keeping: as which turn the answer is kept; None for not at all.
+        may_reuse: whether an earlier answer to the same question will do, and this one later.
+        answer_key: under which the answer is stored for the same question; empty for not at all.
     """
 
     text: str
@@ -38,6 +40,8 @@ class CheckedQuestion:
     turns: tuple[Turn, ...] = ()
     may_drop_turns: bool = False
     keeping: Keeping | None = None
+    may_reuse: bool = True
+    answer_key: str = ""
 
     def most_tokens(self, *, thinks: bool) -> int:
         """Return how many tokens question and answer have at most, but for a few of the prompt.
@@ -101,7 +105,8 @@ def check_question(
         stop_repetition=_or(body.stop_repetition, limits.stop_repetition),
         mode=_mode(body, limits, has_document=has_document),
     )
-    return CheckedQuestion(text, parse_budget(body.budget), sampling)
+    budget = parse_budget(body.budget)
+    return CheckedQuestion(text, budget, sampling, may_reuse=body.reuse_answer)
 
 
 def _mode(body: QuestionBody, limits: ServerConfig, *, has_document: bool) -> AnswerMode:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import partial
 from uuid import UUID, uuid4
 
+import structlog
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 
@@ -12,7 +13,8 @@ from app.http.auth import CallerDep, ScopedRoute, needs
 from app.http.exchange import Exchange, exchange_of
 from app.http.sse import STREAM_RESPONSE, EventStream
 from app.questions.accepted_question import AcceptedQuestion
-from app.questions.answer_job import AnswerJob, AnswerParts
+from app.questions.answer_job import AnswerJob, AnswerParts, log_answer
+from app.questions.answer_store import COMPUTED, HEADER, STORED, AnswerStore
 from app.questions.checked_question import CheckedQuestion, check_question
 from app.questions.conversation import (
     Keeping,
@@ -22,10 +24,11 @@ from app.questions.conversation import (
 )
 from app.questions.schemas import AnswerBody, AnswerItem, QuestionBody
 from app.services.document_loader import check_ready
-from app.services.question_queue import PendingAnswer
+from app.services.question_queue import PendingAnswer, finished_answer
 from app.services.services import Services, ServicesDep
 from common.errors import NotReady
 from common.scopes import Scope
+from engine.decode.answer import TextDelta
 from engine.model.prompt import Turn
 from engine.serving.request import AnswerRequest
 from storage.db.records import ApiKeyRecord, DocumentRecord
@@ -110,6 +113,16 @@ async def submit_question(
     document = None
     if document_id is not None:
         document = await _ready_document(services, caller.tenant_id, document_id)
+    store = _answer_store(services)
+    if document is not None:
+        key = await run_in_threadpool(store.key, document, question)
+        stored = await run_in_threadpool(_find_stored, services, store, document, question, key)
+        exchange.add_header(HEADER, COMPUTED if stored is None else STORED)
+        if stored is not None:
+            log_answer(_log_of(exchange, document), stored, is_stored=True)
+            pending = finished_answer(document_id, caller.id, _items_of(stored))
+            return AcceptedQuestion(queue, documents, document, pending)
+        question = replace(question, answer_key=key)
     parts = AnswerParts(
         services.engine.model,
         services.engine_loop,
@@ -117,6 +130,7 @@ async def submit_question(
         services.storage.answers,
         services.background_writes,
         services.storage.turns,
+        store,
         services.no_document,
     )
 
@@ -137,6 +151,56 @@ async def submit_question(
 
     pending = queue.submit(document_id, caller.id, request)
     return AcceptedQuestion(queue, documents, document, pending)
+
+
+def _answer_store(services: Services) -> AnswerStore:
+    storage = services.storage
+    return AnswerStore(
+        storage.stored_answers,
+        storage.artifacts,
+        services.engine_fingerprint,
+        services.document_loader.weights_check,
+    )
+
+
+def _find_stored(
+    services: Services,
+    store: AnswerStore,
+    document: DocumentRecord,
+    question: CheckedQuestion,
+    key: str,
+) -> AnswerBody | None:
+    """Return the stored answer to a question, kept as a turn if that was asked for.
+
+    Raises: AnswerNotFound if the turn before is not there any more; ModelChanged.
+    """
+    stored, keeping = store.find(document, key), question.keeping
+    if stored is None or keeping is None:
+        return stored
+    turn_id = services.storage.turns.add(
+        document.tenant_id,
+        document.id,
+        question.text,
+        stored.answer,
+        keeping.previous_id,
+        turn_id=keeping.turn_id,
+    )
+    return stored.model_copy(update={"answer_id": str(turn_id)})
+
+
+def _items_of(answer: AnswerBody) -> list[AnswerItem]:
+    """Return what the work on a question would have yielded."""
+    items: list[AnswerItem] = []
+    if answer.thinking is not None:
+        items.append(TextDelta(answer.thinking.text, is_thinking=True))
+    return [*items, TextDelta(answer.answer), answer]
+
+
+def _log_of(
+    exchange: Exchange, document: DocumentRecord
+) -> structlog.typing.FilteringBoundLogger:  # fmt: skip
+    log: structlog.typing.FilteringBoundLogger = structlog.get_logger("lectern.questions")
+    return log.bind(request_id=exchange.request_id, document_id=str(document.id))
 
 
 async def _ready_document(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentRecord:

@@ -41,7 +41,8 @@ class QuestionBody(BaseModel):
 
     Earlier turns are sent along as `turns`, oldest first, or named by `previous_answer_id`: the
     `answer_id` of an answer that was asked for with `keep`. Turns that do not fit are an error,
-    or with `drop_oldest_turns` left out from the oldest on.
+    or with `drop_oldest_turns` left out from the oldest on. With `reuse_answer` false the question
+    is answered anew, and its answer is not stored for the same question.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -63,6 +64,7 @@ class QuestionBody(BaseModel):
     previous_answer_id: str | None = Field(default=None, max_length=64)
     keep: bool = Field(default=False, strict=True)
     drop_oldest_turns: bool = Field(default=False, strict=True)
+    reuse_answer: bool = Field(default=True, strict=True)
 
     @field_validator("question")
     @classmethod
@@ -71,13 +73,19 @@ class QuestionBody(BaseModel):
 
 
 class EvidenceBody(Body):
-    """A passage that got much of the attention, as a half-open span of the extracted text."""
+    """A passage that got much of the attention, as a half-open span of the extracted text.
+
+    `page` is null for formats without pages; `heading` is the nearest one above it, and `paragraph`
+    the number of its paragraph, list item or table row below that.
+    """
 
     quote: str
-    page: int
+    page: int | None
     start_char: int
     end_char: int
     weight: float
+    heading: str | None
+    paragraph: int | None
 
 
 class QuoteBody(Body):

@@ -7,7 +7,7 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -142,6 +142,17 @@ class PendingAnswer(Generic[Item]):
     def _emit(self, item: Item | Exception | type[_End]) -> None:
         with suppress(RuntimeError):  # the event loop is closed, so nobody waits any more
             self._loop.call_soon_threadsafe(self._items.put_nowait, item)
+
+
+def finished_answer(
+    document_id: Hashable, key: Hashable, items: Iterable[Item]
+) -> PendingAnswer[Item]:
+    """Return an answer that is known already, as if it had just been given."""
+    pending: PendingAnswer[Item] = PendingAnswer(document_id, key, STUCK_S, lambda _: None)
+    for item in items:
+        pending.put(item)
+    pending.end(None)
+    return pending
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ class Services:
         storage: documents, jobs, artifacts and all else that is stored, as the server's model and
             settings see it.
         engine: answers questions; the loop alone uses it while the server runs.
+        engine_fingerprint: names all that answers follow from beside documents and questions.
         engine_loop: the thread that answers, and whether anybody waits (`activity`).
         no_document: what a chat without a document is asked about.
         resident_documents: the documents that are in memory.
@@ -65,6 +66,7 @@ class Services:
     data_dir: Path
     storage: Storage
     engine: "Engine"
+    engine_fingerprint: str
     engine_loop: EngineLoop
     no_document: DocumentCache
     resident_documents: ResidentDocuments[DocumentCache]
@@ -125,6 +127,7 @@ def make_services(
         data_dir=data_dir,
         storage=storage,
         engine=engine,
+        engine_fingerprint=engine.fingerprint,
         engine_loop=engine_loop,
         no_document=empty_document(engine.model),
         resident_documents=residents,

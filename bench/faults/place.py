@@ -83,6 +83,7 @@ class Place:
             "HF_HUB_OFFLINE": "1",
             "LECTERN_DATA_DIR": str(self.data),
             "LECTERN_SERVER__PORT": str(self._port),
+            "LECTERN_STORED_ANSWER_HOURS": "0",  # every question is worked on
             "LECTERN_MODEL": model,
             **settings,
         }

@@ -223,6 +223,7 @@ def serving(model: str = "", root: Path = ROOT, /, **settings: str) -> Iterator[
             "HF_HUB_OFFLINE": "1",
             "LECTERN_DATA_DIR": str(folder / "data"),
             "LECTERN_SERVER__PORT": "0",
+            "LECTERN_STORED_ANSWER_HOURS": "0",  # every question is worked on
             **({"LECTERN_MODEL": model} if model else {}),
             **settings,
         }

@@ -42,7 +42,11 @@ def measure(options: Namespace) -> dict[str, Any]:
     """Measure both, on one server."""
     configure("ERROR")
     with TemporaryDirectory() as folder:
-        settings = Settings(data_dir=Path(folder), model=options.model or str(WEIGHTS))
+        settings = Settings(
+            data_dir=Path(folder),
+            model=options.model or str(WEIGHTS),
+            stored_answer_hours=0,  # every question is worked on
+        )
         stack, listener = open_stack(settings), listen("127.0.0.1", 0)
         first_key = make_secrets(stack).api_key
         assert first_key is not None  # the folder is fresh

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from common.sentences import sentence_spans
+from common.passages import Passage
 from engine.attend.clusters import DeviceSelection, FullSelection, Lookup, Selection, gather_tokens
 from engine.document.cache import DocumentCache, LayerCache
 from engine.kernels.shared.accumulate_attention_mass import (
@@ -23,16 +23,21 @@ class Evidence:
 
     Attributes:
         quote: the passage's text.
-        page: its page, from 1.
+        page: the page that it begins on, from 1; None for a format without pages.
+        heading: text of the nearest heading above it; None where there is none.
+        paragraph: number of its block (paragraph, list item, table row) below that heading, from
+            1; None for a heading.
         start_char, end_char: its half-open span in the document's text.
         weight: its share of the attention mass on the document, sinks excluded.
     """
 
     quote: str
-    page: int
+    page: int | None
     start_char: int
     end_char: int
     weight: float
+    heading: str | None = None
+    paragraph: int | None = None
 
 
 class AttentionMass:
@@ -121,7 +126,7 @@ class AttentionMass:
 
 
 def find_evidence(document: DocumentCache, mass: Tensor, *, limit: int = 3) -> tuple[Evidence, ...]:
-    """Merge the mass on tokens into sentences, and return those that carry most of it.
+    """Merge the mass on tokens into passages, and return those that carry most of it.
 
     Args:
         mass: attention mass per document token (tokens,).
@@ -130,18 +135,18 @@ def find_evidence(document: DocumentCache, mass: Tensor, *, limit: int = 3) -> t
     total = float(mass.sum())
     if total <= 0.0:
         return ()
-    sentences = list(sentence_spans(document.text))
-    if not sentences:
+    passages = document.structure.passages
+    if not passages:
         return ()
-    starts = torch.tensor([start for start, _ in sentences])
+    starts = torch.tensor([passage.start for passage in passages])
     offsets = document.offsets.cpu().long()
     inside = (offsets[:, 1] > offsets[:, 0]).nonzero()[:, 0]  # the template's tokens have no place
     middle = (offsets[inside, 0] + offsets[inside, 1] - 1) // 2
     owner = torch.searchsorted(starts, middle, right=True).sub(1).clamp(min=0)
-    shares = torch.zeros(len(sentences)).index_add_(0, owner, mass[inside]) / total
+    shares = torch.zeros(len(passages)).index_add_(0, owner, mass[inside]) / total
     best = shares.argsort(descending=True)[:limit].tolist()
     return tuple(
-        _passage(document, sentences[index], float(shares[index]))
+        _evidence(document, passages[index], float(shares[index]))
         for index in best
         if shares[index] >= 0.02
     )
@@ -153,10 +158,13 @@ def _last_token(rows: Tensor, group: int) -> Tensor:
     return rows.reshape(heads, group, num_rows // group, width)[:, :, -1]
 
 
-def _passage(document: DocumentCache, span: tuple[int, int], weight: float) -> Evidence:
-    start, end = span
-    quote = document.text[start:end].strip()
+def _evidence(document: DocumentCache, passage: Passage, weight: float) -> Evidence:
+    start, end = passage.start, passage.end
+    quote = " ".join(document.text[start:end].split())  # lines are broken anywhere
     if len(quote) > MAX_QUOTE_CHARS:
         quote = quote[: MAX_QUOTE_CHARS - 1] + "…"
     pages = (page.number for page in document.pages if page.start <= start < page.end)
-    return Evidence(quote, next(pages, 1), start, end, round(weight, 4))
+    place = document.structure.find_place(document.text, passage)
+    return Evidence(
+        quote, next(pages, None), start, end, round(weight, 4), place.heading, place.paragraph
+    )

@@ -160,9 +160,7 @@ class QuoteDecoder:
             return ""
         at = len(self._written)
         self._written += stripped
-        found = [
-            new for one in self._readings for new in self._advance(one, written, stripped, at)
-        ]
+        found = [new for one in self._readings for new in self._advance(one, written, stripped, at)]
         if not found:
             raise EngineFault("A token was drawn that may not stand in a quoting answer.")
         self._readings = _distinct(found)

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-
 from torch import Tensor
 
 from engine.attend.budget import report_budget
@@ -109,13 +108,20 @@ class RunningAnswer:
         self._num_passes = 0  # of which there is attention mass
         self._ends = () if sampling.ignore_eos else model.eos_ids
         limits = TokenLimits.within(room, sampling, model.prompt.thinking)
-        self._text = AnswerText(model.tokenizer, model.prompt.thinking, limits, sampling.stop, quotes)
+        self._text = AnswerText(
+            model.tokenizer, model.prompt.thinking, limits, sampling.stop, quotes
+        )
         self.question: list[int] = ids.tolist()
         self.answer: list[int] = []
         self._ids, self._chunk_tokens = ids.to(model.device), chunk_tokens
         self.max_tokens = len(ids) + limits.total
         self._finish_reason: str | None = None
         self._marks_ms: dict[str, float] = {}
+
+    @property
+    def document(self) -> DocumentCache:
+        """The document that the question is about."""
+        return self._document
 
     @property
     def is_finished(self) -> bool:

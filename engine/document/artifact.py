@@ -14,6 +14,8 @@ from safetensors.torch import load
 from torch import Tensor
 
 from common.errors import CorruptArtifact, NonFiniteNumbers
+from common.passages import KINDS, Block, DocumentStructure, Passage, plain_structure
+from common.versions import TEXT_FORMAT
 from engine.config import LookupConfig
 from engine.document.budget import BudgetCurve, BudgetCurves, LayerSplit, Thresholds
 from engine.document.cache import (
@@ -54,6 +56,7 @@ def describe(document: DocumentCache, dtype: str) -> dict[str, Any]:
     return {
         "codec": "none",
         "dtype": dtype,
+        "text_format": TEXT_FORMAT,
         "num_tokens": document.num_tokens,
         "num_sinks": document.num_sinks,
         "lookup": asdict(document.lookup),
@@ -65,9 +68,22 @@ def describe(document: DocumentCache, dtype: str) -> dict[str, Any]:
 
 
 def pack_text(document: DocumentCache) -> SafetensorsFile:
-    """Make the file named `DOCUMENT_FILE`: the text, its tokens and where they stand."""
+    """Make the file named `DOCUMENT_FILE`: text, structure, tokens and where they stand.
+
+    Of the structure there are `blocks` (blocks, 4), the index of the kind, start, end and level of
+    each, and `passages` (passages, 3), their start, end and block; int32.
+    """
     text = torch.frombuffer(bytearray(document.text.encode()), dtype=torch.uint8)
-    parts = {"ids": document.ids, "offsets": document.offsets, "text": text}
+    structure = document.structure
+    blocks = [[KINDS.index(one.kind), one.start, one.end, one.level] for one in structure.blocks]
+    passages = [[one.start, one.end, one.block] for one in structure.passages]
+    parts = {
+        "ids": document.ids,
+        "offsets": document.offsets,
+        "text": text,
+        "blocks": torch.tensor(blocks, dtype=torch.int32).reshape(-1, 4),
+        "passages": torch.tensor(passages, dtype=torch.int32).reshape(-1, 3),
+    }
     return SafetensorsFile({name: part.contiguous() for name, part in parts.items()})
 
 
@@ -88,10 +104,16 @@ def pack_layer(index: int, layer: LayerCache, dtype: str) -> SafetensorsFile:
 
 @dataclass(frozen=True)
 class DocumentText:
-    """The text that was read from a document, and where its pages are."""
+    """The text that was read from a document, its structure, and where its pages are.
+
+    Attributes:
+        format: the version of text extraction that it was read by, `common.versions.TEXT_FORMAT`.
+    """
 
     text: str
     pages: tuple[Page, ...]
+    structure: DocumentStructure
+    format: int
 
 
 def unpack_text(
@@ -104,7 +126,9 @@ def unpack_text(
     try:
         (data,) = (given for name, given in files if name == DOCUMENT_FILE)
         parts = load(bytes(data))
-        return DocumentText(_decode_text(parts), _pages(manifest))
+        text = _decode_text(parts)
+        text_format = int(manifest.get("text_format", 1))
+        return DocumentText(text, _pages(manifest), _structure(parts, text), text_format)
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise CorruptArtifact(NOT_AS_DESCRIBED) from error
 
@@ -244,16 +268,18 @@ def assemble_document(
     num_tokens, num_sinks = int(manifest["num_tokens"]), int(manifest["num_sinks"])
     if parts["ids"].shape != (num_tokens,) or parts["offsets"].shape != (num_tokens, 2):
         raise CorruptArtifact("The stored cache has another number of tokens than described.")
+    text = _decode_text(parts)
     return DocumentCache(
         layers=tuple(layers),
         ids=parts["ids"],
         offsets=parts["offsets"],
-        text=_decode_text(parts),
+        text=text,
         pages=_pages(manifest),
         num_sinks=num_sinks,
         lookup=LookupConfig(**manifest["lookup"]),
         curves=_curves(manifest["curves"]),
         choices=LengthChoices(**manifest.get("choices", {})),  # older artifacts made none
+        structure=_structure(parts, text),
     )
 
 
@@ -299,6 +325,20 @@ def _curve(given: Mapping[str, Any]) -> BudgetCurve:
 
 def _decode_text(parts: Mapping[str, Tensor]) -> str:
     return bytes(parts["text"].numpy()).decode()
+
+
+def _structure(parts: Mapping[str, Tensor], text: str) -> DocumentStructure:
+    """The structure that is stored; older artifacts store none, and their lines are paragraphs.
+
+    Raises: KeyError, ValueError or TypeError for tensors that are none.
+    """
+    if "passages" not in parts:
+        return plain_structure(text)
+    kinds = dict(enumerate(KINDS))
+    return DocumentStructure(
+        blocks=tuple(Block(kinds[kind], *rest) for kind, *rest in parts["blocks"].tolist()),
+        passages=tuple(Passage(*one) for one in parts["passages"].tolist()),
+    )
 
 
 def _pages(manifest: Mapping[str, Any]) -> tuple[Page, ...]:

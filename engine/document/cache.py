@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from common.passages import NO_STRUCTURE, DocumentStructure
 from engine.config import LookupConfig
 from engine.document.budget import BudgetCurves
 
@@ -204,11 +205,12 @@ class DocumentCache:
         ids: (tokens,) int64, the prompt's first side.
         offsets: (tokens, 2) int32 character spans, (-1, -1) for the template's tokens.
         text: the document's text.
-        pages: its pages.
+        pages: its pages; none for a format without pages.
         num_sinks: leading tokens that are attention sinks.
         lookup: how clusters are found; the curves hold for it alone.
         curves: from a budget to the thresholds that load it.
         choices: what its length decided.
+        structure: blocks and passages of the text.
     """
 
     layers: tuple[LayerCache, ...]
@@ -220,6 +222,7 @@ class DocumentCache:
     lookup: LookupConfig
     curves: BudgetCurves
     choices: LengthChoices = LengthChoices()
+    structure: DocumentStructure = NO_STRUCTURE
 
     @property
     def num_tokens(self) -> int:

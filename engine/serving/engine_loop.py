@@ -219,13 +219,12 @@ class EngineLoop:
             running = loading.result()
             with out_of_memory_as_busy():
                 self._engine.add(running)
+            self._scheduler.loaded(question, running.num_next_chunk, id(running.document))
         except (Exception, CancelledError) as error:
             self._scheduler.remove(question)
             self._hear_end(question, error)
             return
         question.item.running = running
-        document = id(running.state.document)
-        self._scheduler.loaded(question, running.num_next_chunk, document)
 
     def _take(self, step: Step[Answering]) -> None:
         """Take a step, and give everybody what came out of it."""

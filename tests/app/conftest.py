@@ -22,6 +22,7 @@ from precompute.config import PrecomputeConfig
 from storage.storage import Storage, open_storage
 from tests.app.live import serving
 from tests.app.seeding import FINGERPRINT, TEXT, StorageSeeder
+from tests.databases import copied
 from tests.models import FAMILIES, byte_tokenizer, random_model
 
 
@@ -49,16 +50,18 @@ def cache(model: LoadedModel) -> DocumentCache:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """Settings of a small server; tests replace what they are about."""
+    """Settings of a small server that works on all questions; tests replace some of them."""
     server = ServerConfig(
         max_upload_bytes=100_000, max_answer_tokens=64, concurrent_questions=1, queued_questions=2
     )
-    return Settings(data_dir=tmp_path / "data", server=server)
+    return Settings(data_dir=tmp_path / "data", server=server, stored_answer_hours=0)
 
 
 @pytest.fixture
-def storage(settings: Settings) -> Iterator[Storage]:
+def storage(settings: Settings, migrated_sqlite: bytes) -> Iterator[Storage]:
     """Real storage in a folder of its own."""
+    settings.data_dir.mkdir()
+    copied(migrated_sqlite, settings.data_dir / "lectern.sqlite3")
     storage = open_storage(settings.storage()).of(FINGERPRINT)
     yield storage
     storage.close()

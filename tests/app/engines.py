@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 from app.services.services import Services, make_services
@@ -32,7 +33,9 @@ class ScriptedAnswer:
     def __init__(self, script: Script) -> None:
         self.script = script
         self.is_finished = False
+        self.document = None
         self.num_next_chunk = 1  # until its first step
+        self.state = SimpleNamespace(document=None)
         self._answer: Answer | None = None
 
     def step(self) -> TextDelta:

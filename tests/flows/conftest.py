@@ -37,6 +37,7 @@ class LecternServer:
             "HF_HUB_OFFLINE": "1",
             "LECTERN_DATA_DIR": str(self.data_dir),
             "LECTERN_SERVER__PORT": "0",
+            "LECTERN_STORED_ANSWER_HOURS": "0",  # every question is worked on
             **environment,
         }
         self._process: subprocess.Popen[str] | None = None

@@ -11,26 +11,26 @@ from storage.config import StorageConfig
 from storage.db.database import Database
 from storage.db.records import DocumentRecord
 from storage.storage import Storage, assemble
-from tests.services import postgresql_schema
+from tests.databases import copied, emptied
 
 Upload = Callable[..., DocumentRecord]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of an empty database."""
+    """The URL of a migrated database."""
     if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'test.sqlite3'}"
+        template: bytes = request.getfixturevalue("migrated_sqlite")
+        yield copied(template, tmp_path / "test.sqlite3")
         return
-    with postgresql_schema() as fresh:
-        yield fresh
+    with emptied(request.getfixturevalue("migrated_postgresql")) as migrated:
+        yield migrated
 
 
 @pytest.fixture
 def db(url: str) -> Iterator[Database]:
     """A migrated database."""
     database = Database(url)
-    database.migrate()
     yield database
     database.close()
 

@@ -105,6 +105,32 @@ def test_traces_of_every_kind_are_found(storage: Storage, upload: Upload) -> Non
     assert trace.what == "an original that no document has"
 
 
+def test_conversations_and_stored_answers_go_with_their_document(
+    sqlite_storage: Storage, tmp_path: Path
+) -> None:
+    storage, data_dir = sqlite_storage, sqlite_storage.config.data_dir
+    said = {name: f"{CANARY}-{name}" for name in ("question", "answer", "next", "stored")}
+    crow = storage.tenants.create("crow")
+    deleted, kept = (add(storage, tmp_path, crow, number) for number in range(2))
+    first = storage.turns.add(crow, deleted.id, said["question"], said["answer"])
+    storage.turns.add(crow, deleted.id, said["next"], "Nobody.", first)
+    storage.stored_answers.add(crow, deleted.id, "0" * 64, f'{{"answer": "{said["stored"]}"}}')
+    storage.stored_answers.add(crow, kept.id, "1" * 64, "{}")
+    assert contains_any(data_dir, [one.encode() for one in said.values()])
+    places = {trace.place for trace in storage.find_traces(deleted.id)}
+    assert {"table conversation_turns", "table stored_answers"} <= places
+    storage.documents.delete(crow, deleted.id)
+    storage.db.erase_deleted()
+    assert list(storage.find_traces(deleted.id)) == []
+    assert contains_any(data_dir, [one.encode() for one in said.values()]) == []
+    assert storage.stored_answers.find(crow, "1" * 64) == "{}"
+    storage.turns.add(crow, None, said["question"], said["answer"])  # about no document
+    storage.delete_tenant(crow)
+    storage.db.erase_deleted()
+    assert list(storage.find_traces(crow)) == []
+    assert contains_any(data_dir, [one.encode() for one in said.values()]) == []
+
+
 def test_a_damaged_cache_goes_with_its_document(storage: Storage, upload: Upload) -> None:
     document = upload()
     publish(storage, document)

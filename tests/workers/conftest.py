@@ -11,6 +11,7 @@ from storage.config import StorageConfig
 from storage.db.database import Database
 from storage.db.records import DocumentRecord
 from storage.storage import Storage, assemble
+from tests.databases import copied
 from tests.storage.conftest import send_text
 from workers.artifact_builder import BuiltArtifact, FileStore
 from workers.config import WorkerConfig
@@ -82,10 +83,9 @@ def builder() -> StubArtifactBuilder:
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> Iterator[Storage]:
+def storage(migrated_sqlite: bytes, tmp_path: Path) -> Iterator[Storage]:
     """Storage over SQLite, as the builder's model and settings see it."""
-    database = Database(f"sqlite:///{tmp_path / 'test.sqlite3'}")
-    database.migrate()
+    database = Database(copied(migrated_sqlite, tmp_path / "test.sqlite3"))
     opened = assemble(database, StorageConfig(tmp_path / "data")).of("now")
     yield opened
     opened.close()

@@ -7,6 +7,7 @@ from starlette.testclient import TestClient
 from structlog.testing import capture_logs
 
 from app.questions.answer_job import AnswerJob, AnswerParts
+from app.questions.answer_store import AnswerStore
 from app.questions.checked_question import CheckedQuestion
 from app.questions.schemas import AnswerBody
 from app.services.document_loader import DocumentLoader
@@ -76,6 +77,7 @@ def answer_late(client: TestClient, services: Services, seeder: StorageSeeder) -
         services.storage.answers,
         services.background_writes,
         services.storage.turns,
+        cast(AnswerStore, None),  # the question is not to be stored
         services.no_document,
     )
     pending = Waited()

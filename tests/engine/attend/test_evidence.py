@@ -45,7 +45,7 @@ def test_mass_on_a_token_points_to_its_sentence(
     mass[token_at(document, f"€{number}00")] = 4.0
     sentence = SENTENCES[number].strip()
     start = document.text.index(sentence)
-    wanted = Evidence(sentence, page, start, start + len(sentence), 1.0)
+    wanted = Evidence(sentence, page, start, start + len(sentence), 1.0, None, 1)
     assert find_evidence(document, mass) == (wanted,)
 
 

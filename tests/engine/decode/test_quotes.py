@@ -49,7 +49,19 @@ def sentence_piece() -> PreTrainedTokenizerFast:
 def merged_bytes() -> PreTrainedTokenizerFast:
     """A byte-level tokenizer whose tokens span words, and parts of characters."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    pieces = (" The gate", " gate", "Mira sold", ", a", " at", "  ", "\n\n", " 3", ".", " €", "Weber.")
+    pieces = (
+        " The gate",
+        " gate",
+        "Mira sold",
+        ", a",
+        " at",
+        "  ",
+        "\n\n",
+        " 3",
+        ".",
+        " €",
+        "Weber.",
+    )
     level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     spelt = [level.pre_tokenize_str(piece)[0][0] for piece in pieces]
     half = level.pre_tokenize_str("地")[0][0][:2]
@@ -246,14 +258,13 @@ def test_a_quoting_answer_leaves_its_neighbours_alone(
     with Engine(model) as engine:
         alone = together(engine, document, [free])
         assert together(engine, document, [free, quoting, free])[::2] == alone * 2
-        assert together(engine, document, [free, quoting])[1] == together(
-            engine, document, [quoting]
-        )[0]
+        assert (
+            together(engine, document, [free, quoting])[1]
+            == together(engine, document, [quoting])[0]
+        )
 
 
-def together(
-    engine: Engine, document: DocumentCache, how: Sequence[Sampling]
-) -> list[list[int]]:
+def together(engine: Engine, document: DocumentCache, how: Sequence[Sampling]) -> list[list[int]]:
     """The tokens of answers that are taken in the same passes."""
     rows = [engine.start(document, "Who?", budget=1.0, sampling=one) for one in how]
     while left := [row for row in rows if not row.is_finished]:
@@ -277,6 +288,4 @@ def test_the_sentence_of_a_refusal_is_a_setting(
 
 def test_without_a_document_there_is_nothing_to_quote(model: LoadedModel) -> None:
     with Engine(model) as engine, pytest.raises(InvalidInput, match="nothing to quote"):
-        engine.prepare(
-            empty_document(model), "Who?", budget=1.0, sampling=Sampling(mode="quote")
-        )
+        engine.prepare(empty_document(model), "Who?", budget=1.0, sampling=Sampling(mode="quote"))

@@ -1,7 +1,7 @@
 """The schema that migrations build is the schema that the program uses."""
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,25 @@ from storage.db.tables import Base
 from storage.keys import ApiKeys
 from storage.tenants import Tenants
 from tests.services import postgresql_schema
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of an empty database."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'test.sqlite3'}"
+        return
+    with postgresql_schema() as fresh:
+        yield fresh
+
+
+@pytest.fixture
+def db(url: str) -> Iterator[Database]:
+    """A database that was migrated for this test, which may migrate it otherwise."""
+    database = Database(url)
+    database.migrate()
+    yield database
+    database.close()
 
 
 def engine_of(url: str) -> Engine:
