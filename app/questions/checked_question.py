@@ -102,7 +102,9 @@ def check_question(
         max_thinking_tokens=max_thinking_tokens,
         stop=tuple(body.stop),
         ignore_eos=body.ignore_eos,
-        stop_repetition=_or(body.stop_repetition, limits.stop_repetition),
+        stop_repetition=limits.stop_repetition
+        if body.stop_repetition is None
+        else body.stop_repetition,
         mode=_mode(body, limits, has_document=has_document),
     )
     budget = parse_budget(body.budget)

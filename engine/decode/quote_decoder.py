@@ -224,7 +224,7 @@ class QuoteDecoder:
             return nodes
         if isinstance(reading, Joining):
             return np.array(trie.spell(reading.left), dtype=int)
-        at_once = reading.has_space or not reading.quotes
+        at_once = reading.has_space or not reading.quotes  # else it needs a space
         parts = [source.beginnings(with_space=False)] if at_once else []
         if not reading.has_space:
             parts.append(source.beginnings(with_space=True))
