@@ -4,7 +4,8 @@ import ipaddress
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt, Le, Predicate
+from annotated_types import Ge, Gt, Le, MinLen, Predicate
+from pydantic import SecretStr
 
 MIB = 1024 * 1024
 
@@ -61,6 +62,8 @@ class ServerConfig:
         inspections: processes that look into uploaded files at the same time. A single key gets all
             but one of them.
         inspection_memory_bytes: memory of all these processes together.
+        metrics_token: what opens `/metrics`, as a bearer token; None for no such token.
+        metrics_loopback: whether `/metrics` is open to programs on this machine, without a token.
     """
 
     host: str = "127.0.0.1"
@@ -91,6 +94,8 @@ class ServerConfig:
     uploads_per_key: Annotated[int, Gt(0)] = 8
     inspections: Annotated[int, Gt(0)] = 2
     inspection_memory_bytes: Annotated[int, Gt(0)] = 512 * MIB
+    metrics_token: Annotated[SecretStr, MinLen(16)] | None = None
+    metrics_loopback: bool = False
 
     def proxies(self) -> tuple[str, ...]:
         """Return the addresses and networks of proxies that are trusted."""

@@ -13,7 +13,7 @@ from app.admin import routes as admin
 from app.documents import actions, content
 from app.documents import routes as documents
 from app.documents.upload import remove_leftovers
-from app.http import errors, health
+from app.http import errors, health, metrics
 from app.http.auth import authenticate
 from app.http.exchange import ExchangeLimits
 from app.http.middleware import RequestLimitsMiddleware
@@ -67,6 +67,7 @@ def create_app(services: Services) -> FastAPI:
         app.include_router(router, responses=ERROR_RESPONSES)
     app.include_router(openapi_router, dependencies=[Depends(authenticate)])
     app.include_router(health.router)
+    app.include_router(metrics.router, responses=ERROR_RESPONSES)
     admin.install(app, services.data_dir)
     errors.install(app)
     limits = ExchangeLimits(
@@ -74,7 +75,7 @@ def create_app(services: Services) -> FastAPI:
         open_requests=services.open_requests,
         stopping_s=services.question_queue.draining_s,
     )
-    app.state.request_log = RequestLog()
+    app.state.request_log = RequestLog(services.metrics)
     app.add_middleware(RequestLimitsMiddleware, limits=limits, log=app.state.request_log)
     return app
 

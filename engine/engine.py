@@ -31,6 +31,7 @@ from engine.decode.quoting import Quoting
 from engine.decode.running_answer import RunningAnswer
 from engine.decode.sampling import Sampling, TokenMask, draw_tokens, non_finite
 from engine.document.cache import DocumentCache
+from engine.fallbacks import Cause, Fallbacks, Part
 from engine.model.fingerprint import digest
 from engine.model.loader import LoadedModel
 from engine.model.prompt import Turn
@@ -44,14 +45,17 @@ def _never() -> bool:
     return False
 
 
-def _graph_runner_for(model: LoadedModel, config: DecodeConfig) -> GraphRunner:
+def _graph_runner_for(
+    model: LoadedModel, config: DecodeConfig, fallbacks: Fallbacks
+) -> GraphRunner:
     """Choose how answers are decoded: in batches of any documents where that can be."""
     if not (config.batch_graphs and config.triton_kernels and model.device.type == "cuda"):
-        return GraphRunner(model, config)
+        return GraphRunner(model, config, fallbacks=fallbacks)
     if (reason := why_unsupported(model)) is not None:
         log.info("decoding document by document: %s", reason)
-        return GraphRunner(model, config)
-    return BatchRunner(model, config)
+        fallbacks.count(Part.BATCH, Cause.UNSUPPORTED)
+        return GraphRunner(model, config, fallbacks=fallbacks)
+    return BatchRunner(model, config, fallbacks=fallbacks)
 
 
 class Engine:
@@ -67,6 +71,7 @@ class Engine:
     Attributes:
         turns: of its passes and of a document that is read on the same device.
         runner: takes the forward passes.
+        fallbacks: how often it did without what it was asked to use.
         graphs: decode graphs of the documents that are resident on a GPU, but for those of a model
             with LongRoPE; empty where another runner was given.
     """
@@ -78,13 +83,13 @@ class Engine:
         runner: ModelRunner | None = None,
     ) -> None:
         self.model = model
-        self.turns = DeviceTurns()
+        self.turns, self.fallbacks = DeviceTurns(), Fallbacks()
         self._config = config or DecodeConfig()
         self._quoting = Quoting(model, self._config.refusal)
         graph_runner = (
-            _graph_runner_for(model, self._config)
+            _graph_runner_for(model, self._config, self.fallbacks)
             if runner is None
-            else GraphRunner(model, self._config)
+            else GraphRunner(model, self._config, fallbacks=self.fallbacks)
         )
         self.graphs = graph_runner.graphs
         self.runner: ModelRunner = runner or graph_runner
@@ -215,6 +220,7 @@ class Engine:
             num_dropped_turns=len(turns) - len(kept),
             quotes=quotes,
             refusal=self._config.refusal,
+            fallbacks=self.fallbacks,
         )
 
     def _quotes(self, document: DocumentCache, mask: TokenMask | None) -> QuoteDecoder:

@@ -19,6 +19,7 @@ from app.http.errors import CODE, BodyRefused, Failure, explain, explain_status
 from app.http.request_log import RequestLine
 from app.services.shares import Shares
 from common.errors import Busy, ShuttingDown
+from common.spans import parse_traceparent
 from storage.db.records import ApiKeyRecord
 from storage.quotas.resources import Resource
 from storage.quotas.windows import WindowState
@@ -76,6 +77,12 @@ class Exchange:
         self._started_s = time.monotonic()
         if self._connection is not None and scope["client"] is not None:
             self._connection.counts_for(scope["client"][0])
+
+    @property
+    def trace_parent(self) -> str:
+        """The caller's span, as W3C `traceparent`; empty if the request names none."""
+        headers = dict(self._scope["headers"])
+        return parse_traceparent(headers.get(b"traceparent", b"").decode("latin-1"))
 
     async def run(self, app: ASGIApp) -> RequestLine:
         """Let the app answer, and return what there is to log; no error gets out."""

@@ -1,7 +1,7 @@
 """The work on one question about one document, beside the engine loop's."""
 
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from uuid import UUID
@@ -26,6 +26,7 @@ from app.services.background_writes import BackgroundWrites
 from app.services.document_loader import DocumentLoader
 from app.services.question_queue import PendingAnswer
 from common.errors import GpuBusy, LecternError
+from common.spans import OK, Span, SpanListener, Value, ignore_spans, stages_in_order
 from engine.decode.answer import Answer, TextDelta
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
@@ -33,10 +34,12 @@ from engine.residents.documents import Lease
 from engine.residents.entry import Tier
 from engine.serving.engine_loop import EngineLoop
 from engine.serving.request import AnswerRequest
-from storage.answers import OK, Answers
+from storage.answers import Answers
 from storage.db.records import DocumentRecord
 from storage.quotas.quotas import QuestionGrant
 from storage.turns import Turns
+
+STAGES = {"queue": "queue", "load": "load", "question_prefill": "prefill"}  # before decoding
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class AnswerParts:
         turns: where answers are kept that a conversation goes on from.
         answer_store: where answers are stored for the same question.
         no_document: what a chat without a document is asked about.
+        on_span: told of each question when it has ended.
     """
 
     model: LoadedModel
@@ -61,6 +65,7 @@ class AnswerParts:
     turns: Turns
     answer_store: AnswerStore
     no_document: DocumentCache
+    on_span: SpanListener = ignore_spans
 
 
 class AnswerJob:
@@ -76,6 +81,7 @@ class AnswerJob:
         pending: where the answer goes.
         key: whose question it is; keys are served in turn.
         grant: what the question may use of its tenant's quotas; None for no limit.
+        trace_parent: the caller's span, as W3C `traceparent`; empty for none.
     """
 
     def __init__(
@@ -88,6 +94,7 @@ class AnswerJob:
         key: Hashable,
         request_id: str = "",
         grant: QuestionGrant | None = None,
+        trace_parent: str = "",
     ) -> None:
         self._parts = parts
         self._grant = grant
@@ -98,7 +105,9 @@ class AnswerJob:
         self._log = structlog.get_logger("lectern.questions").bind(
             request_id=request_id, document_id=None if document is None else str(document.id)
         )
-        self._key = key
+        self._key, self._trace_parent, self._request_id = key, trace_parent, request_id
+        self._arrived_s = time.time()
+        self._answered: Span | None = None
         self._begun_s = time.monotonic()
         self._lease: Lease[DocumentCache] | None = None
         self._has_spoken = self._was_tried_again = False
@@ -149,6 +158,7 @@ class AnswerJob:
         if lease is not None and self._document is not None:
             self._record(item, self._document, lease, timings_ms)
         body = self._answer_body(item, timings_ms, cache_hit=lease is None or lease.hit)
+        self._answered = self._answer_span(body)
         log_answer(self._log, body)
         if self._document is not None and (key := self._question.answer_key):
             store = partial(self._parts.answer_store.add, self._document, key, body)
@@ -176,7 +186,48 @@ class AnswerJob:
             queue_ms = round(self._pending.queue_ms, 1)
             duration_ms = round(1000 * (time.monotonic() - self._begun_s), 1)
             self._log.info("no answer", code=code, queue_ms=queue_ms, duration_ms=duration_ms)
+            self._answered = self._span(code, (("queue", queue_ms),), {})
         self._pending.end(error)
+        if self._answered is not None:
+            self._parts.on_span(self._answered)
+
+    def _answer_span(self, body: AnswerBody) -> Span:
+        timings_ms, usage, budget = body.timings_ms, body.usage, body.budget
+        decode_ms = timings_ms["total"] - sum(timings_ms[name] for name in STAGES)
+        stages = [(stage, timings_ms[name]) for name, stage in STAGES.items()]
+        attributes: dict[str, Value] = {
+            "first_token_s": timings_ms["first_token"] / 1000,
+            "document_tokens": usage.document_tokens,
+            "question_tokens": usage.question_tokens,
+            "answer_tokens": usage.completion_tokens,
+            "cache_hit": body.cache_hit,
+            "budget_requested": budget.requested,
+            "budget_loaded": budget.loaded,
+            "kv_bytes_read": usage.kv_bytes_read,
+            "kv_bytes_full": usage.kv_bytes_read / budget.loaded if budget.loaded else 0,
+        }
+        return self._span(OK, (*stages, ("decode", decode_ms)), attributes)
+
+    def _span(
+        self,
+        code: str,
+        stages_ms: Sequence[tuple[str, float]],
+        attributes: Mapping[str, Value],
+    ) -> Span:
+        """Return what there is to tell about this question: figures and ids, and no text."""
+        ids = {"request_id": self._request_id}
+        if self._document is not None:
+            ids["document_id"] = str(self._document.id)
+        stages_s = [(name, duration_ms / 1000) for name, duration_ms in stages_ms]
+        return Span(
+            "question",
+            self._arrived_s,
+            time.time() - self._arrived_s,
+            ids | dict(attributes),
+            stages_in_order(self._arrived_s, stages_s),
+            code,
+            self._trace_parent,
+        )
 
     def _keep(self, answer: Answer) -> UUID | None:
         """Keep the answer as a turn, if that was asked for; return the turn's id.

@@ -1,5 +1,6 @@
 """The route of questions."""
 
+import time
 from dataclasses import replace
 from functools import partial
 from uuid import UUID, uuid4
@@ -28,6 +29,7 @@ from app.services.question_queue import PendingAnswer, finished_answer
 from app.services.services import Services, ServicesDep
 from common.errors import NotReady
 from common.scopes import Scope
+from common.spans import Span
 from engine.decode.answer import TextDelta
 from engine.model.prompt import Turn
 from engine.serving.request import AnswerRequest
@@ -120,6 +122,7 @@ async def submit_question(
         exchange.add_header(HEADER, COMPUTED if stored is None else STORED)
         if stored is not None:
             log_answer(_log_of(exchange, document), stored, is_stored=True)
+            services.on_span(_stored_span(exchange, document, stored))
             pending = finished_answer(document_id, caller.id, _items_of(stored))
             return AcceptedQuestion(queue, documents, document, pending)
         question = replace(question, answer_key=key)
@@ -132,6 +135,7 @@ async def submit_question(
         services.storage.turns,
         store,
         services.no_document,
+        services.on_span,
     )
 
     grant = await _take_quota(services, caller, question, exchange)
@@ -146,6 +150,7 @@ async def submit_question(
             caller.id,
             exchange.request_id,
             grant,
+            exchange.trace_parent,
         )
         return job.request()
 
@@ -201,6 +206,19 @@ def _log_of(
 ) -> structlog.typing.FilteringBoundLogger:  # fmt: skip
     log: structlog.typing.FilteringBoundLogger = structlog.get_logger("lectern.questions")
     return log.bind(request_id=exchange.request_id, document_id=str(document.id))
+
+
+def _stored_span(exchange: Exchange, document: DocumentRecord, answer: AnswerBody) -> Span:
+    """What there is to tell about a question whose answer was stored."""
+    spent_s = answer.timings_ms["total"] / 1000
+    ids = {"request_id": exchange.request_id, "document_id": str(document.id)}
+    return Span(
+        "question",
+        time.time() - spent_s,
+        spent_s,
+        {**ids, "is_stored": True},
+        parent=exchange.trace_parent,
+    )
 
 
 async def _ready_document(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentRecord:

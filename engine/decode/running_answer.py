@@ -19,6 +19,7 @@ from engine.decode.repetition import RepetitionDetector
 from engine.decode.sampling import Draw, Sampler, Sampling, TokenMask
 from engine.decode.token_limits import TokenLimits
 from engine.document.cache import DocumentCache
+from engine.fallbacks import Fallbacks
 from engine.model.loader import LoadedModel
 
 
@@ -67,6 +68,7 @@ class RunningAnswer:
         num_dropped_turns: earlier turns that were left out, as they did not fit.
         quotes: decodes the answer, which then quotes the document; None if it is free.
         refusal: the sentence that says that the document holds no answer.
+        fallbacks: where it is counted what it does without; None for nowhere.
 
     Attributes:
         state: the question's own keys and values, and what it reads of the document.
@@ -89,6 +91,7 @@ class RunningAnswer:
         num_dropped_turns: int = 0,
         quotes: QuoteDecoder | None = None,
         refusal: str = "",
+        fallbacks: Fallbacks | None = None,
     ) -> None:
         self._started_s = time.perf_counter()
         self._model, self._document = model, document
@@ -96,7 +99,9 @@ class RunningAnswer:
         self._requested = budget
         self._applied = budget if budget >= 1.0 else max(budget, document.curves.floor)
         self._mass = self._no_mass()
-        self.state = open_question(document, self._applied, self._mass, kernels=kernels)
+        self.state = open_question(
+            document, self._applied, self._mass, kernels=kernels, fallbacks=fallbacks
+        )
         self.state.num_prefill = len(ids)
         penalty = model.generation.repetition_penalty
         self._quotes, self._refusal = quotes, refusal

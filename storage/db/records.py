@@ -141,6 +141,19 @@ class QueueState:
 
 
 @dataclass(frozen=True)
+class QueueCounts:
+    """How many jobs there are, of all models and settings.
+
+    Attributes:
+        waiting: jobs that nobody does.
+        running: those that are being done, by the phase that was reported last; "" before any was.
+    """
+
+    waiting: int
+    running: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class ArtifactRecord:
     """A published artifact.
 
