@@ -1,7 +1,7 @@
 """The work on one question about one document, beside the engine loop's."""
 
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from uuid import UUID
@@ -26,6 +26,7 @@ from app.services.background_writes import BackgroundWrites
 from app.services.document_loader import DocumentLoader
 from app.services.question_queue import PendingAnswer
 from common.errors import GpuBusy, LecternError
+from common.owner import Owner
 from common.spans import OK, Span, SpanListener, Value, ignore_spans, stages_in_order
 from engine.decode.answer import Answer, TextDelta
 from engine.document.cache import DocumentCache
@@ -79,7 +80,7 @@ class AnswerJob:
         document: what is asked about, which is ready; None for a chat with the model alone.
         question: what is asked.
         pending: where the answer goes.
-        key: whose question it is; keys are served in turn.
+        owner: whose question it is; tenants and their keys are served in turn.
         grant: what the question may use of its tenant's quotas; None for no limit.
         trace_parent: the caller's span, as W3C `traceparent`; empty for none.
     """
@@ -91,7 +92,7 @@ class AnswerJob:
         document: DocumentRecord | None,
         question: CheckedQuestion,
         pending: PendingAnswer[AnswerItem],
-        key: Hashable,
+        owner: Owner,
         request_id: str = "",
         grant: QuestionGrant | None = None,
         trace_parent: str = "",
@@ -105,7 +106,7 @@ class AnswerJob:
         self._log = structlog.get_logger("lectern.questions").bind(
             request_id=request_id, document_id=None if document is None else str(document.id)
         )
-        self._key, self._trace_parent, self._request_id = key, trace_parent, request_id
+        self._owner, self._trace_parent, self._request_id = owner, trace_parent, request_id
         self._arrived_s = time.time()
         self._answered: Span | None = None
         self._begun_s = time.monotonic()
@@ -116,7 +117,7 @@ class AnswerJob:
         """Return what the engine loop is asked."""
         question = self._question
         return AnswerRequest(
-            self._key,
+            self._owner,
             question.text,
             question.budget,
             question.sampling,
@@ -229,26 +230,28 @@ class AnswerJob:
             self._trace_parent,
         )
 
-    def _keep(self, answer: Answer) -> UUID | None:
-        """Keep the answer as a turn, if that was asked for; return the turn's id.
+    def _keep(self, body: AnswerBody) -> AnswerBody:
+        """Keep the answer as a turn, if that was asked for.
 
-        Returns: None, with a logged reason, if it could not be kept.
+        Returns: its body, without an id, and with a logged reason, if it could not be kept.
         """
         keeping = self._question.keeping
         if keeping is None:
-            return None
+            return body
         try:
-            return self._parts.turns.add(
+            self._parts.turns.add(
                 self._tenant_id,
                 None if self._document is None else self._document.id,
                 self._question.text,
-                answer.text,
+                body.answer,
                 keeping.previous_id,
                 turn_id=keeping.turn_id,
+                body=body.model_dump_json(),
             )
         except LecternError as error:
             self._log.warning("the answer was not kept", code=error.code)
-            return None
+            return body.model_copy(update={"answer_id": None})
+        return body
 
     def _record(
         self,
@@ -269,6 +272,12 @@ class AnswerJob:
             total_ms=timings_ms["total"],
             num_tokens=answer.usage.completion_tokens,
             saved_ms=(document.reading_ms or 0.0) - lease.load_ms,
+            kind=self._question.kind,
+            queue_ms=timings_ms["queue"],
+            decode_ms=timings_ms["decode"],
+            kv_bytes_read=answer.usage.kv_bytes_read,
+            kv_bytes_full=_full_bytes(answer),
+            document_tokens=answer.usage.document_tokens,
         )
         self._parts.background_writes.add(write)
 
@@ -279,11 +288,11 @@ class AnswerJob:
         fields = asdict(self._question.sampling) | {"repetition_penalty": penalty}
         sampling = {name: fields[name] for name in SamplingBody.model_fields}
         thinking = answer.thinking
-        kept_id = self._keep(answer)
-        return AnswerBody.model_validate(
+        keeping = self._question.keeping
+        body = AnswerBody.model_validate(
             {
                 "document_id": None if self._document is None else str(self._document.id),
-                "answer_id": None if kept_id is None else str(kept_id),
+                "answer_id": None if keeping is None else str(keeping.turn_id),
                 "answer": answer.text,
                 "thinking": None if thinking is None else ThinkingBody(**asdict(thinking)),
                 "finish_reason": answer.finish_reason,
@@ -299,8 +308,10 @@ class AnswerJob:
                 "timings_ms": timings_ms,
                 "cache_hit": cache_hit,
                 "num_dropped_turns": answer.num_dropped_turns,
+                "attention": answer.attention if self._question.wants_attention else None,
             }
         )
+        return self._keep(body)
 
 
 def log_answer(
@@ -328,6 +339,12 @@ def _grounded(answer: Answer) -> list[GroundedBody] | None:
     if answer.claims is None:
         return None
     return [GroundedBody(**asdict(claim), is_grounded=claim.is_grounded) for claim in answer.claims]
+
+
+def _full_bytes(answer: Answer) -> int:
+    """Return the bytes that full attention would have read in the same forward passes."""
+    loaded = answer.budget.loaded
+    return round(answer.usage.kv_bytes_read / loaded) if loaded > 0 else 0
 
 
 def _timings_ms(answer: Answer, queue_ms: float, load_ms: float) -> dict[str, float]:

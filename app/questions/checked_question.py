@@ -17,6 +17,7 @@ Number = TypeVar("Number", int, float)
 
 DEFAULT_MAX_TOKENS = 128
 LOWEST_TEMPERATURE = 1e-3
+OTHER_KIND = "other"  # a budget that is a number
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class CheckedQuestion:
         turns: earlier questions with their answers, oldest first.
         may_drop_turns: whether the oldest turns are left out where they do not fit.
         keeping: as which turn the answer is kept; None for not at all.
+        wants_attention: whether the answer tells where in the whole document the model attended.
+        kind: names like requests, whose figures can be compared.
         may_reuse: whether an earlier answer to the same question will do, and this one later.
         answer_key: under which the answer is stored for the same question; empty for not at all.
     """
@@ -40,6 +43,8 @@ class CheckedQuestion:
     turns: tuple[Turn, ...] = ()
     may_drop_turns: bool = False
     keeping: Keeping | None = None
+    wants_attention: bool = False
+    kind: str = OTHER_KIND
     may_reuse: bool = True
     answer_key: str = ""
 
@@ -107,8 +112,14 @@ def check_question(
         else body.stop_repetition,
         mode=_mode(body, limits, has_document=has_document),
     )
-    budget = parse_budget(body.budget)
-    return CheckedQuestion(text, budget, sampling, may_reuse=body.reuse_answer)
+    return CheckedQuestion(
+        text,
+        parse_budget(body.budget),
+        sampling,
+        may_reuse=body.reuse_answer,
+        wants_attention=body.attention,
+        kind=body.budget if isinstance(body.budget, str) else OTHER_KIND,
+    )
 
 
 def _mode(body: QuestionBody, limits: ServerConfig, *, has_document: bool) -> AnswerMode:

@@ -64,6 +64,7 @@ class QuestionBody(BaseModel):
     previous_answer_id: str | None = Field(default=None, max_length=64)
     keep: bool = Field(default=False, strict=True)
     drop_oldest_turns: bool = Field(default=False, strict=True)
+    attention: bool = Field(default=False, strict=True)
     reuse_answer: bool = Field(default=True, strict=True)
 
     @field_validator("question")
@@ -185,7 +186,8 @@ class AnswerBody(Body):
     `answer_id` names the answer where it is kept as a turn of a conversation. `document_id` is null
     where a model answered without a document.
 
-    Of the times, `first_token` and `total` count from the question's arrival.
+    Of the times, `first_token` and `total` count from the question's arrival. `attention`, where it
+    was asked for, is the share of the attention in each of 256 equal spans of the document's text.
     """
 
     document_id: str | None
@@ -205,6 +207,7 @@ class AnswerBody(Body):
     timings_ms: dict[str, float]
     cache_hit: bool
     num_dropped_turns: int
+    attention: list[float] | None
 
 
 class PieceEvent(Body):

@@ -98,6 +98,8 @@ class Answer:
         quotes: the passages it consists of, where it was to quote; else None.
         claims: its numbers, names and codes, and whether they stand in the document; None where
             there is no document, and where the answer quotes.
+        attention: share of the attention in each of equal spans of the document's text; see
+            `profile_attention`.
     """
 
     text: str
@@ -112,3 +114,4 @@ class Answer:
     refused: bool = False
     quotes: tuple[Quote, ...] | None = None
     claims: "tuple[Claim, ...] | None" = None
+    attention: tuple[float, ...] = ()

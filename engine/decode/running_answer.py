@@ -7,6 +7,7 @@ from statistics import fmean
 
 from torch import Tensor
 
+from engine.attend.attention_profile import profile_attention
 from engine.attend.budget import report_budget
 from engine.attend.evidence import AttentionMass, find_evidence
 from engine.attend.question import open_question
@@ -222,12 +223,14 @@ class RunningAnswer:
         if quotes is None and self._document.num_tokens:
             spans = tuple((passage.start_char, passage.end_char) for passage in evidence)
             claims = find_claims(text, self._document, spans)
+        attention = profile_attention(self._document, mass)
         marks["total"] = self._elapsed_ms()
         meter = self.state.meter
         return Answer(
             text=text,
             finish_reason=self._finish_reason or "stop",
             evidence=evidence,
+            attention=attention,
             budget=report_budget(meter, self._requested, self._applied),
             usage=Usage(
                 document_tokens=self._document.num_tokens,

@@ -199,7 +199,7 @@ class EngineLoop:
                 _do(self._inbox.get_nowait())
 
     def _receive(self, request: AnswerRequest) -> None:
-        self._scheduler.add(request.key, Answering(request))
+        self._scheduler.add(request.owner, Answering(request))
 
     def _prepare(self, request: AnswerRequest) -> "RunningAnswer":
         """Open a question's document and tokenize the question; on a helper's thread."""

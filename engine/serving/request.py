@@ -1,9 +1,9 @@
 """A question for the engine loop, and who waits for its answer."""
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Protocol
 
+from common.owner import Owner
 from engine.decode.answer import Answer, TextDelta
 from engine.decode.sampling import Sampling, TokenMask
 from engine.document.cache import DocumentCache
@@ -44,7 +44,7 @@ class AnswerRequest:
     """A question that is to be answered.
 
     Attributes:
-        key: whose question it is; keys are served in turn.
+        owner: whose question it is; tenants and their keys are served in turn.
         question: its text.
         budget: share of the document cache's bytes that may be read per token, in (0, 1].
         sampling: how tokens are chosen, and how many there may be.
@@ -54,7 +54,7 @@ class AnswerRequest:
         mask: which tokens may come; None for all.
     """
 
-    key: Hashable
+    owner: Owner
     question: str
     budget: float
     sampling: Sampling

@@ -19,6 +19,7 @@ from common.errors import (
     ShuttingDown,
     StepFailed,
 )
+from common.owner import Owner
 from engine.config import DecodeConfig
 from engine.decode.answer import Answer, TextDelta
 from engine.decode.graph_runner import GraphRunner
@@ -160,7 +161,7 @@ class Served:
         listener = Listener(document or (lambda: chosen))
         text = QUESTIONS[number % len(QUESTIONS)] if question is None else question
         how = Sampling(max_tokens=max_tokens, **sampling)  # type: ignore[arg-type]
-        self.loop.submit(AnswerRequest(key, text, budget, how, listener))
+        self.loop.submit(AnswerRequest(Owner("tenant", key), text, budget, how, listener))
         self.asked.append(listener)
         return listener
 
