@@ -17,6 +17,7 @@ from common.errors import (
     ConversationTooLong,
     EmptyQuestion,
     EngineFault,
+    InvalidInput,
     LecternError,
     QuestionTooLong,
 )
@@ -25,6 +26,8 @@ from engine.decode.answer import Answer, TextDelta
 from engine.decode.batch_runner import BatchRunner, why_unsupported
 from engine.decode.graph_runner import GraphRunner
 from engine.decode.model_runner import ModelRunner
+from engine.decode.quote_decoder import QuoteDecoder
+from engine.decode.quoting import Quoting
 from engine.decode.running_answer import RunningAnswer
 from engine.decode.sampling import Sampling, TokenMask, draw_tokens, non_finite
 from engine.decode.turn_states import DocumentKey, TurnStates
@@ -85,6 +88,7 @@ class Engine:
         self.turns, self.fallbacks = DeviceTurns(), Fallbacks()
         self._config = config or DecodeConfig()
         self.turn_states = TurnStates(self._config.turn_state_bytes, self._config.turn_state_s)
+        self._quoting = Quoting(model, self._config.refusal)
         graph_runner = (
             _graph_runner_for(model, self._config, self.fallbacks)
             if runner is None
@@ -211,8 +215,9 @@ class Engine:
                 whether they are. None to prefill all of them.
             mask: which tokens may come; None for all.
         Raises: EmptyQuestion, QuestionTooLong, ConversationTooLong; InvalidInput if there are turns
-            and the model's template takes one question alone.
+            and the model's template takes one question alone, and if there is nothing to quote.
         """
+        quotes = self._quotes(document, mask) if sampling.mode == "quote" else None
         kept = self._fitting_turns(document, question, turns) if may_drop_turns else turns
         parts = self._encode_question(document, question, kept)
         return RunningAnswer(
@@ -226,8 +231,11 @@ class Engine:
             chunk_tokens=self._config.question_chunk_tokens,
             mask=mask,
             num_dropped_turns=len(turns) - len(kept),
+            quotes=quotes,
+            refusal=self._config.refusal,
             turn_states=self.turn_states,
             document_key=document_key,
+            fallbacks=self.fallbacks,
         )
 
     def prepare_turns(
@@ -259,6 +267,17 @@ class Engine:
             document_key=document_key,
             fallbacks=self.fallbacks,
         )
+
+    def _quotes(self, document: DocumentCache, mask: TokenMask | None) -> QuoteDecoder:
+        """Make what a quoting answer is decoded with.
+
+        Raises: InvalidInput.
+        """
+        if document.num_tokens == 0:
+            raise InvalidInput("Without a document there is nothing to quote.", param="mode")
+        if mask is not None:
+            raise InvalidInput("An answer that quotes takes no other form.", param="mode")
+        return self._quoting.decoder(document)
 
     def add(self, running: RunningAnswer) -> None:
         """Let an answer take part in steps; to be ended by `finish`."""
@@ -300,12 +319,14 @@ class Engine:
         drawn = draw_tokens(draws, logits)
         found: list[TextDelta | LecternError] = []
         for row, must, token in zip(rows, forced, drawn, strict=True):
-            chosen = token if must is None else must
-            if chosen is None:
+            if token is None and must is None:
                 found.append(non_finite())
                 continue
             was_thinking = row.is_thinking
-            found.append(row.push(chosen))
+            if must is not None:
+                found.append(row.push(must))
+            elif token is not None:
+                found.append(row.push(token.token, token.log_probability))
             if was_thinking and not row.is_thinking:
                 self.runner.forget_evidence(row)
         return found

@@ -14,7 +14,10 @@ from app.questions.schemas import (
     AnswerBody,
     AnswerItem,
     BudgetBody,
+    ConfidenceBody,
     EvidenceBody,
+    GroundedBody,
+    QuoteBody,
     SamplingBody,
     ThinkingBody,
     UsageBody,
@@ -249,26 +252,28 @@ class AnswerJob:
         job = TurnsJob(parts.loader, parts.no_document, self._tenant_id, self._document)
         parts.engine_loop.submit(job.request(self._owner, self._turns, self._question.budget))
 
-    def _keep(self, answer: Answer) -> UUID | None:
-        """Keep the answer as a turn, if that was asked for; return the turn's id.
+    def _keep(self, body: AnswerBody) -> AnswerBody:
+        """Keep the answer as a turn, if that was asked for.
 
-        Returns: None, with a logged reason, if it could not be kept.
+        Returns: its body, without an id, and with a logged reason, if it could not be kept.
         """
         keeping = self._question.keeping
         if keeping is None:
-            return None
+            return body
         try:
-            return self._parts.turns.add(
+            self._parts.turns.add(
                 self._tenant_id,
                 None if self._document is None else self._document.id,
                 self._question.text,
-                answer.text,
+                body.answer,
                 keeping.previous_id,
                 turn_id=keeping.turn_id,
+                body=body.model_dump_json(),
             )
         except LecternError as error:
             self._log.warning("the answer was not kept", code=error.code)
-            return None
+            return body.model_copy(update={"answer_id": None})
+        return body
 
     def _record(
         self,
@@ -289,6 +294,12 @@ class AnswerJob:
             total_ms=timings_ms["total"],
             num_tokens=answer.usage.completion_tokens,
             saved_ms=(document.reading_ms or 0.0) - lease.load_ms,
+            kind=self._question.kind,
+            queue_ms=timings_ms["queue"],
+            decode_ms=timings_ms["decode"],
+            kv_bytes_read=answer.usage.kv_bytes_read,
+            kv_bytes_full=_full_bytes(answer),
+            document_tokens=answer.usage.document_tokens,
         )
         self._parts.background_writes.add(write)
 
@@ -299,14 +310,19 @@ class AnswerJob:
         fields = asdict(self._question.sampling) | {"repetition_penalty": penalty}
         sampling = {name: fields[name] for name in SamplingBody.model_fields}
         thinking = answer.thinking
-        kept_id = self._keep(answer)
-        return AnswerBody.model_validate(
+        keeping = self._question.keeping
+        body = AnswerBody.model_validate(
             {
                 "document_id": None if self._document is None else str(self._document.id),
-                "answer_id": None if kept_id is None else str(kept_id),
+                "answer_id": None if keeping is None else str(keeping.turn_id),
                 "answer": answer.text,
                 "thinking": None if thinking is None else ThinkingBody(**asdict(thinking)),
                 "finish_reason": answer.finish_reason,
+                "mode": "free" if answer.quotes is None else "quote",
+                "refused": answer.refused,
+                "quotes": [QuoteBody(**asdict(quote)) for quote in answer.quotes or ()],
+                "grounded": _grounded(answer),
+                "confidence": ConfidenceBody(**asdict(answer.confidence)),
                 "evidence": [EvidenceBody(**asdict(passage)) for passage in answer.evidence],
                 "budget": BudgetBody(**asdict(answer.budget)),
                 "usage": UsageBody(**asdict(answer.usage)),
@@ -314,8 +330,10 @@ class AnswerJob:
                 "timings_ms": timings_ms,
                 "cache_hit": cache_hit,
                 "num_dropped_turns": answer.num_dropped_turns,
+                "attention": answer.attention if self._question.wants_attention else None,
             }
         )
+        return self._keep(body)
 
 
 def log_answer(
@@ -337,6 +355,18 @@ def log_answer(
         cache_hit=answer.cache_hit,
         is_stored=is_stored,
     )
+
+
+def _grounded(answer: Answer) -> list[GroundedBody] | None:
+    if answer.claims is None:
+        return None
+    return [GroundedBody(**asdict(claim), is_grounded=claim.is_grounded) for claim in answer.claims]
+
+
+def _full_bytes(answer: Answer) -> int:
+    """Return the bytes that full attention would have read in the same forward passes."""
+    loaded = answer.budget.loaded
+    return round(answer.usage.kv_bytes_read / loaded) if loaded > 0 else 0
 
 
 def _timings_ms(answer: Answer, queue_ms: float, load_ms: float) -> dict[str, float]:

@@ -4,15 +4,21 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from statistics import fmean
 
 import torch
 from torch import Tensor
 
+from engine.attend.attention_profile import profile_attention
 from engine.attend.budget import report_budget
 from engine.attend.evidence import AttentionMass, find_evidence
 from engine.attend.question import open_question
-from engine.decode.answer import Answer, TextDelta, Usage
+from engine.decode.answer import Answer, Confidence, TextDelta, Usage
 from engine.decode.answer_text import AnswerText
+from engine.decode.grounded import find_claims
+from engine.decode.quote_decoder import QuoteDecoder
+from engine.decode.quote_places import place_quotes
+from engine.decode.repetition import RepetitionDetector
 from engine.decode.sampling import Draw, Sampler, Sampling, TokenMask
 from engine.decode.token_limits import TokenLimits
 from engine.decode.turn_states import DocumentKey, TurnsKey, TurnStates
@@ -39,6 +45,17 @@ class PrefillChunk:
     is_last: bool
 
 
+class _QuoteMask:
+    """The `TokenMask` of an answer that quotes; what is thought before it is free."""
+
+    def __init__(self, running: "RunningAnswer") -> None:
+        self._running = running
+
+    def allowed(self, answer: Sequence[int]) -> Tensor | None:  # noqa: ARG002
+        """Return the tokens that may come, see `TokenMask.allowed`."""
+        return self._running.allowed_tokens()
+
+
 class RunningAnswer:
     """One question between its forward passes, which `Engine.prefill` and `Engine.decode` take.
 
@@ -55,6 +72,8 @@ class RunningAnswer:
         num_dropped_turns: earlier turns that were left out, as they did not fit.
         turn_states: where keys and values of earlier turns are; None to prefill all of them.
         document_key: as whose turns they are there.
+        quotes: decodes the answer, which then quotes the document; None if it is free.
+        refusal: the sentence that says that the document holds no answer.
         fallbacks: where it is counted what it does without; None for nowhere.
 
     Attributes:
@@ -79,6 +98,8 @@ class RunningAnswer:
         num_dropped_turns: int = 0,
         turn_states: TurnStates | None = None,
         document_key: DocumentKey | None = None,
+        quotes: QuoteDecoder | None = None,
+        refusal: str = "",
         fallbacks: Fallbacks | None = None,
     ) -> None:
         self._started_s = time.perf_counter()
@@ -92,15 +113,23 @@ class RunningAnswer:
         )
         self.question: list[int] = [token for part in parts for token in part]
         self.state.num_prefill = len(self.question)
-        self._parts, self._ends = tuple(parts), tuple(accumulate(map(len, parts)))
+        self._parts, self._part_ends = tuple(parts), tuple(accumulate(map(len, parts)))
         self._turn_states = turn_states
         self._turns_key = None if document_key is None else TurnsKey(document_key, self._applied)
         self._num_kept = self._take_kept_turns()
         penalty = model.generation.repetition_penalty
-        self._sampler = Sampler(sampling, penalty, model.device, mask)
-        self._end_tokens = () if sampling.ignore_eos else model.eos_ids
+        self._quotes, self._refusal = quotes, refusal
+        given = mask if quotes is None else _QuoteMask(self)
+        self._sampler = Sampler(sampling, penalty, model.device, given)
+        watches = sampling.stop_repetition and not sampling.ignore_eos
+        self._repetition = RepetitionDetector() if watches else None
+        self._log_probabilities: list[float] = []
+        self._num_passes = 0  # of which there is attention mass
+        self._ends = () if sampling.ignore_eos else model.eos_ids
         limits = TokenLimits.within(room, sampling, model.prompt.thinking)
-        self._text = AnswerText(model.tokenizer, model.prompt.thinking, limits, sampling.stop)
+        self._text = AnswerText(
+            model.tokenizer, model.prompt.thinking, limits, sampling.stop, quotes
+        )
         self.answer: list[int] = []
         self._ids = torch.tensor(self.question, dtype=torch.int64).to(model.device)
         self._chunk_tokens = chunk_tokens
@@ -133,7 +162,7 @@ class RunningAnswer:
     def num_next_chunk(self) -> int:
         """Tokens of the next part of the prefill; 0 after the last one."""
         done = self.num_prefilled
-        end = next((end for end in self._ends if end > done), done)
+        end = next((end for end in self._part_ends if end > done), done)
         return min(self._chunk_tokens, end - done)
 
     @property
@@ -158,17 +187,29 @@ class RunningAnswer:
         """Return what the next token is drawn by."""
         return Draw(self._sampler, self.question, self.answer)
 
-    def push(self, token: int) -> TextDelta:
+    def allowed_tokens(self) -> Tensor | None:
+        """Return the tokens that may come next where the answer quotes; None for all."""
+        return None if self._quotes is None or self.is_thinking else self._quotes.allowed()
+
+    def push(self, token: int, log_probability: float | None = None) -> TextDelta:
         """Add the token that followed from a pass.
 
+        Args:
+            log_probability: what the model gave it, in nats; None where it had no choice.
         Returns: the text that is certain now; "" while a character is incomplete.
         """
         self._marks_ms.setdefault("first_token", self._elapsed_ms())
-        if self._text.is_end(token, self._end_tokens):
+        if not self.is_thinking:
+            self._num_passes += 1
+            if log_probability is not None:
+                self._log_probabilities.append(log_probability)
+        if self._text.is_end(token, self._ends):
             self._finish_reason = "stop"
             return TextDelta("")
         self.answer.append(token)
         delta = self._text.push(token)
+        if self._repetition is not None and not self.is_thinking and self._repetition.push(token):
+            self._finish_reason = "repetition"
         if self._text.is_stopped:
             self._finish_reason = "stop"
         elif self._text.is_full or len(self.question) + len(self.answer) >= self.max_tokens:
@@ -178,6 +219,7 @@ class RunningAnswer:
     def forget_evidence(self) -> None:
         """Drop the attention mass that was collected so far: it belongs to no answer."""
         self._mass = self.state.mass = self._no_mass()
+        self._num_passes = 0
 
     def keep_turns(self, *, num_turns: int) -> None:
         """Keep keys and values of the first turns for a later question, after the last pass."""
@@ -195,13 +237,21 @@ class RunningAnswer:
         marks["decode"] = self._elapsed_ms() - marks["first_token"]
         if self._text.is_thinking:
             self.forget_evidence()
-        evidence = find_evidence(self._document, self._mass.on_tokens())
+        mass, text = self._mass.on_tokens(), self._text.answer
+        evidence = find_evidence(self._document, mass)
+        quotes = None if self._quotes is None else self._quotes.quotes(text)
+        claims = None
+        if quotes is None and self._document.num_tokens:
+            spans = tuple((passage.start_char, passage.end_char) for passage in evidence)
+            claims = find_claims(text, self._document, spans)
+        attention = profile_attention(self._document, mass)
         marks["total"] = self._elapsed_ms()
         meter = self.state.meter
         return Answer(
-            text=self._text.answer,
+            text=text,
             finish_reason=self._finish_reason or "stop",
             evidence=evidence,
+            attention=attention,
             budget=report_budget(meter, self._requested, self._applied),
             usage=Usage(
                 document_tokens=self._document.num_tokens,
@@ -215,6 +265,22 @@ class RunningAnswer:
             timings_ms={name: round(value, 3) for name, value in marks.items()},
             thinking=self._text.thinking,
             num_dropped_turns=self._num_dropped_turns,
+            confidence=self._confidence(mass),
+            refused=" ".join(text.split()) == self._refusal,
+            quotes=None if quotes is None else place_quotes(self._document, mass, quotes),
+            claims=claims,
+        )
+
+    def _confidence(self, mass: Tensor) -> Confidence:
+        known = self._log_probabilities
+        spec = self._model.spec.layers
+        num_heads = sum(
+            layer.num_collecting * spec[index].num_heads // spec[index].num_kv_heads
+            for index, layer in enumerate(self._document.layers)
+        )
+        most = max(1, num_heads * self._num_passes)
+        return Confidence(
+            round(fmean(known), 4) if known else None, round(float(mass.sum()) / most, 4)
         )
 
     def _take_kept_turns(self) -> int:
