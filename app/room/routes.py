@@ -13,7 +13,6 @@ from app.http import cookies
 from app.http.auth import CallerDep, TenantDep
 from app.http.cookies import ROOM
 from app.http.errors import explain
-from app.questions.schemas import QuestionBody
 from app.room.guard import RoomRoute, csrf_token, safe_path
 from app.room.history import History, read_history
 from app.room.listing import STATES, ShownDocument, list_documents, show_documents
@@ -133,7 +132,7 @@ async def document_page(
         parts=() if text is None else text.parts,
         blocks=() if text is None or not text.parts else _blocks(shown, text, 0),
         problem=problem,
-        has_quotes="mode" in QuestionBody.model_fields,
+        quotes=services.config.answer_mode == "quote",
         max_question_chars=services.config.max_question_chars,
         max_answer_tokens=services.config.max_answer_tokens,
         can_ask=Scope.ASK in caller.scopes,

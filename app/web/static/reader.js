@@ -107,25 +107,27 @@
       if (last < text.length) node.splitText(last);
       if (first > 0) node = node.splitText(first);
       if (!node.data.trim()) continue;
-      const wrapped = element("mark", { class: "evidence", "data-index": mark.index, tabindex: -1, title: `Passage ${mark.index + 1}: ${share(mark.weight)} of the attention` });
+      const isQuote = String(mark.index).startsWith("q");
+      const wrapped = element("mark", { class: isQuote ? "quote" : "evidence", "data-index": mark.index, tabindex: -1, title: isQuote ? "Quoted in the answer" : `Passage ${mark.index + 1}: ${share(mark.weight)} of the attention` });
       wrapped.style.setProperty("--weight", Math.min(1, 0.25 + mark.weight));
       node.replaceWith(wrapped);
       wrapped.append(node);
     }
   }
 
-  function showMarks(evidence) {
+  function showMarks(body) {
     clearMarks();
-    shownMarks = evidence.map((passage, index) => ({
-      start: passage.start_char, end: passage.end_char, weight: passage.weight, index,
-    }));
+    shownMarks = body ? [
+      ...body.evidence.map((passage, index) => ({ start: passage.start_char, end: passage.end_char, weight: passage.weight, index })),
+      ...body.quotes.map((quote, index) => ({ start: quote.start_char, end: quote.end_char, weight: 1, index: `q${index}` })),
+    ] : [];
     markAgain([...loaded]);
   }
 
-  async function jump(turn, index) {
+  async function jump(turn, index, char) {
     show(turn);
     view("document");
-    const passage = turn.body.evidence[index], number = partAt(passage.start_char);
+    const number = partAt(char);
     if (number < 0) return toast("The text of this document cannot be shown now.");
     try { await load(number); } catch (error) { return tell(error); }
     const mark = paper.querySelector(`mark[data-index="${index}"]`);
@@ -254,14 +256,48 @@
 
   function finish(turn, body) {
     Object.assign(turn, { body, answer: body.answer });
-    turn.answerBox.textContent = body.answer || "(no text)";
+    turn.answerBox.replaceChildren(...answerParts(turn));
     if (body.thinking) {
       turn.answerBox.prepend(element("details", { class: "thinking" }, element("summary", {}, `Thought for ${count(body.thinking.num_tokens)} tokens`), body.thinking.text));
     }
-    turn.below.replaceChildren(passages(turn), effect(body), buttons(turn));
+    turn.below.replaceChildren(...checks(body), passages(turn), effect(body), buttons(turn));
     turn.item.removeAttribute("aria-busy");
     byId("export").disabled = false;
     setBudget(budget);
+  }
+
+  // The answer's text, with its quotes as links, and claims marked that the document does not have.
+  function answerParts(turn) {
+    const { body } = turn, letters = [...body.answer];
+    if (!letters.length) return ["(no text)"];
+    const quotes = body.quotes.map((quote, index) => ({ start: quote.answer_start, end: quote.answer_end, quote, index }));
+    const claims = (body.grounded || []).filter((claim) => !claim.is_grounded);
+    const spans = (quotes.length ? quotes : claims).sort((a, b) => a.start - b.start);
+    const parts = [];
+    let at = 0;
+    for (const span of spans) {
+      if (span.start < at) continue;
+      parts.push(letters.slice(at, span.start).join(""));
+      const text = letters.slice(span.start, span.end).join("");
+      parts.push(span.quote
+        ? element("button", { class: "quoted", type: "button", title: "Show this quote on the page", onclick: () => jump(turn, `q${span.index}`, span.quote.start_char) }, text)
+        : element("span", { class: "ungrounded", title: "This stands nowhere in the document" }, text));
+      at = span.end;
+    }
+    return [...parts, letters.slice(at).join("")];
+  }
+
+  // What can be said about whether the answer is right.
+  function checks(body) {
+    const lines = [];
+    const claims = body.grounded || [], missing = claims.filter((claim) => !claim.is_grounded);
+    if (body.refused) lines.push(["note", "The model found no answer in this document. The passages below are those that it looked at most."]);
+    else if (body.quotes.length) lines.push(["sure", "Every word of this answer is quoted from the document."]);
+    if (missing.length) lines.push(["warning", `Not in the document: ${missing.map((claim) => `“${claim.text}”`).join(", ")}. Check this answer.`]);
+    else if (claims.length && !body.quotes.length) lines.push(["sure", `All ${claims.length} numbers, names and codes of this answer stand in the document.`]);
+    if (body.finish_reason === "repetition") lines.push(["warning", "The model began to repeat itself, and was stopped."]);
+    if (body.finish_reason === "length") lines.push(["warning", "The answer was cut at the longest length."]);
+    return lines.map(([kind, words]) => element("p", { class: kind }, words));
   }
 
   function passages(turn) {
@@ -271,7 +307,7 @@
     evidence.forEach((passage, index) => {
       const meter = element("meter", { min: 0, max: 1, value: passage.weight, "aria-label": "Share of the attention" });
       const where = [placeOfPassage(passage), share(passage.weight)].filter(Boolean).join(" · ");
-      const link = element("button", { class: "passage", type: "button", onclick: () => jump(turn, index) },
+      const link = element("button", { class: "passage", type: "button", onclick: () => jump(turn, index, passage.start_char) },
         element("span", { class: "where" }, element("span", { class: "number" }, String(index + 1)), meter, where),
         element("q", {}, passage.quote));
       list.append(element("li", {}, link));
@@ -294,7 +330,7 @@
       `Full attention would have read ${count(tokens)} tokens (${bytes(usage.kv_bytes_stored)}) for each word${readMs ? `, and reading the document again takes ${duration(readMs)}` : ""}.`,
     ];
     if (body.num_dropped_turns) lines.push(`The oldest ${count(body.num_dropped_turns)} turns no longer fitted and were left out.`);
-    if (body.finish_reason === "length") lines.push("The answer was cut at the longest length.");
+    if (!usage.kv_bytes_read) lines.splice(0, 2, "The same question was answered before: this is that answer, and nothing was read for it.");
     return element("p", { class: "effect" }, ...lines.flatMap((line, index) => index ? [" ", line] : [line]));
   }
 
@@ -308,7 +344,7 @@
     if (current) current.item.classList.remove("shown");
     current = turn;
     turn.item.classList.add("shown");
-    showMarks(turn.body.evidence);
+    showMarks(turn.body);
     shownAttention = turn.body.attention;
     drawStrip();
   }
@@ -341,8 +377,7 @@
     setSending(true);
     const json = { question, budget, stream: true, keep: true, drop_oldest_turns: true, attention: true };
     if (before) json.previous_answer_id = before.body.answer_id;
-    const quote = byId("quote");
-    if (quote) json.mode = quote.checked ? "quote" : "free";
+    json.mode = byId("quote").checked ? "quote" : "free";
     try {
       let body = null;
       const response = await call(`/documents/${id}/ask`, { method: "POST", json, signal: stop.signal });
@@ -361,7 +396,7 @@
       finish(turn, body);
       show(turn);
       sessionStorage.removeItem(DRAFT);
-      if (body.evidence.length && matchMedia("(min-width: 801px)").matches) await jumpQuietly(turn);
+      if (body.evidence.length + body.quotes.length && matchMedia("(min-width: 801px)").matches) await jumpQuietly(turn);
       turn.item.scrollIntoView({ block: "nearest" });
       loadHistory(false);
     } catch (error) {
@@ -374,10 +409,10 @@
   }
 
   async function jumpQuietly(turn) {
-    const number = partAt(turn.body.evidence[0].start_char);
+    const [quote] = turn.body.quotes, number = partAt((quote || turn.body.evidence[0]).start_char);
     if (number < 0) return;
     await load(number);
-    const mark = paper.querySelector('mark[data-index="0"]');
+    const mark = paper.querySelector(`mark[data-index="${quote ? "q0" : "0"}"]`);
     if (mark) { mark.scrollIntoView({ block: "center" }); requestAnimationFrame(() => mark.scrollIntoView({ block: "center" })); }
   }
 
@@ -439,7 +474,7 @@
     turns = [];
     current = shownAttention = null;
     turnList.replaceChildren();
-    showMarks([]);
+    showMarks(null);
     drawStrip();
     byId("export").disabled = true;
     field.focus();
@@ -449,12 +484,14 @@
     const lines = hasTitle ? [`# ${page.dataset.name}`, ""] : [];
     for (const { question, answer, body } of some) {
       const evidence = body ? body.evidence : [];
+      const quotes = body ? body.quotes : [];
       const marks = evidence.map((_, index) => `[${index + 1}]`).join("");
       lines.push(`**${question}**`, "", answer + (marks ? ` ${marks}` : ""), "");
       evidence.forEach((passage, index) => {
         const quote = passage.quote.replace(/\s+/g, " ");
         lines.push(`${index + 1}. “${quote}” (${[page.dataset.name, placeOfPassage(passage)].filter(Boolean).join(", ")}, characters ${passage.start_char}–${passage.end_char}, ${share(passage.weight)} of the attention)`);
       });
+      for (const quote of quotes) lines.push(`- Quoted: “${quote.text.replace(/\s+/g, " ")}” (${quote.page ? `page ${quote.page}, ` : ""}characters ${quote.start_char}–${quote.end_char})`);
       if (body) lines.push("", `Budget ${share(body.budget.requested)}, read ${share(body.budget.loaded)}; ${duration(body.timings_ms.total)}.`, "");
     }
     return lines.join("\n");
