@@ -27,6 +27,7 @@ from cli.options import (
 )
 from cli.show import make_console, say
 from common.errors import LecternError
+from common.logging import configure
 
 app = typer.Typer(
     name="lectern",
@@ -43,6 +44,15 @@ Budget = Annotated[
         "exact (all), or a share such as 10% or 0.1."
     ),
 ]
+Quote = Annotated[
+    bool | None,
+    typer.Option(
+        "--quote/--free",
+        help="Answer by the document's own passages alone, or freely; without either as the "
+        "server's settings say.",
+        show_default=False,
+    ),
+]
 MaxTokens = Annotated[int | None, typer.Option(min=1, help="Longest answer.", show_default=False)]
 
 app.add_typer(document_commands.app)
@@ -55,6 +65,7 @@ app.add_typer(heads.app)
 
 def main() -> None:
     """Run the command; an error becomes one sentence on standard error and an exit code."""
+    configure("WARNING")  # on standard error; servers and workers set their own level
     try:
         app(prog_name="lectern")
     except LecternError as error:
@@ -188,6 +199,7 @@ def ask(
         ),
     ] = None,
     budget: Budget = "balanced",
+    quote: Quote = None,
     max_tokens: MaxTokens = None,
     max_thinking_tokens: Annotated[
         int | None,
@@ -210,6 +222,7 @@ def ask(
     """
     options = {
         "budget": parse_budget(budget),
+        "mode": _mode(quote),
         "max_tokens": max_tokens,
         "max_thinking_tokens": max_thinking_tokens,
         "temperature": temperature,
@@ -226,6 +239,7 @@ def ask(
 def chat(
     document: Name,
     budget: Budget = "balanced",
+    quote: Quote = None,
     max_tokens: MaxTokens = None,
     url: Url = DEFAULT_URL,
     key: Key = None,
@@ -234,7 +248,7 @@ def chat(
 
     Without a terminal each line of standard input is a question. The server keeps nothing of it.
     """
-    options = {"budget": parse_budget(budget), "max_tokens": max_tokens}
+    options = {"budget": parse_budget(budget), "mode": _mode(quote), "max_tokens": max_tokens}
     with api.Client(url, key) as client:
         asking.chat(client, make_console(), document, options)
 
@@ -309,6 +323,11 @@ def doctor(
 def version() -> None:
     """Print the version, as --version does."""
     say(make_console(), _version())
+
+
+def _mode(quote: bool | None) -> str | None:
+    """Return the mode of a request; None for what the server's settings say."""
+    return None if quote is None else "quote" if quote else "free"
 
 
 def _version() -> str:

@@ -190,6 +190,13 @@ def answer_details(answer: Mapping[str, Any]) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
+    for quote in answer.get("quotes", ()):
+        page = "" if quote["page"] is None else f"page {quote['page']}, "
+        table.add_row("quoted", f"{page}characters {quote['start_char']} to {quote['end_char']}")
+    unfounded = [one["text"] for one in answer.get("grounded") or () if not one["is_grounded"]]
+    if unfounded:
+        said = f"not in the document: {', '.join(unfounded)}"
+        table.add_row("caution", Text(one_line(said), style="yellow"))
     for passage in answer["evidence"]:
         table.add_row(_place(passage), Text(one_line(passage["quote"])))
     table.add_row("budget", budget_line(answer["budget"]))

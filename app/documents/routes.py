@@ -112,12 +112,12 @@ async def _receive_document(
     if services.question_queue.is_draining:
         raise ShuttingDown(STOPPING)
     room = services.upload_room
-    exchange_of(request).hold(room.places, caller.id)
+    exchange_of(request).hold(room.places, caller.owner)
     file_bytes = max(1, content_length(request.scope) - MULTIPART_BYTES)  # at least
     await run_in_threadpool(services.storage.quotas.check_upload, caller, file_bytes)
     folder = services.data_dir / "incoming"
     async with receive_file(request, folder, services.config.max_upload_bytes, room.run) as file:
-        kind = await room.inspect(file.path, file.filename, caller.id)
+        kind = await room.inspect(file.path, file.filename, caller.owner)
         body: DocumentBody = await room.run(
             _add_document, services, caller, file, kind, ttl_of(file)
         )
@@ -188,7 +188,7 @@ async def document_events(
     """Send the progress as server-sent events until the document is ready or has failed."""
     key = parse_document_id(document_id)
     await run_in_threadpool(services.storage.documents.get, caller.tenant_id, key)
-    exchange_of(request).hold(services.event_streams, caller.id)
+    exchange_of(request).hold(services.event_streams, caller.owner)
     source = EventSource(services.storage, services.watchers, services.question_queue)
     return EventStream(follow_document(source, caller.tenant_id, key))
 
@@ -296,3 +296,4 @@ def delete_with_answers(services: Services, tenant_id: UUID, document_id: UUID) 
     services.storage.documents.delete(tenant_id, document_id)
     services.question_queue.cancel_document(document_id, DocumentDeleted(DELETED))
     services.resident_documents.drop_document(document_id)
+    services.engine.turn_states.drop(document_id)

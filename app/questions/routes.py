@@ -96,6 +96,7 @@ async def _in_conversation(
         turns=earlier.turns,
         may_drop_turns=body.drop_oldest_turns,
         keeping=Keeping(uuid4(), previous_id) if body.keep else None,
+        may_go_on=body.keep or bool(earlier.turns),
     )
 
 
@@ -123,7 +124,7 @@ async def submit_question(
         if stored is not None:
             log_answer(_log_of(exchange, document), stored, is_stored=True)
             services.on_span(_stored_span(exchange, document, stored))
-            pending = finished_answer(document_id, caller.id, _items_of(stored))
+            pending = finished_answer(document_id, caller.owner, _items_of(stored))
             return AcceptedQuestion(queue, documents, document, pending)
         question = replace(question, answer_key=key)
     parts = AnswerParts(
@@ -147,14 +148,14 @@ async def submit_question(
             document,
             question,
             pending,
-            caller.id,
+            caller.owner,
             exchange.request_id,
             grant,
             exchange.trace_parent,
         )
         return job.request()
 
-    pending = queue.submit(document_id, caller.id, request)
+    pending = queue.submit(document_id, caller.owner, request)
     return AcceptedQuestion(queue, documents, document, pending)
 
 
@@ -182,15 +183,17 @@ def _find_stored(
     stored, keeping = store.find(document, key), question.keeping
     if stored is None or keeping is None:
         return stored
-    turn_id = services.storage.turns.add(
+    body = stored.model_copy(update={"answer_id": str(keeping.turn_id)})
+    services.storage.turns.add(
         document.tenant_id,
         document.id,
         question.text,
         stored.answer,
         keeping.previous_id,
         turn_id=keeping.turn_id,
+        body=body.model_dump_json(),
     )
-    return stored.model_copy(update={"answer_id": str(turn_id)})
+    return body
 
 
 def _items_of(answer: AnswerBody) -> list[AnswerItem]:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
+from common.owner import Owner
 from common.scopes import Scope
 from common.status import DocumentStatus, JobStatus
 
@@ -41,6 +42,11 @@ class ApiKeyRecord:
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+
+    @property
+    def owner(self) -> Owner:
+        """Whose a request with this key is."""
+        return Owner(self.tenant_id, self.id)
 
 
 @dataclass(frozen=True)

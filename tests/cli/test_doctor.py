@@ -15,8 +15,8 @@ from app.config import ServerConfig
 from cli.doctor import Check, check_assets, check_setup
 from cli.model_report import families_table, report_on
 from cli.settings import Settings
-from engine.document.cache_bytes import CacheBytes
 from common.errors import Permanent
+from engine.document.cache_bytes import CacheBytes
 from engine.model.head_plan import HeadPlan, write_plan
 from reader import WEIGHTS
 from storage.storage import open_existing, open_storage

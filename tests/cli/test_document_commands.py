@@ -165,6 +165,26 @@ def test_a_question_may_come_from_standard_input(
     assert lectern("ask", ID)[0] == 1
 
 
+def test_quotes_tell_their_places_and_what_is_unfounded_is_told(
+    server: FakeServer, lectern: Lectern
+) -> None:
+    quote = {"text": "Odile Brandt", "page": 3, "start_char": 60, "end_char": 72}
+    grounded = [
+        {"text": "Odile", "is_grounded": True},
+        {"text": "1984", "is_grounded": False},
+    ]
+    body = answer(quotes=[quote], grounded=grounded)
+    server.on("POST", f"/documents/{ID}/ask", events(("answer", body)))
+    out = lectern("ask", ID, "Who kept it?", "--quote")[1]
+    assert sent(server)["mode"] == "quote"
+    assert re.search(r"quoted +page 3, characters 60 to 72", out)
+    assert re.search(r"caution +not in the document: 1984", out)
+    lectern("ask", ID, "Who kept it?", "--free")
+    assert sent(server)["mode"] == "free"
+    lectern("ask", ID, "Who kept it?")
+    assert "mode" not in sent(server)
+
+
 def test_budgets_are_shares_or_names() -> None:
     given = ("10%", " 15 % ", "0.1", "100%", "fast", "exact")
     assert [parse_budget(one) for one in given] == [0.1, 0.15, 0.1, 1.0, "fast", "exact"]

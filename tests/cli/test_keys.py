@@ -92,7 +92,7 @@ def test_a_name_that_no_list_could_show_is_refused(lectern: Run, name: str) -> N
 
 
 def test_an_empty_list_says_what_to_do(lectern: Run) -> None:
-    out = "No API keys here. Make one with `lectern key create NAME`.\n"
+    out = "No API keys here. Make one with `lectern keys create NAME`.\n"
     assert lectern("key", "list") == (0, out, "")
 
 
@@ -161,7 +161,7 @@ def test_after_the_last_key_it_says_how_to_make_one(
     assert lectern("key", "revoke", first)[1].count("\n") == 1
     code, out, _ = lectern("key", "revoke", last)
     assert code == 0
-    assert out.splitlines()[1] == ("No valid key is left. Make one with `lectern key create NAME`.")
+    assert out.splitlines()[1] == ("No valid key is left. Make one with `lectern keys create NAME`.")
     assert refused(storage, last)
     assert not refused(storage, make("new"))
 
