@@ -161,7 +161,8 @@ def test_after_the_last_key_it_says_how_to_make_one(
     assert lectern("key", "revoke", first)[1].count("\n") == 1
     code, out, _ = lectern("key", "revoke", last)
     assert code == 0
-    assert out.splitlines()[1] == ("No valid key is left. Make one with `lectern keys create NAME`.")
+    told = "No valid key is left. Make one with `lectern keys create NAME`."
+    assert out.splitlines()[1] == told
     assert refused(storage, last)
     assert not refused(storage, make("new"))
 
