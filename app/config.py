@@ -31,6 +31,10 @@ class ServerConfig:
             then the model is made to answer.
         sampling: how tokens are chosen where a request does not say: "greedy", or as the "model"
             asks for in its generation_config.json.
+        answer_mode: how questions are answered that do not say: "free", or in "quote" mode; "auto"
+            is "quote" for the bundled reader and "free" for any other model.
+        stop_repetition: whether an answer that repeats itself is ended, where a request does not
+            say.
         concurrent_questions: questions that are answered at the same time, one token of each in a
             forward pass.
         queued_questions: questions that may wait; further ones get status 429, or 503 where those
@@ -69,6 +73,8 @@ class ServerConfig:
     max_answer_tokens: Annotated[int, Gt(0)] = 512
     max_thinking_tokens: Annotated[int, Ge(0)] = 2048
     sampling: Literal["greedy", "model"] = "greedy"
+    answer_mode: Literal["auto", "free", "quote"] = "auto"
+    stop_repetition: bool = True
     concurrent_questions: Annotated[int, Gt(0)] = 64
     queued_questions: Annotated[int, Ge(0)] = 192
     question_timeout_s: Annotated[float, Gt(0)] = 300.0

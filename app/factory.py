@@ -21,8 +21,10 @@ from app.http.request_log import RequestLog
 from app.http.schemas import ErrorBody
 from app.openai import chat, files, models, responses
 from app.questions import routes as questions
+from app.room import routes as room
 from app.services.services import Services
 from app.tenants import routes as tenants
+from app.web import pages
 from common.logging import log_loop_error
 
 GRACE_S = 25.0
@@ -67,6 +69,8 @@ def create_app(services: Services) -> FastAPI:
         app.include_router(router, responses=ERROR_RESPONSES)
     app.include_router(openapi_router, dependencies=[Depends(authenticate)])
     app.include_router(health.router)
+    app.include_router(pages.router)
+    room.install(app)
     app.include_router(metrics.router, responses=ERROR_RESPONSES)
     admin.install(app, services.data_dir)
     errors.install(app)

@@ -107,7 +107,7 @@ def open_stack(settings: Settings, on_span: SpanListener = ignore_spans) -> Stac
     extraction = with_most_chars(extraction_limits(settings.worker), most_chars)
     reads_here = settings.server.embedded_worker and not settings.server.worker_process
     services = make_services(
-        settings.server,
+        settings.server_for_model(),
         settings.data_dir,
         storage,
         engine,

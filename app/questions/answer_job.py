@@ -14,11 +14,15 @@ from app.questions.schemas import (
     AnswerBody,
     AnswerItem,
     BudgetBody,
+    ConfidenceBody,
     EvidenceBody,
+    GroundedBody,
+    QuoteBody,
     SamplingBody,
     ThinkingBody,
     UsageBody,
 )
+from app.questions.turns_job import TurnsJob, key_of
 from app.services.background_writes import BackgroundWrites
 from app.services.document_loader import DocumentLoader
 from app.services.question_queue import PendingAnswer
@@ -26,8 +30,10 @@ from common.errors import GpuBusy, LecternError
 from common.owner import Owner
 from common.spans import OK, Span, SpanListener, Value, ignore_spans, stages_in_order
 from engine.decode.answer import Answer, TextDelta
+from engine.decode.turn_states import DocumentKey
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
+from engine.model.prompt import Turn
 from engine.residents.documents import Lease
 from engine.residents.entry import Tier
 from engine.serving.engine_loop import EngineLoop
@@ -109,6 +115,7 @@ class AnswerJob:
         self._begun_s = time.monotonic()
         self._lease: Lease[DocumentCache] | None = None
         self._has_spoken = self._was_tried_again = False
+        self._turns: tuple[Turn, ...] = ()  # the answer's included, once there is one
 
     def request(self) -> AnswerRequest:
         """Return what the engine loop is asked."""
@@ -142,6 +149,11 @@ class AnswerJob:
         self._lease = self._parts.loader.lease(self._document)
         return self._lease.cache
 
+    @property
+    def document_key(self) -> DocumentKey | None:
+        """As which document's turns earlier ones may be kept."""
+        return key_of(self._tenant_id, self._document, self._lease)
+
     def deliver(self, item: TextDelta | Answer) -> None:
         """Pass text on, and the whole answer as a body."""
         self._has_spoken = True
@@ -150,6 +162,11 @@ class AnswerJob:
             return
         lease = self._lease
         load_ms = 0.0 if lease is None else lease.load_ms
+        question = self._question
+        self._turns = (
+            *question.turns[item.num_dropped_turns :],
+            Turn(question.text, item.text),
+        )
         if self._grant is not None:
             self._grant.end(item.usage.question_tokens + item.usage.completion_tokens)
         timings_ms = _timings_ms(item, self._pending.queue_ms, load_ms)
@@ -179,6 +196,8 @@ class AnswerJob:
                 self._was_tried_again = True
                 self._parts.engine_loop.submit(self.request())
                 return
+        if error is None and self._question.may_go_on and self._turns:
+            self._keep_turns()
         if error is not None:
             code = error.code if isinstance(error, LecternError) else LecternError.code
             queue_ms = round(self._pending.queue_ms, 1)
@@ -227,26 +246,34 @@ class AnswerJob:
             self._trace_parent,
         )
 
-    def _keep(self, answer: Answer) -> UUID | None:
-        """Keep the answer as a turn, if that was asked for; return the turn's id.
+    def _keep_turns(self) -> None:
+        """Let the turns' keys and values be kept for a question that may come."""
+        parts = self._parts
+        job = TurnsJob(parts.loader, parts.no_document, self._tenant_id, self._document)
+        parts.engine_loop.submit(job.request(self._owner, self._turns, self._question.budget))
 
-        Returns: None, with a logged reason, if it could not be kept.
+    def _keep(self, body: AnswerBody) -> AnswerBody:
+        """Keep the answer as a turn, if that was asked for.
+
+        Returns: its body, without an id, and with a logged reason, if it could not be kept.
         """
         keeping = self._question.keeping
         if keeping is None:
-            return None
+            return body
         try:
-            return self._parts.turns.add(
+            self._parts.turns.add(
                 self._tenant_id,
                 None if self._document is None else self._document.id,
                 self._question.text,
-                answer.text,
+                body.answer,
                 keeping.previous_id,
                 turn_id=keeping.turn_id,
+                body=body.model_dump_json(),
             )
         except LecternError as error:
             self._log.warning("the answer was not kept", code=error.code)
-            return None
+            return body.model_copy(update={"answer_id": None})
+        return body
 
     def _record(
         self,
@@ -267,6 +294,12 @@ class AnswerJob:
             total_ms=timings_ms["total"],
             num_tokens=answer.usage.completion_tokens,
             saved_ms=(document.reading_ms or 0.0) - lease.load_ms,
+            kind=self._question.kind,
+            queue_ms=timings_ms["queue"],
+            decode_ms=timings_ms["decode"],
+            kv_bytes_read=answer.usage.kv_bytes_read,
+            kv_bytes_full=_full_bytes(answer),
+            document_tokens=answer.usage.document_tokens,
         )
         self._parts.background_writes.add(write)
 
@@ -277,14 +310,19 @@ class AnswerJob:
         fields = asdict(self._question.sampling) | {"repetition_penalty": penalty}
         sampling = {name: fields[name] for name in SamplingBody.model_fields}
         thinking = answer.thinking
-        kept_id = self._keep(answer)
-        return AnswerBody.model_validate(
+        keeping = self._question.keeping
+        body = AnswerBody.model_validate(
             {
                 "document_id": None if self._document is None else str(self._document.id),
-                "answer_id": None if kept_id is None else str(kept_id),
+                "answer_id": None if keeping is None else str(keeping.turn_id),
                 "answer": answer.text,
                 "thinking": None if thinking is None else ThinkingBody(**asdict(thinking)),
                 "finish_reason": answer.finish_reason,
+                "mode": "free" if answer.quotes is None else "quote",
+                "refused": answer.refused,
+                "quotes": [QuoteBody(**asdict(quote)) for quote in answer.quotes or ()],
+                "grounded": _grounded(answer),
+                "confidence": ConfidenceBody(**asdict(answer.confidence)),
                 "evidence": [EvidenceBody(**asdict(passage)) for passage in answer.evidence],
                 "budget": BudgetBody(**asdict(answer.budget)),
                 "usage": UsageBody(**asdict(answer.usage)),
@@ -292,8 +330,10 @@ class AnswerJob:
                 "timings_ms": timings_ms,
                 "cache_hit": cache_hit,
                 "num_dropped_turns": answer.num_dropped_turns,
+                "attention": answer.attention if self._question.wants_attention else None,
             }
         )
+        return self._keep(body)
 
 
 def log_answer(
@@ -315,6 +355,18 @@ def log_answer(
         cache_hit=answer.cache_hit,
         is_stored=is_stored,
     )
+
+
+def _grounded(answer: Answer) -> list[GroundedBody] | None:
+    if answer.claims is None:
+        return None
+    return [GroundedBody(**asdict(claim), is_grounded=claim.is_grounded) for claim in answer.claims]
+
+
+def _full_bytes(answer: Answer) -> int:
+    """Return the bytes that full attention would have read in the same forward passes."""
+    loaded = answer.budget.loaded
+    return round(answer.usage.kv_bytes_read / loaded) if loaded > 0 else 0
 
 
 def _timings_ms(answer: Answer, queue_ms: float, load_ms: float) -> dict[str, float]:

@@ -96,6 +96,7 @@ async def _in_conversation(
         turns=earlier.turns,
         may_drop_turns=body.drop_oldest_turns,
         keeping=Keeping(uuid4(), previous_id) if body.keep else None,
+        may_go_on=body.keep or bool(earlier.turns),
     )
 
 
@@ -182,15 +183,17 @@ def _find_stored(
     stored, keeping = store.find(document, key), question.keeping
     if stored is None or keeping is None:
         return stored
-    turn_id = services.storage.turns.add(
+    body = stored.model_copy(update={"answer_id": str(keeping.turn_id)})
+    services.storage.turns.add(
         document.tenant_id,
         document.id,
         question.text,
         stored.answer,
         keeping.previous_id,
         turn_id=keeping.turn_id,
+        body=body.model_dump_json(),
     )
-    return stored.model_copy(update={"answer_id": str(turn_id)})
+    return body
 
 
 def _items_of(answer: AnswerBody) -> list[AnswerItem]:

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import torch
@@ -122,13 +122,13 @@ class QuestionState:
         """By layer the question's own keys and values (kv_heads, tokens, head_dim)."""
         return zip(self._keys, self._values, strict=True)
 
-    def take_over(self, keys: Tensor, values: Tensor) -> None:
+    def take_over(self, keys: Iterable[Tensor], values: Iterable[Tensor]) -> None:
         """Take over the question's keys and values after passes that were taken elsewhere.
 
         Args:
-            keys, values: of all its tokens so far (layers, kv_heads, tokens, head_dim).
+            keys, values: by layer, of all its tokens so far (kv_heads, tokens, head_dim).
         """
-        self._keys, self._values = list(keys.unbind()), list(values.unbind())
+        self._keys, self._values = list(keys), list(values)
 
     def attend(self, call: AttentionCall) -> Tensor:
         """Attend to document and question; causality and windows are decided here.

@@ -220,6 +220,11 @@ class EngineLoop:
     def _prepare(self, request: AnswerRequest) -> "RunningAnswer":
         """Open a question's document and tokenize the question; on a helper's thread."""
         document = request.listener.open_document()
+        document_key = request.listener.document_key
+        if request.turns_alone and document_key is not None:
+            return self._engine.prepare_turns(
+                document, request.turns, budget=request.budget, document_key=document_key
+            )
         return self._engine.prepare(
             document,
             request.question,
@@ -227,6 +232,7 @@ class EngineLoop:
             sampling=request.sampling,
             turns=request.turns,
             may_drop_turns=request.may_drop_turns,
+            document_key=document_key,
             mask=request.mask,
         )
 
@@ -271,7 +277,7 @@ class EngineLoop:
             if isinstance(item, LecternError):
                 self._end(question, item)
                 continue
-            if item.text:
+            if item.text and not question.item.request.turns_alone:
                 question.item.request.listener.deliver(item)
             if running.is_finished:
                 self._complete(question, running)
@@ -300,7 +306,10 @@ class EngineLoop:
         self._hear_end(question, error)
 
     def _deliver_answer(self, conversation: Answering, running: "RunningAnswer") -> None:
-        listener = conversation.request.listener
+        request, listener = conversation.request, conversation.request.listener
+        if request.turns_alone:
+            running.keep_turns(num_turns=len(request.turns))
+            return
         if (rest := running.flush()).text:
             listener.deliver(rest)
         listener.deliver(running.result())
@@ -320,14 +329,14 @@ class EngineLoop:
                 self._end(question, error)
 
     def _hear_end(self, question: Question, error: BaseException | None) -> None:
-        """Tell a listener that this was all."""
-        self.activity.end()
+        """Tell a listener that this was all; what it submits then follows without a break."""
         if error is not None and not isinstance(error, Exception):
             error = ShuttingDown(STOPPED)  # its helper was cancelled
         try:
             question.item.request.listener.end(error)
         except Exception:  # the loop goes on, whatever becomes of one caller
             log.exception("a listener failed")
+        self.activity.end()
 
 
 def _do(action: Callable[[], None]) -> None:
