@@ -81,7 +81,8 @@ def attend_own(states: Sequence[QuestionState], call: AttentionCall) -> State:
     Returns: the state, out (kv_heads, rows x group, head_dim).
     """
     kv_heads, num_rows, head_dim = call.key.shape
-    columns = zip(states, call.key.split(1, dim=1), call.value.split(1, dim=1), strict=True)
+    each = (part.unsqueeze(2).unbind(dim=1) for part in (call.key, call.value))
+    columns = zip(states, *each, strict=True)
     own = [state.append_own(call.layer, key, value) for state, key, value in columns]
     keys, values = (
         pad_sequence([one[part].transpose(0, 1) for one in own], batch_first=True)
