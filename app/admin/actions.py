@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from uuid import UUID
 
-from app.documents.actions import cancel, retry
+from app.documents.actions import cancel, evict
 from app.documents.routes import delete_with_answers, prefetch, set_pinned
 from app.services.services import Services
+from common.status import DocumentStatus
 
 URGENT = 10  # priority of a document that is moved to the front
 
@@ -39,15 +40,17 @@ def unpin(services: Services, tenant_id: UUID, document_id: UUID) -> None:
     set_pinned(services, tenant_id, document_id, False)
 
 
-def evict(services: Services, tenant_id: UUID, document_id: UUID) -> None:  # noqa: ARG001
-    """Free a document's memory; its cache stays stored."""
-    services.resident_documents.drop_document(document_id)
-
-
 def rebuild(services: Services, tenant_id: UUID, document_id: UUID) -> None:  # noqa: ARG001
     """Queue a document to be read again."""
     services.storage.jobs.enqueue(document_id)
     services.storage.notifier.notify_workers()
+
+
+def retry(services: Services, tenant_id: UUID, document_id: UUID) -> None:
+    """Queue a failed document to be read again; the operator is bound by no quota."""
+    document = services.storage.documents.get(tenant_id, document_id)
+    if document.status is DocumentStatus.FAILED:
+        rebuild(services, tenant_id, document_id)
 
 
 def prioritise(services: Services, tenant_id: UUID, document_id: UUID) -> None:  # noqa: ARG001

@@ -122,14 +122,16 @@ def _fill(storage: Storage, tenant_id: UUID, num_documents: int, num_answers: in
                 "blob_key": str(index), "filename": f"Document {index}.pdf",
                 "media_type": "application/pdf", "kind": "pdf", "num_bytes": 100_000,
                 "uploader": "", "status": DocumentStatus.FAILED, "error_code": "document_rejected",
-                "error_message": "The file is damaged.", "created_at": now - timedelta(minutes=index),
+                "error_message": "The file is damaged.",
+                "created_at": now - timedelta(minutes=index),
             }
             for index in range(num_documents)
         ]  # fmt: skip
         session.execute(insert(Document), documents)
         answers = [
             {
-                "id": uuid4(), "tenant_id": tenant_id, "document_id": numbers.choice(documents)["id"],
+                "id": uuid4(), "tenant_id": tenant_id,
+                "document_id": numbers.choice(documents)["id"],
                 "created_at": now - timedelta(seconds=numbers.uniform(0, 86_000)), "status": "ok",
                 "cache_hit": numbers.random() < 0.9, "budget_requested": 0.15,
                 "budget_loaded": 0.15 * numbers.random(), "num_tokens": numbers.randint(1, 128),

@@ -154,7 +154,7 @@ def test_a_conversation_goes_on_is_there_again_and_can_be_taken_away(
     exported = download.value.path().read_text()
     assert f"**{QUESTION}**" in exported
     assert re.search(r"\[1\]", exported)
-    assert re.search(r"harbour\.pdf, page 2, characters \d+–\d+", exported)
+    assert re.search(r"harbour\.pdf, page 2, characters \d+.\d+", exported)
     page.reload()
     expect(page.locator(".turn")).to_have_count(2)
 
