@@ -19,7 +19,8 @@ NEIGHBOURS = 5  # lines above and below that tell how wide a column is
 HEADING_SIZE = 1.12  # times the size of the document's text
 HEADING_WORDS = 24
 MARGIN = 0.13  # share of the page's height in which heads and feet stand
-FURNITURE_SHARE = 0.25  # of the pages: what stands on so many at one place is a head or foot
+FURNITURE_SHARE = 0.05  # of the pages: what stands on so many at one place is a head or foot
+FEW_PAGES = 6  # of which two suffice
 MAX_LEVEL = 6
 NUMBERED = re.compile(r"(?:\d{1,2}\.){1,4}\d{0,2}|\d{1,2}|[A-Z]\.|[IVX]{1,5}\.|\u00a7|Appendix|Chapter|Part|Section|Article")
 PAGE_NUMBER = re.compile(
@@ -94,7 +95,7 @@ def _drop_furniture(pages: Sequence[Page], pieces: Sequence[list[Column | Row]])
             found.append((line, key))
         places.update({key for _, key in found})
         edges.append(found)
-    needed = max(2, FURNITURE_SHARE * len(pages))
+    needed = 2 if len(pages) <= FEW_PAGES else max(3, FURNITURE_SHARE * len(pages))
     seen: set[tuple[str, int]] = set()
     for own, found in zip(pieces, edges, strict=True):
         kept: list[Line] = []
