@@ -4,7 +4,8 @@ import ipaddress
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt, Le, Predicate
+from annotated_types import Ge, Gt, Le, MinLen, Predicate
+from pydantic import SecretStr
 
 MIB = 1024 * 1024
 
@@ -30,6 +31,10 @@ class ServerConfig:
             then the model is made to answer.
         sampling: how tokens are chosen where a request does not say: "greedy", or as the "model"
             asks for in its generation_config.json.
+        answer_mode: how questions are answered that do not say: "free", or in "quote" mode; "auto"
+            is "quote" for the bundled reader and "free" for any other model.
+        stop_repetition: whether an answer that repeats itself is ended, where a request does not
+            say.
         concurrent_questions: questions that are answered at the same time, one token of each in a
             forward pass.
         queued_questions: questions that may wait; further ones get status 429, or 503 where those
@@ -57,6 +62,8 @@ class ServerConfig:
         inspections: processes that look into uploaded files at the same time. A single key gets all
             but one of them.
         inspection_memory_bytes: memory of all these processes together.
+        metrics_token: what opens `/metrics`, as a bearer token; None for no such token.
+        metrics_loopback: whether `/metrics` is open to programs on this machine, without a token.
     """
 
     host: str = "127.0.0.1"
@@ -66,6 +73,8 @@ class ServerConfig:
     max_answer_tokens: Annotated[int, Gt(0)] = 512
     max_thinking_tokens: Annotated[int, Ge(0)] = 2048
     sampling: Literal["greedy", "model"] = "greedy"
+    answer_mode: Literal["auto", "free", "quote"] = "auto"
+    stop_repetition: bool = True
     concurrent_questions: Annotated[int, Gt(0)] = 64
     queued_questions: Annotated[int, Ge(0)] = 192
     question_timeout_s: Annotated[float, Gt(0)] = 300.0
@@ -85,6 +94,8 @@ class ServerConfig:
     uploads_per_key: Annotated[int, Gt(0)] = 8
     inspections: Annotated[int, Gt(0)] = 2
     inspection_memory_bytes: Annotated[int, Gt(0)] = 512 * MIB
+    metrics_token: Annotated[SecretStr, MinLen(16)] | None = None
+    metrics_loopback: bool = False
 
     def proxies(self) -> tuple[str, ...]:
         """Return the addresses and networks of proxies that are trusted."""

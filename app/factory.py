@@ -13,7 +13,7 @@ from app.admin import routes as admin
 from app.documents import actions, content
 from app.documents import routes as documents
 from app.documents.upload import remove_leftovers
-from app.http import errors, health
+from app.http import errors, health, metrics
 from app.http.auth import authenticate
 from app.http.exchange import ExchangeLimits
 from app.http.middleware import RequestLimitsMiddleware
@@ -21,8 +21,10 @@ from app.http.request_log import RequestLog
 from app.http.schemas import ErrorBody
 from app.openai import chat, files, models, responses
 from app.questions import routes as questions
+from app.room import routes as room
 from app.services.services import Services
 from app.tenants import routes as tenants
+from app.web import pages
 from common.logging import log_loop_error
 
 GRACE_S = 25.0
@@ -67,6 +69,9 @@ def create_app(services: Services) -> FastAPI:
         app.include_router(router, responses=ERROR_RESPONSES)
     app.include_router(openapi_router, dependencies=[Depends(authenticate)])
     app.include_router(health.router)
+    app.include_router(pages.router)
+    room.install(app)
+    app.include_router(metrics.router, responses=ERROR_RESPONSES)
     admin.install(app, services.data_dir)
     errors.install(app)
     limits = ExchangeLimits(
@@ -74,7 +79,7 @@ def create_app(services: Services) -> FastAPI:
         open_requests=services.open_requests,
         stopping_s=services.question_queue.draining_s,
     )
-    app.state.request_log = RequestLog()
+    app.state.request_log = RequestLog(services.metrics)
     app.add_middleware(RequestLimitsMiddleware, limits=limits, log=app.state.request_log)
     return app
 

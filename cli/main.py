@@ -147,6 +147,14 @@ def ask(
             "(15 %), exact (all), or a number up to 1."
         ),
     ] = "balanced",
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            help="quote: an answer of the document's own passages; free. Without it as the "
+            "server's settings say.",
+            show_default=False,
+        ),
+    ] = None,
     max_tokens: Annotated[
         int | None, typer.Option(min=1, help="Longest answer.", show_default=False)
     ] = None,
@@ -168,6 +176,7 @@ def ask(
     """Ask a document that is ready; prints the answer and the passages attended to."""
     options = {
         "budget": _budget(budget),
+        "mode": mode,
         "max_tokens": max_tokens,
         "max_thinking_tokens": max_thinking_tokens,
         "temperature": temperature,

@@ -27,9 +27,12 @@ from app.services.services import Services, make_services
 from cli.listener import CannotServe, Secrets, url_of
 from cli.settings import Settings
 from cli.show import say
+from cli.tracing import exported_spans
+from cli.worker_metrics import counted_readings
 from cli.worker_process import worker_command, worker_process
 from cli.worker_thread import WorkerThread
 from common.logging import configure
+from common.spans import SpanListener, ignore_spans, tell_all
 from engine.engine import Engine
 from engine.model.loader import LoadedModel, load_model
 from engine.model.weights_check import WeightsCheck
@@ -44,6 +47,7 @@ from workers.model_artifact_builder import (
     extraction_limits,
     with_most_chars,
 )
+from workers.reading_metrics import ReadingMetrics
 from workers.residence import Residence
 from workers.worker import Worker
 
@@ -86,8 +90,12 @@ def _open_engine(settings: Settings, remembered: Path | None) -> Engine:
     return Engine(load_model(settings.model_files(), remembered), settings.decoding)
 
 
-def open_stack(settings: Settings) -> Stack:
-    """Open storage, load the model and make the app, and a worker if the settings embed one."""
+def open_stack(settings: Settings, on_span: SpanListener = ignore_spans) -> Stack:
+    """Open storage, load the model and make the app, and a worker if the settings embed one.
+
+    Args:
+        on_span: told of uploads, questions and readings beside the metrics.
+    """
     make_files_private()
     storage = open_storage(settings.storage())
     engine, weights_check = open_checked_engine(settings)
@@ -99,7 +107,7 @@ def open_stack(settings: Settings) -> Stack:
     extraction = with_most_chars(extraction_limits(settings.worker), most_chars)
     reads_here = settings.server.embedded_worker and not settings.server.worker_process
     services = make_services(
-        settings.server,
+        settings.server_for_model(),
         settings.data_dir,
         storage,
         engine,
@@ -107,24 +115,32 @@ def open_stack(settings: Settings) -> Stack:
         cache_bytes(model.spec, model.plan, settings.precompute, model.dtype),
         settings.precompute.chunk_tokens if reads_here else 0,
         weights_check,
+        on_span,
     )
     worker = None
     if reads_here:
         residence = ServerResidence(services.resident_documents, storage.readable)
-        worker = make_worker(settings, storage, engine, weights_check, residence)
+        counted = ReadingMetrics(services.metrics.registry).observe_span
+        worker = make_worker(
+            settings, storage, engine, weights_check, residence, tell_all(counted, on_span)
+        )
     weights_check.start()
     return Stack(settings, storage, services, create_app(services), worker)
 
 
-def open_worker(settings: Settings) -> tuple[Worker, Storage]:
-    """Open storage and load the model for a worker in a process of its own."""
+def open_worker(settings: Settings, on_span: SpanListener = ignore_spans) -> tuple[Worker, Storage]:
+    """Open storage and load the model for a worker in a process of its own.
+
+    Args:
+        on_span: told of readings.
+    """
     make_files_private()
     storage = open_storage(settings.storage())
     engine, weights_check = open_checked_engine(settings)
     fingerprint = artifact_fingerprint(engine.model, settings.precompute)
     storage = storage.of(fingerprint, weights_check.confirm)
     tell_unread(storage)
-    worker = make_worker(settings, storage, engine, weights_check)
+    worker = make_worker(settings, storage, engine, weights_check, on_span=on_span)
     weights_check.start()
     return worker, storage
 
@@ -150,12 +166,14 @@ def make_worker(
     engine: Engine,
     weights_check: WeightsCheck,
     residence: Residence | None = None,
+    on_span: SpanListener = ignore_spans,
 ) -> Worker:
     """Make a worker for an engine whose model is loaded already.
 
     Args:
         weights_check: once the model's files differ, the worker claims nothing.
         residence: the memory of the server in this process; None if there is none.
+        on_span: told of readings.
     """
 
     def usable_model() -> LoadedModel:
@@ -164,7 +182,7 @@ def make_worker(
 
     limits = extraction_limits(settings.worker)
     builder = ModelArtifactBuilder(usable_model, settings.precompute, limits, engine.turns)
-    return Worker(storage, builder, settings.worker, residence)
+    return Worker(storage, builder, settings.worker, residence, on_span)
 
 
 def make_secrets(stack: Stack) -> Secrets:
@@ -193,7 +211,14 @@ def run_server(console: Console, settings: Settings, listener: socket.socket) ->
     configure(settings.log_level, as_json=settings.log_json)
     share_interpreter()
     say(console, f"Loading {settings.model_files().path} ...")
-    stack = open_stack(settings)
+    with exported_spans() as on_span:
+        worker_ended = _serve(console, open_stack(settings, on_span), listener)
+    if not worker_ended.is_set():
+        _end_process()
+
+
+def _serve(console: Console, stack: Stack, listener: socket.socket) -> threading.Event:
+    """Serve until a signal ends it; return an event that is set if the worker has ended, too."""
     url = url_of(listener)
     _show_secrets(console, make_secrets(stack))
     say(console, f"Lectern serves on {url} (dashboard: {url}/admin). Ctrl-C stops it.")
@@ -204,8 +229,7 @@ def run_server(console: Console, settings: Settings, listener: socket.socket) ->
             server.run(sockets=[listener])
         if server.is_hurried:
             hurry.set()
-    if not worker_ended.is_set():
-        _end_process()
+    return worker_ended
 
 
 def run_worker(console: Console, settings: Settings) -> None:
@@ -213,14 +237,18 @@ def run_worker(console: Console, settings: Settings) -> None:
     configure(settings.log_level, as_json=settings.log_json)
     share_interpreter()
     say(console, f"Loading {settings.model_files().path} ...")
-    worker, storage = open_worker(settings)
-    say(console, "Waiting for documents. Ctrl-C stops the worker.")
     stop, hurry = threading.Event(), threading.Event()
-    thread = WorkerThread(worker)
-    with closing(storage), _ending_signals(stop, hurry):
-        thread.start()
-        thread.wait(stop)
-        has_ended = thread.stop(hurry, STOP_TIMEOUT_S)
+    with (
+        exported_spans() as on_span,
+        counted_readings(settings.worker.metrics_host, settings.worker.metrics_port) as count,
+    ):
+        worker, storage = open_worker(settings, tell_all(count, on_span))
+        say(console, "Waiting for documents. Ctrl-C stops the worker.")
+        thread = WorkerThread(worker)
+        with closing(storage), _ending_signals(stop, hurry):
+            thread.start()
+            thread.wait(stop)
+            has_ended = thread.stop(hurry, STOP_TIMEOUT_S)
     if not has_ended:
         _end_process()
 

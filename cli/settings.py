@@ -6,7 +6,7 @@ them into one object and names the environment variables.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -104,6 +104,13 @@ class Settings(BaseSettings):
         """Return what model to load; it is the bundled reader if the settings name none."""
         path = self.model or str(WEIGHTS)
         return ModelConfig(path, self.device, self.dtype, self.heads, self.prompt)
+
+    def server_for_model(self) -> ServerConfig:
+        """Return the server's settings; the bundled reader quotes unless they say otherwise."""
+        if self.server.answer_mode != "auto":
+            return self.server
+        is_bundled = Path(self.model_files().path).resolve() == WEIGHTS.resolve()
+        return replace(self.server, answer_mode="quote" if is_bundled else "free")
 
     def storage(self) -> StorageConfig:
         """Return the settings of storage."""

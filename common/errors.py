@@ -116,6 +116,18 @@ class ScopeMissing(InvalidInput):
     code = "insufficient_scope"
 
 
+class MetricsClosed(InvalidInput):
+    """This server shows its metrics to nobody, or not to this address."""
+
+    code = "metrics_closed"
+
+
+class MetricsTokenWrong(InvalidInput):
+    """The request for metrics lacks the operator's token, or has another one."""
+
+    code = "invalid_metrics_token"
+
+
 class TenantSuspended(InvalidInput):
     """The API key is valid, but the operator has suspended its tenant."""
 

@@ -61,6 +61,12 @@ class Answers:
         num_tokens: int,
         saved_ms: float,
         status: str = OK,
+        kind: str | None = None,
+        queue_ms: float | None = None,
+        decode_ms: float | None = None,
+        kv_bytes_read: int | None = None,
+        kv_bytes_full: int | None = None,
+        document_tokens: int | None = None,
     ) -> None:
         """Record one question.
 
@@ -72,6 +78,11 @@ class Answers:
             num_tokens: number of the answer's tokens.
             saved_ms: milliseconds saved against reading the document again.
             status: "ok", or the code of the error that ended the answer.
+            kind: of the request; figures of one kind can be compared.
+            queue_ms, decode_ms: milliseconds of waiting for a slot, and of decoding.
+            kv_bytes_read, kv_bytes_full: bytes of keys and values that were read, and that full
+                attention would have read.
+            document_tokens: the document's length.
         """
         row = {
             "tenant_id": tenant_id,
@@ -83,6 +94,12 @@ class Answers:
             "total_ms": total_ms,
             "num_tokens": num_tokens,
             "saved_ms": saved_ms,
+            "kind": kind,
+            "queue_ms": queue_ms,
+            "decode_ms": decode_ms,
+            "kv_bytes_read": kv_bytes_read,
+            "kv_bytes_full": kv_bytes_full,
+            "document_tokens": document_tokens,
         }
         try:
             self._insert(document_id=document_id, **row)

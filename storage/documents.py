@@ -10,7 +10,7 @@ from pathlib import Path
 from uuid import UUID
 
 import structlog
-from sqlalchemy import ColumnElement, Row, Select, and_, delete, or_, select, update
+from sqlalchemy import ColumnElement, Row, Select, and_, case, delete, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -185,10 +185,14 @@ class Documents:
         after: UUID | None = None,
         *,
         oldest_first: bool = False,
+        name_part: str = "",
+        statuses: Sequence[DocumentStatus] = (),
     ) -> Sequence[DocumentRecord]:
         """Return at most `limit` documents of a tenant, newest first unless asked otherwise.
 
         Args:
+            name_part: a text that their names contain, in capitals or not.
+            statuses: of which they have one; empty for any.
             after: the last document of the previous page, which may have been deleted since;
                 None for the first page.
         Raises: DocumentNotFound if `after` is no document's id, or that of a deleted document that
@@ -199,6 +203,12 @@ class Documents:
             page = own.order_by(Document.created_at, Document.id)
         else:
             page = own.order_by(Document.created_at.desc(), Document.id.desc())
+        if name_part:
+            page = page.where(Document.filename.icontains(name_part, autoescape=True))
+        if statuses:
+            is_ready = Artifact.id.is_not(None)
+            shown = case((is_ready, DocumentStatus.READY), else_=Document.status)
+            page = page.where(shown.in_(statuses))
         if after is not None:
             created_at = created_at_of(after) or self.get(tenant_id, after).created_at
             follows = _is_newer_than if oldest_first else _is_older_than

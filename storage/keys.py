@@ -82,17 +82,12 @@ class ApiKeys:
         """
         prefix = public_part(key)
         row = next(iter(self._db.rows(FOUND, wanted=prefix)), None)
-        now = datetime.now(UTC)
         # An unknown prefix must take as long as a wrong secret.
         expected = _digest("") if row is None else row.key_sha256
         matches = hmac.compare_digest(expected, _digest(key))
-        if row is None or not matches or row.revoked_at is not None:
+        if row is None or not matches:
             raise Unauthorized(REFUSED)
-        if row.expires_at is not None and row.expires_at <= now:
-            raise Unauthorized(REFUSED)
-        if row.suspended_at is not None:
-            raise TenantSuspended(SUSPENDED)
-        return _record(row)
+        return admitted(row)
 
     def any(self) -> bool:
         """Return whether any key was ever made."""
@@ -118,6 +113,22 @@ class ApiKeys:
             if row is None:
                 raise KeyNotFound("There is no such key.")
             return _record(row)
+
+
+def admitted(row: Any) -> ApiKeyRecord:
+    """Return the record of a key that was proven, if it may be used now.
+
+    Args:
+        row: the key's columns, and `suspended_at` of its tenant.
+    Raises: Unauthorized if it is revoked or expired; TenantSuspended.
+    """
+    if row.revoked_at is not None:
+        raise Unauthorized(REFUSED)
+    if row.expires_at is not None and row.expires_at <= datetime.now(UTC):
+        raise Unauthorized(REFUSED)
+    if row.suspended_at is not None:
+        raise TenantSuspended(SUSPENDED)
+    return _record(row)
 
 
 def public_part(key: str) -> str:

@@ -16,6 +16,7 @@ from storage.artifacts.draft import no_confirm
 from storage.artifacts.space import ArtifactSpace
 from storage.artifacts.store import Artifacts
 from storage.blobs.base import Blobs
+from storage.browser_sessions import BrowserSessions
 from storage.config import StorageConfig
 from storage.dashboard import Dashboard
 from storage.db.database import Database
@@ -55,6 +56,7 @@ class Storage:
     quotas: Quotas
     tenants: Tenants
     keys: ApiKeys
+    browser_sessions: BrowserSessions
     documents: Documents
     readable: ReadableDocuments
     jobs: Jobs
@@ -176,6 +178,7 @@ def assemble(db: Database, config: StorageConfig) -> Storage:
         quotas=Quotas(db, config.redis_url, process),
         tenants=Tenants(db),
         keys=ApiKeys(db),
+        browser_sessions=BrowserSessions(db),
         documents=Documents(db, blobs, artifacts, readable=readable),
         readable=readable,
         jobs=Jobs(db),

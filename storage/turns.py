@@ -4,13 +4,14 @@ They are kept for a while after the last turn of their conversation, and go with
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 from sqlalchemy import delete, select, update
 
 from common.errors import AnswerNotFound
 from storage.db.database import Database
+from storage.db.records import record
 from storage.db.tables import ConversationTurn
 
 MOST_TURNS = 1000
@@ -34,6 +35,22 @@ class TurnRecord:
     answer: str
 
 
+@dataclass(frozen=True)
+class ShownTurn:
+    """A turn as people look at it again.
+
+    Attributes:
+        body: the whole answer in JSON; None if it was not kept.
+    """
+
+    id: UUID
+    previous_id: UUID | None
+    question: str
+    answer: str
+    body: str | None
+    created_at: datetime
+
+
 class Turns:
     """The turns of all tenants. Another tenant's turn is treated as one that does not exist.
 
@@ -54,11 +71,13 @@ class Turns:
         previous_id: UUID | None = None,
         *,
         turn_id: UUID | None = None,
+        body: str | None = None,
     ) -> UUID:
         """Store a turn and keep the ones before it as long; return its id.
 
         Args:
             turn_id: the id that it gets; None for a new one.
+            body: the whole answer in JSON, to be shown again.
         Raises: AnswerNotFound if the turn before is not there.
         """
         earlier = () if previous_id is None else self.chain(tenant_id, previous_id)
@@ -71,6 +90,7 @@ class Turns:
                 previous_id=previous_id,
                 question=question,
                 answer=answer,
+                body=body,
                 created_at=now,
                 expires_at=now + self._ttl,
             )
@@ -98,6 +118,20 @@ class Turns:
                 )
                 wanted = row.previous_id
         return tuple(reversed(found))
+
+    def about(self, tenant_id: UUID, document_id: UUID, limit: int) -> tuple[ShownTurn, ...]:
+        """Return the latest `limit` turns about a document, newest first, with whole answers."""
+        own = (
+            ConversationTurn.tenant_id == tenant_id,
+            ConversationTurn.document_id == document_id,
+        )
+        newest_first = ConversationTurn.created_at.desc(), ConversationTurn.id.desc()
+        with self._db.reading() as session:
+            kept = (*own, ConversationTurn.expires_at > self._db.now(session))
+            rows = session.scalars(
+                select(ConversationTurn).where(*kept).order_by(*newest_first).limit(limit)
+            )
+            return tuple(record(ShownTurn, row) for row in rows)
 
     def delete_expired(self, limit: int = EXPIRED_AT_ONCE) -> int:
         """Delete turns whose time is over, at most so many; return how many were deleted."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Le
 
 KIB, MIB = 1024, 1024 * 1024
 
@@ -25,6 +25,8 @@ class WorkerConfig:
             beside others, so that they need not wait for a long one. 0 reads one file at a time.
         light_turn_s: seconds after which a light file that is not read yet counts as heavy, if
             light files of others wait.
+        metrics_host, metrics_port: where a worker process of its own shows its metrics, to whoever
+            can connect to that address; port 0 for nowhere.
     """
 
     lease_s: Annotated[float, Gt(0)] = 30.0
@@ -37,3 +39,5 @@ class WorkerConfig:
     deadline_factor: Annotated[float, Gt(0)] = 10.0
     light_bytes: Annotated[int, Ge(0)] = 16 * KIB
     light_turn_s: Annotated[float, Gt(0)] = 15.0
+    metrics_host: str = "127.0.0.1"
+    metrics_port: Annotated[int, Ge(0), Le(65535)] = 0

@@ -23,6 +23,7 @@ from common.errors import (
     Transient,
     TurnEnded,
 )
+from common.spans import OK, Span, SpanListener, Value, ignore_spans
 from common.status import Phase
 from storage.artifacts.draft import ArtifactDraft
 from storage.db.records import DocumentRecord, JobRecord
@@ -60,6 +61,7 @@ class JobRun:
         is_light: whether the job was claimed as a light one, which makes room for light ones of
             others after its turn.
         residence: the memory of the server in this process; None if there is none.
+        on_span: told of the reading when it has ended, however that was.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class JobRun:
         *,
         is_light: bool = False,
         residence: Residence | None = None,
+        on_span: SpanListener = ignore_spans,
     ) -> None:
         self._storage = storage
         self._builder = builder
@@ -80,6 +83,9 @@ class JobRun:
         self._stop = stop
         self._is_light = is_light
         self._residence = residence
+        self._on_span = on_span
+        self._report: ProgressReport | None = None
+        self._num_tokens = 0
         self._rooms = ExitStack()
         self._room: Any = None
         self._expected_bytes = 0
@@ -92,7 +98,10 @@ class JobRun:
         log = self._log()
         config = self._config
         try:
-            with Heartbeat(self._renew_lease, config.heartbeat_s, self._watch) as heartbeat:
+            with (
+                self._telling(),
+                Heartbeat(self._renew_lease, config.heartbeat_s, self._watch) as heartbeat,
+            ):
                 self._read_document(heartbeat)
         except (*JOB_LOST_ERRORS, DocumentNotFound) as error:
             log.info("stopped reading", reason=error.code)
@@ -122,6 +131,27 @@ class JobRun:
         with suppress(LecternError):  # its lease ends by itself
             self._release()
 
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Tell of the reading when the block has ended, unless there was nothing to read."""
+        began_s, started_s, code = time.monotonic(), time.time(), LecternError.code
+        try:
+            yield
+            code = OK
+        except LecternError as error:
+            code = error.code
+            raise
+        finally:
+            if self._report is not None:
+                job = self._job
+                attributes: dict[str, Value] = {
+                    "document_id": str(job.document_id),
+                    "attempt": job.attempt,
+                    "num_tokens": self._num_tokens,
+                }
+                spent_s, stages = time.monotonic() - began_s, self._report.stages()
+                self._on_span(Span("reading", started_s, spent_s, attributes, stages, code))
+
     def _read_document(self, heartbeat: Heartbeat) -> None:
         """Build and publish the artifact, unless there is a current one already."""
         storage, job = self._storage, self._job
@@ -130,7 +160,7 @@ class JobRun:
             storage.jobs.finish(job)
             storage.notifier.notify_watchers(document.id)
             return
-        report = ProgressReport(storage, job, heartbeat, self._stop, self._expect)
+        self._report = report = ProgressReport(storage, job, heartbeat, self._stop, self._expect)
         path = storage.blobs.path(document.blob_key)
         try:
             with (
@@ -169,7 +199,7 @@ class JobRun:
         built: BuiltArtifact,
         report: ProgressReport,
     ) -> None:
-        num_tokens = built.num_tokens
+        num_tokens = self._num_tokens = built.num_tokens
         writer.finish(lambda share: report(Phase.PACK, int(share * num_tokens), num_tokens))
         phases_ms = report.phases_ms()
         draft.publish(

@@ -3,10 +3,12 @@
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import structlog
 
 from common.errors import Busy, DatabaseUnavailable, ShuttingDown
+from common.spans import Span
 from common.status import Phase
 from storage.db.records import JobRecord
 from storage.storage import Storage
@@ -59,6 +61,7 @@ class ProgressReport:
         self._spends = Phase.EXTRACT  # the phase that the time since the last report is counted for
         self._spent_s: dict[Phase, float] = {}
         self._spent_at_s = time.monotonic()
+        self._stages: list[Span] = []
 
     def __call__(self, phase: Phase, tokens_done: int, tokens_total: int) -> None:
         """Report progress, if the last report of this phase is old enough.
@@ -90,12 +93,25 @@ class ProgressReport:
         spent = {str(phase): round(1000 * spent_s, 3) for phase, spent_s in self._spent_s.items()}
         return {**spent, "total": round(sum(spent.values()), 3)}
 
+    def stages(self) -> tuple[Span, ...]:
+        """Return the phases in the order in which they were done; one may come several times."""
+        self._spend_until(time.monotonic())
+        return tuple(self._stages)
+
     def _spend_until(self, now_s: float) -> None:
         """Count the time since the last report for the phase that was reported then."""
+        self._add_to_stages(now_s - self._spent_at_s)
         self._spent_s[self._spends] = (
             self._spent_s.get(self._spends, 0.0) + now_s - self._spent_at_s
         )
         self._spent_at_s = now_s
+
+    def _add_to_stages(self, spent_s: float) -> None:
+        name, last = str(self._spends), self._stages[-1] if self._stages else None
+        if last is not None and last.name == name:
+            self._stages[-1] = replace(last, duration_s=last.duration_s + spent_s)
+        else:
+            self._stages.append(Span(name, time.time() - spent_s, spent_s))
 
     def _write(self, phase: Phase, share: float) -> None:
         done = int(self._tokens_total * _share_of_all(phase, share))

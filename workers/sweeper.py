@@ -74,6 +74,7 @@ class Sweeper:
         storage.processes.prune()
         storage.turns.delete_expired()
         storage.stored_answers.delete_expired()
+        storage.browser_sessions.delete_expired()
         if days:
             storage.answers.prune(days)
         storage.db.erase_deleted()

@@ -6,6 +6,7 @@ from typing import Any
 import structlog
 
 from common.errors import Transient
+from common.spans import SpanListener, ignore_spans
 from storage.processes import WORKER
 from storage.storage import Storage
 from workers.artifact_builder import ArtifactBuilder
@@ -23,6 +24,7 @@ class Worker:
         builder: makes an artifact's files of an uploaded file.
         config: leases, polling, deadlines, and how often a job may crash.
         residence: the memory of the server in this process; None if there is none.
+        on_span: told of every document when its reading has ended, on the thread that read it.
     """
 
     def __init__(
@@ -31,11 +33,13 @@ class Worker:
         builder: ArtifactBuilder,
         config: WorkerConfig,
         residence: Residence | None = None,
+        on_span: SpanListener = ignore_spans,
     ) -> None:
         self._storage = storage
         self._builder = builder
         self._config = config
         self._residence = residence
+        self._on_span = on_span
         self._owner = storage.liveness.new_owner()
         self._stop = threading.Event()
         self._runs: set[JobRun] = set()
@@ -91,6 +95,7 @@ class Worker:
             self._stop,
             is_light=is_light,
             residence=self._residence,
+            on_span=self._on_span,
         )
         self._runs.add(run)
         try:

@@ -1,6 +1,5 @@
 """Access to the dashboard: session cookies, and forms that come from our own pages."""
 
-import hmac
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,9 +10,11 @@ from fastapi.responses import RedirectResponse, Response
 from fastapi.routing import APIRoute
 
 from app.admin.logins import Logins
-from app.admin.sessions import Session, Sessions
+from app.http.cookies import read_cookie
+from app.http.sessions import Session, Sessions
 
 LOGIN = "/admin/login"
+COOKIE = "lectern"
 
 
 class LoginRequired(Exception):
@@ -44,7 +45,7 @@ AdminStateDep = Annotated[AdminState, Depends(admin_state_of)]
 
 async def require_session(request: Request, state: AdminStateDep) -> Session:
     """Return the caller's session. Raises: LoginRequired."""
-    token = request.cookies.get(cookie_name(request), "")
+    token = read_cookie(request, COOKIE)
     session = state.sessions.find(token, touch="hx-request" not in request.headers)
     if session is None:
         raise LoginRequired
@@ -66,40 +67,6 @@ class SessionRoute(APIRoute):
             return await handle(request)
 
         return check_and_handle
-
-
-def cookie_name(request: Request) -> str:
-    """Return the session cookie's name; over TLS browsers enforce the rules of its prefix."""
-    return "__Host-lectern" if request.url.scheme == "https" else "lectern"
-
-
-def set_cookie(request: Request, response: Response, token: str) -> None:
-    """Set the session cookie so that neither scripts nor other sites can use it."""
-    response.set_cookie(
-        cookie_name(request),
-        token,
-        path="/",
-        httponly=True,
-        samesite="strict",
-        secure=request.url.scheme == "https",
-    )
-
-
-def same_origin(request: Request) -> bool:
-    """Return whether a form came from our own pages; SameSite alone ignores the port.
-
-    Browsers tell so themselves where they reach us over TLS or on their own machine, whatever name
-    a proxy gives us. Elsewhere the page's origin must be the host that the request names.
-    """
-    if (site := request.headers.get("sec-fetch-site")) is not None:
-        return site == "same-origin"
-    host = request.headers.get("host", "")
-    return request.headers.get("origin") in (f"http://{host}", f"https://{host}")
-
-
-def same_token(session: Session, token: str) -> bool:
-    """Return whether a form's token is the one of its session."""
-    return hmac.compare_digest(session.csrf.encode(), token.encode(errors="surrogatepass"))
 
 
 def install(app: FastAPI, data_dir: Path) -> None:

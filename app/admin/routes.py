@@ -11,9 +11,10 @@ from starlette.exceptions import HTTPException
 from app.admin import guard
 from app.admin.guard import AdminStateDep, SessionDep
 from app.admin.overview import Overview, collect_overview
-from app.admin.pages import HEADERS, render, static_file
+from app.http import cookies
 from app.http.errors import explain
 from app.services.services import Services, ServicesDep
+from app.web.pages import HEADERS, render
 from common.errors import Transient
 
 public = APIRouter(prefix="/admin", include_in_schema=False)
@@ -30,7 +31,7 @@ WRONG_PASSWORD = "That is not the password."
 @public.get("/login")
 async def login_page() -> Response:
     """Show the login form."""
-    return render("login.html", problem=None)
+    return render("admin/login.html", problem=None)
 
 
 @public.post("/login")
@@ -40,29 +41,20 @@ async def login(
     password: Annotated[str, Form(max_length=MAX_PASSWORD_CHARS)] = "",
 ) -> Response:
     """Open a session if the password is right."""
-    if not guard.same_origin(request):
+    if not cookies.same_origin(request):
         raise HTTPException(403)
     host = request.client.host if request.client else "unknown"
     try:
         is_right = await state.logins.check(host, password)
     except Transient as error:
         failure = explain(error)
-        page = render("login.html", failure.status, problem=failure.message)
+        page = render("admin/login.html", failure.status, problem=failure.message)
         page.headers.update(failure.headers())
         return page
     if not is_right:
-        return render("login.html", 401, problem=WRONG_PASSWORD)
+        return render("admin/login.html", 401, problem=WRONG_PASSWORD)
     response = RedirectResponse("/admin", status_code=303, headers=HEADERS)
-    guard.set_cookie(request, response, state.sessions.open())
-    return response
-
-
-@public.get("/static/{name}")
-async def static(name: str) -> Response:
-    """Serve a style sheet, a script or the icon."""
-    response = static_file(name)
-    if response is None:
-        raise HTTPException(404)
+    cookies.set_cookie(request, response, guard.COOKIE, state.sessions.open())
     return response
 
 
@@ -71,13 +63,11 @@ async def logout(
     request: Request, state: AdminStateDep, session: SessionDep, csrf: Annotated[str, Form()] = ""
 ) -> Response:
     """End the session."""
-    if not guard.same_origin(request) or not guard.same_token(session, csrf):
+    if not cookies.same_origin(request) or not cookies.same_token(session.csrf, csrf):
         raise HTTPException(403)
-    name = guard.cookie_name(request)
-    state.sessions.close(request.cookies.get(name, ""))
+    state.sessions.close(cookies.read_cookie(request, guard.COOKIE))
     response = RedirectResponse(guard.LOGIN, status_code=303, headers=HEADERS)
-    secure = request.url.scheme == "https"
-    response.delete_cookie(name, httponly=True, samesite="strict", secure=secure)
+    cookies.delete_cookie(request, response, guard.COOKIE)
     return response
 
 
@@ -85,14 +75,14 @@ async def logout(
 async def page(services: ServicesDep, session: SessionDep, live: bool = True) -> Response:
     """Show queue, documents and figures; with `live=false` the page does not refresh itself."""
     overview = await run_in_threadpool(_overview, services)
-    return render("overview.html", view=overview, csrf=session.csrf, live=live)
+    return render("admin/overview.html", view=overview, csrf=session.csrf, live=live)
 
 
 @private.get("/live")
 async def live_part(services: ServicesDep) -> Response:
     """Return the part that refreshes itself."""
     overview = await run_in_threadpool(_overview, services)
-    return render("live.html", view=overview)
+    return render("admin/live.html", view=overview)
 
 
 def _overview(services: Services) -> Overview:

@@ -46,7 +46,7 @@ async def document_text(
     key = parse_document_id(document_id)
     if page is not None and (start is not None or end is not None):
         raise InvalidInput("page: ask either for a page or for a span.", param="page")
-    text = await run_in_threadpool(_read_text, services, tenant_id, key)
+    text = await run_in_threadpool(read_text, services, tenant_id, key)
     if page is not None:
         start, end = _span_of_page(text, page)
     begin, stop = start or 0, len(text.text) if end is None else min(end, len(text.text))
@@ -79,7 +79,7 @@ def original_file(services: Services, tenant_id: UUID, document_id: UUID) -> Fil
     return response
 
 
-def _read_text(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentText:
+def read_text(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentText:
     """Read a ready document's text from its cache, of which only that file is read.
 
     Raises: DocumentNotFound, DocumentNotReady, DocumentFailed, CacheStale; CorruptArtifact.

@@ -1,11 +1,13 @@
 """Routes of documents: upload, list, get, follow, pin, prefetch and delete."""
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
 
 from app.documents.events import EventSource, follow_document
 from app.documents.schemas import (
@@ -17,14 +19,16 @@ from app.documents.schemas import (
 )
 from app.documents.upload import Upload, display_name, receive_file
 from app.http.auth import CallerDep, ScopedRoute, TenantDep, needs
+from app.http.errors import BodyRefused
 from app.http.exchange import MULTIPART_BYTES, content_length, exchange_of
 from app.http.schemas import MAX_TTL_S, MIN_TTL_S
 from app.http.sse import STREAM_RESPONSE, EventStream
 from app.services.document_loader import DELETED, check_ready
 from app.services.services import Services, ServicesDep
 from app.services.upload_room import STOPPING
-from common.errors import DocumentDeleted, ShuttingDown
+from common.errors import CallerGone, DocumentDeleted, LecternError, ShuttingDown
 from common.scopes import Scope
+from common.spans import OK, Span, Value
 from common.status import DocumentStatus
 from ingest.inspect import Kind
 from storage.db.records import ApiKeyRecord, DocumentRecord
@@ -76,15 +80,44 @@ async def receive_document(
     Raises: what `receive_file` raises; ShuttingDown, TooManyRequests, QuotaExceeded, and what the
         inspection of the file finds.
     """
+    began_s, started_s, told = time.monotonic(), time.time(), dict[str, Value]()
+    code = LecternError.code
+    try:
+        body = await _receive_document(request, caller, services, ttl_of)
+        told = {"document_id": body.id, "num_bytes": body.num_bytes, "media_type": body.media_type}
+        code = OK
+        return body
+    except LecternError as error:
+        code = error.code
+        raise
+    except BodyRefused as error:
+        code = error.failure.code
+        raise
+    except ClientDisconnect:
+        code = CallerGone.code
+        raise
+    finally:
+        exchange = exchange_of(request)
+        told["request_id"] = exchange.request_id
+        spent_s, parent = time.monotonic() - began_s, exchange.trace_parent
+        services.on_span(Span("upload", started_s, spent_s, told, code=code, parent=parent))
+
+
+async def _receive_document(
+    request: Request,
+    caller: ApiKeyRecord,
+    services: Services,
+    ttl_of: Callable[[Upload], int | None],
+) -> DocumentBody:
     if services.question_queue.is_draining:
         raise ShuttingDown(STOPPING)
     room = services.upload_room
-    exchange_of(request).hold(room.places, caller.id)
+    exchange_of(request).hold(room.places, caller.owner)
     file_bytes = max(1, content_length(request.scope) - MULTIPART_BYTES)  # at least
     await run_in_threadpool(services.storage.quotas.check_upload, caller, file_bytes)
     folder = services.data_dir / "incoming"
     async with receive_file(request, folder, services.config.max_upload_bytes, room.run) as file:
-        kind = await room.inspect(file.path, file.filename, caller.id)
+        kind = await room.inspect(file.path, file.filename, caller.owner)
         body: DocumentBody = await room.run(
             _add_document, services, caller, file, kind, ttl_of(file)
         )
@@ -155,7 +188,7 @@ async def document_events(
     """Send the progress as server-sent events until the document is ready or has failed."""
     key = parse_document_id(document_id)
     await run_in_threadpool(services.storage.documents.get, caller.tenant_id, key)
-    exchange_of(request).hold(services.event_streams, caller.id)
+    exchange_of(request).hold(services.event_streams, caller.owner)
     source = EventSource(services.storage, services.watchers, services.question_queue)
     return EventStream(follow_document(source, caller.tenant_id, key))
 
@@ -263,3 +296,4 @@ def delete_with_answers(services: Services, tenant_id: UUID, document_id: UUID) 
     services.storage.documents.delete(tenant_id, document_id)
     services.question_queue.cancel_document(document_id, DocumentDeleted(DELETED))
     services.resident_documents.drop_document(document_id)
+    services.engine.turn_states.drop(document_id)

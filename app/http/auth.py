@@ -11,7 +11,9 @@ from fastapi import Depends, Request, Response, Security, params
 from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
+from starlette.exceptions import HTTPException
 
+from app.http.cookies import ROOM, may_act, read_cookie
 from app.http.exchange import exchange_of
 from common.errors import ScopeMissing, Unauthorized
 from common.scopes import Scope
@@ -27,20 +29,30 @@ Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(scheme)]
 async def authenticate(request: Request, credentials: Credentials) -> ApiKeyRecord:
     """Return the API key that came with the request; it is looked up and counted once a request.
 
+    A page of the reading room sends the cookie of its session instead, which stands for the key
+    that opened it.
+
     It is a coroutine, as all dependencies are, because FastAPI runs others on threads.
 
     Raises: Unauthorized without a key, or if the key is unknown, expired or revoked;
+        HTTPException (403) for a cookie that another site made the browser send;
         TenantSuspended if it is valid, but its tenant is suspended;
         TooManyRequests or Busy if too many requests are under way, RateLimited if key or tenant
         have made as many in this minute as they may.
     """
-    if credentials is None:
+    token = read_cookie(request, ROOM) if credentials is None else ""
+    if credentials is None and not token:
         raise Unauthorized(HELP)
     exchange = exchange_of(request)
     if exchange.caller is not None:
         return exchange.caller
     storage: Storage = request.app.state.services.storage
-    caller, state = await run_in_threadpool(admit, storage, credentials.credentials)
+    if credentials is not None:
+        caller, state = await run_in_threadpool(admit, storage, credentials.credentials)
+    elif may_act(request, token):
+        caller, state = await run_in_threadpool(admit_session, storage, token)
+    else:
+        raise HTTPException(403)
     exchange.authenticated(caller)
     if isinstance(state, WindowSpent):
         exchange.note_window(state.state)
@@ -62,7 +74,7 @@ async def authorize(needed: SecurityScopes, caller: CallerDep) -> ApiKeyRecord:
 
     Raises: what `authenticate` raises; ScopeMissing.
     """
-    _check_scopes(caller, needed.scopes)
+    check_scopes(caller, needed.scopes)
     return caller
 
 
@@ -95,7 +107,7 @@ class ScopedRoute(APIRoute):
 
         async def authorize_and_handle(request: Request) -> Response:
             caller = await authenticate(request, await scheme(request))
-            _check_scopes(caller, needed)
+            check_scopes(caller, needed)
             return await handle(request)
 
         return authorize_and_handle
@@ -106,14 +118,27 @@ TenantDep = Annotated[UUID, Depends(tenant_of)]
 
 def admit(storage: Storage, key: str) -> tuple[ApiKeyRecord, WindowState | WindowSpent | None]:
     """Verify a key and count the request; a limit that is reached is returned beside the key."""
-    caller = storage.keys.verify(key)
+    return _count(storage, storage.keys.verify(key))
+
+
+def admit_session(
+    storage: Storage, token: str
+) -> tuple[ApiKeyRecord, WindowState | WindowSpent | None]:
+    """Find a browser session's key and count the request, as `admit` does."""
+    return _count(storage, storage.browser_sessions.key_of(token))
+
+
+def _count(
+    storage: Storage, caller: ApiKeyRecord
+) -> tuple[ApiKeyRecord, WindowState | WindowSpent | None]:
     try:
         return caller, storage.quotas.take_request(caller)
     except WindowSpent as error:
         return caller, error
 
 
-def _check_scopes(caller: ApiKeyRecord, needed: Sequence[str]) -> None:
+def check_scopes(caller: ApiKeyRecord, needed: Sequence[str]) -> None:
+    """Return if a key has all of these scopes. Raises: ScopeMissing."""
     for scope in needed:
         if scope not in caller.scopes:
             raise ScopeMissing(f"This API key may not do this; it lacks the scope `{scope}`.")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import anyio
 from starlette.datastructures import MutableHeaders
@@ -19,6 +19,8 @@ from app.http.errors import CODE, BodyRefused, Failure, explain, explain_status
 from app.http.request_log import RequestLine
 from app.services.shares import Shares
 from common.errors import Busy, ShuttingDown
+from common.owner import Owner
+from common.spans import parse_traceparent
 from storage.db.records import ApiKeyRecord
 from storage.quotas.resources import Resource
 from storage.quotas.windows import WindowState
@@ -77,6 +79,12 @@ class Exchange:
         if self._connection is not None and scope["client"] is not None:
             self._connection.counts_for(scope["client"][0])
 
+    @property
+    def trace_parent(self) -> str:
+        """The caller's span, as W3C `traceparent`; empty if the request names none."""
+        headers = dict(self._scope["headers"])
+        return parse_traceparent(headers.get(b"traceparent", b"").decode("latin-1"))
+
     async def run(self, app: ASGIApp) -> RequestLine:
         """Let the app answer, and return what there is to log; no error gets out."""
         with self._held:
@@ -96,7 +104,7 @@ class Exchange:
         Raises: TooManyRequests, Busy.
         """
         self.caller = caller
-        self.hold(self._limits.open_requests, caller.id)
+        self.hold(self._limits.open_requests, caller.owner)
         if self._connection is not None and not self._connection.authenticated():
             raise Busy("The server has as many requests under way as it takes; try again soon.")
 
@@ -117,9 +125,9 @@ class Exchange:
         """Call something that returns at once when the request ends, however it ends."""
         self._held.callback(call)
 
-    def hold(self, shares: Shares, key_id: UUID) -> None:
+    def hold(self, shares: Shares, owner: Owner) -> None:
         """Hold a place until the request ends. Raises: TooManyRequests, Busy."""
-        self._held.enter_context(shares.place(key_id))
+        self._held.enter_context(shares.place(owner))
 
     async def receive(self) -> Message:
         """Receive a message, within the limits. Raises: BodyRefused."""

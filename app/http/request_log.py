@@ -7,10 +7,11 @@ from uuid import UUID
 import structlog
 from starlette.types import Scope
 
+from app.services.metrics import Metrics
 from common.line_budget import LineBudget
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-PROBES = frozenset({"/healthz", "/readyz"})
+PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 
 
 @dataclass(frozen=True)
@@ -65,13 +66,22 @@ class RequestLine:
 
 
 class RequestLog:
-    """Writes the lines of requests."""
+    """Writes the lines of requests.
 
-    def __init__(self) -> None:
+    Args:
+        metrics: where each request is counted, whether it gets a line or not.
+    """
+
+    def __init__(self, metrics: Metrics | None = None) -> None:
+        self._metrics = metrics
         self._refusals = LineBudget[tuple[str, int | None, str | None]]()
 
     def write(self, line: RequestLine) -> None:
         """Write a request's line, unless too many refusals of its kind were written lately."""
+        if self._metrics is not None:
+            self._metrics.observe_request(
+                line.method, line.route, line.status, line.code, line.duration_ms / 1000
+            )
         if line.is_refusal and self._refusals.take((line.route, line.status, line.code)) is None:
             return
         log = structlog.get_logger("lectern.http")

@@ -105,21 +105,33 @@ class ChatAnswer:
             "budget": body.budget,
             "timings_ms": body.timings_ms,
             "document_id": body.document_id or None,
+            **_checkable(body),
         }
 
 
 def chat_usage(body: AnswerBody) -> ChatUsage:
-    """Return the usage of an answer; the document's tokens are cached ones."""
+    """Return the usage of an answer; the document's tokens are cached ones, and kept turns'."""
     usage = body.usage
     prompt = usage.document_tokens + usage.question_tokens
     return ChatUsage(
         prompt_tokens=prompt,
         completion_tokens=usage.completion_tokens,
         total_tokens=prompt + usage.completion_tokens,
-        prompt_tokens_details=PromptTokens(cached_tokens=usage.document_tokens),
+        prompt_tokens_details=PromptTokens(cached_tokens=usage.document_tokens + usage.kept_tokens),
         completion_tokens_details=CompletionTokens(reasoning_tokens=usage.thinking_tokens),
         kv_bytes=KvBytes(read=usage.kv_bytes_read, resident=usage.kv_bytes_stored),
     )
+
+
+def _checkable(body: AnswerBody) -> dict[str, Any]:
+    """The fields by which an answer can be checked."""
+    return {
+        "mode": body.mode,
+        "refused": body.refused,
+        "quotes": body.quotes,
+        "grounded": body.grounded,
+        "confidence": body.confidence,
+    }
 
 
 # -- responses -----------------------------------------------------------------------------------
@@ -160,6 +172,7 @@ class ResponseAnswer:
             budget=body.budget,
             timings_ms=body.timings_ms,
             document_id=body.document_id or None,
+            **_checkable(body),
             thinking=body.thinking,
         )
 
@@ -235,6 +248,11 @@ class ResponseAnswer:
             "budget": None,
             "timings_ms": {},
             "document_id": None,
+            "mode": None,
+            "refused": False,
+            "quotes": [],
+            "grounded": None,
+            "confidence": None,
             "thinking": None,
         }
         return ResponseBody(

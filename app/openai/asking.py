@@ -27,6 +27,8 @@ def question_fields(body: AskParameters) -> dict[str, Any]:
         "top_p": body.top_p,
         "max_thinking_tokens": body.max_thinking_tokens,
         "ignore_eos": body.ignore_eos,
+        "mode": body.mode,
+        "stop_repetition": body.stop_repetition,
         "reuse_answer": body.reuse_answer,
         "stream": body.stream,
     }
@@ -71,6 +73,17 @@ class Asking:
         document_id = earlier.document_id if document is None else document.id
         if document_id is not None:
             check_same_document(earlier, document_id, self.param)
-        checked = check_question(question, services.config, services.engine.model.generation)
-        asked = replace(checked, turns=earlier.turns, keeping=keeping)
+        checked = check_question(
+            question,
+            services.config,
+            services.engine.model.generation,
+            has_document=document_id is not None,
+        )
+        asked = replace(
+            checked,
+            turns=earlier.turns,
+            keeping=keeping,
+            # Clients of chats send all turns along; those without a document are often titles.
+            may_go_on=keeping is not None or document is not None or bool(earlier.turns),
+        )
         return await submit_question(services, self.caller, document_id, asked, self.exchange)

@@ -9,7 +9,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.http.schemas import Body
 from app.openai.parameters import Parameters
-from app.questions.schemas import BudgetBody, EvidenceBody, Share, ThinkingBody
+from app.questions.schemas import (
+    BudgetBody,
+    ConfidenceBody,
+    EvidenceBody,
+    GroundedBody,
+    QuoteBody,
+    Share,
+    ThinkingBody,
+)
+from engine.config import AnswerMode
 
 MAX_MESSAGES = 1000
 Budget = Literal["fast", "balanced", "exact"] | Share
@@ -74,7 +83,7 @@ class ModelList(Body):
 
 
 class AskParameters(Parameters):
-    """Parameters that chat completions and responses share; the last five are Lectern's own."""
+    """Parameters that chat completions and responses share; those from `budget` on are our own."""
 
     model: str = Field(min_length=1, max_length=600)
     stream: bool = False
@@ -83,6 +92,8 @@ class AskParameters(Parameters):
     budget: Budget = "balanced"
     max_thinking_tokens: int | None = Field(default=None, ge=0, le=1_000_000)
     ignore_eos: bool = False
+    mode: AnswerMode | None = None
+    stop_repetition: bool | None = None
     evidence: bool = True
     reuse_answer: bool = True
 
@@ -213,7 +224,7 @@ class ChatChoice(Body):
 
 
 class ChatCompletion(Body):
-    """A whole answer; the last four fields are Lectern's own."""
+    """A whole answer; the fields from `evidence` on are Lectern's own."""
 
     id: str
     object: Literal["chat.completion"] = "chat.completion"
@@ -225,6 +236,11 @@ class ChatCompletion(Body):
     budget: BudgetBody | None
     timings_ms: dict[str, float]
     document_id: str | None
+    mode: AnswerMode
+    refused: bool
+    quotes: list[QuoteBody]
+    grounded: list[GroundedBody] | None
+    confidence: ConfidenceBody
 
 
 class ChatChunkChoice(BaseModel):
@@ -333,7 +349,7 @@ class IncompleteDetails(Body):
 
 
 class ResponseBody(Body):
-    """A response; the last four fields are Lectern's own."""
+    """A response; the fields from `evidence` on are Lectern's own."""
 
     id: str
     object: Literal["response"] = "response"
@@ -358,4 +374,9 @@ class ResponseBody(Body):
     budget: BudgetBody | None
     timings_ms: dict[str, float]
     document_id: str | None
+    mode: AnswerMode | None
+    refused: bool
+    quotes: list[QuoteBody]
+    grounded: list[GroundedBody] | None
+    confidence: ConfidenceBody | None
     thinking: ThinkingBody | None

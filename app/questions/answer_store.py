@@ -57,6 +57,7 @@ class AnswerStore:
             "sampling": asdict(question.sampling),
             "turns": [asdict(turn) for turn in question.turns],
             "may_drop_turns": question.may_drop_turns,
+            "attention": question.wants_attention,
         }
         return sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 

@@ -7,6 +7,7 @@ from app.config import ServerConfig
 from app.questions.conversation import Keeping
 from app.questions.schemas import QuestionBody
 from common.errors import EmptyQuestion, InvalidInput, QuestionTooLong
+from engine.config import AnswerMode
 from engine.decode.sampling import Sampling
 from engine.document.budget import parse_budget
 from engine.model.generation import GREEDY, GenerationDefaults
@@ -16,6 +17,7 @@ Number = TypeVar("Number", int, float)
 
 DEFAULT_MAX_TOKENS = 128
 LOWEST_TEMPERATURE = 1e-3
+OTHER_KIND = "other"  # a budget that is a number
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,10 @@ class CheckedQuestion:
         turns: earlier questions with their answers, oldest first.
         may_drop_turns: whether the oldest turns are left out where they do not fit.
         keeping: as which turn the answer is kept; None for not at all.
+        may_go_on: whether a later question is likely to follow it, so that the keys and values of
+            its turns are worth keeping.
+        wants_attention: whether the answer tells where in the whole document the model attended.
+        kind: names like requests, whose figures can be compared.
         may_reuse: whether an earlier answer to the same question will do, and this one later.
         answer_key: under which the answer is stored for the same question; empty for not at all.
     """
@@ -39,6 +45,9 @@ class CheckedQuestion:
     turns: tuple[Turn, ...] = ()
     may_drop_turns: bool = False
     keeping: Keeping | None = None
+    may_go_on: bool = False
+    wants_attention: bool = False
+    kind: str = OTHER_KIND
     may_reuse: bool = True
     answer_key: str = ""
 
@@ -55,13 +64,19 @@ class CheckedQuestion:
 
 
 def check_question(
-    body: QuestionBody, limits: ServerConfig, generation: GenerationDefaults = GREEDY
+    body: QuestionBody,
+    limits: ServerConfig,
+    generation: GenerationDefaults = GREEDY,
+    *,
+    has_document: bool = True,
 ) -> CheckedQuestion:
     """Check a question against the server's limits.
 
     Args:
         generation: the model's own way of choosing tokens, which counts where the settings say so.
-    Raises: EmptyQuestion, QuestionTooLong; InvalidInput if it asks for too many tokens.
+        has_document: whether it is about a document, which alone can be quoted.
+    Raises: EmptyQuestion, QuestionTooLong; InvalidInput if it asks for too many tokens, or for
+        quotes where there is nothing to quote.
     """
     text = body.question.strip()
     if not text:
@@ -95,9 +110,28 @@ def check_question(
         max_thinking_tokens=max_thinking_tokens,
         stop=tuple(body.stop),
         ignore_eos=body.ignore_eos,
+        stop_repetition=limits.stop_repetition
+        if body.stop_repetition is None
+        else body.stop_repetition,
+        mode=_mode(body, limits, has_document=has_document),
     )
-    budget = parse_budget(body.budget)
-    return CheckedQuestion(text, budget, sampling, may_reuse=body.reuse_answer)
+    return CheckedQuestion(
+        text,
+        parse_budget(body.budget),
+        sampling,
+        may_reuse=body.reuse_answer,
+        wants_attention=body.attention,
+        kind=body.budget if isinstance(body.budget, str) else OTHER_KIND,
+    )
+
+
+def _mode(body: QuestionBody, limits: ServerConfig, *, has_document: bool) -> AnswerMode:
+    """Say how a question is answered. Raises: InvalidInput."""
+    if body.mode == "quote" and not has_document:
+        raise InvalidInput("mode: without a document there is nothing to quote.", param="mode")
+    if body.mode is not None:
+        return body.mode
+    return "quote" if limits.answer_mode == "quote" and has_document else "free"
 
 
 def _or(value: Number | None, otherwise: Number) -> Number:

@@ -1,5 +1,6 @@
 """The route of questions."""
 
+import time
 from dataclasses import replace
 from functools import partial
 from uuid import UUID, uuid4
@@ -28,6 +29,7 @@ from app.services.question_queue import PendingAnswer, finished_answer
 from app.services.services import Services, ServicesDep
 from common.errors import NotReady
 from common.scopes import Scope
+from common.spans import Span
 from engine.decode.answer import TextDelta
 from engine.model.prompt import Turn
 from engine.serving.request import AnswerRequest
@@ -94,6 +96,7 @@ async def _in_conversation(
         turns=earlier.turns,
         may_drop_turns=body.drop_oldest_turns,
         keeping=Keeping(uuid4(), previous_id) if body.keep else None,
+        may_go_on=body.keep or bool(earlier.turns),
     )
 
 
@@ -120,7 +123,8 @@ async def submit_question(
         exchange.add_header(HEADER, COMPUTED if stored is None else STORED)
         if stored is not None:
             log_answer(_log_of(exchange, document), stored, is_stored=True)
-            pending = finished_answer(document_id, caller.id, _items_of(stored))
+            services.on_span(_stored_span(exchange, document, stored))
+            pending = finished_answer(document_id, caller.owner, _items_of(stored))
             return AcceptedQuestion(queue, documents, document, pending)
         question = replace(question, answer_key=key)
     parts = AnswerParts(
@@ -132,6 +136,7 @@ async def submit_question(
         services.storage.turns,
         store,
         services.no_document,
+        services.on_span,
     )
 
     grant = await _take_quota(services, caller, question, exchange)
@@ -143,13 +148,14 @@ async def submit_question(
             document,
             question,
             pending,
-            caller.id,
+            caller.owner,
             exchange.request_id,
             grant,
+            exchange.trace_parent,
         )
         return job.request()
 
-    pending = queue.submit(document_id, caller.id, request)
+    pending = queue.submit(document_id, caller.owner, request)
     return AcceptedQuestion(queue, documents, document, pending)
 
 
@@ -177,15 +183,17 @@ def _find_stored(
     stored, keeping = store.find(document, key), question.keeping
     if stored is None or keeping is None:
         return stored
-    turn_id = services.storage.turns.add(
+    body = stored.model_copy(update={"answer_id": str(keeping.turn_id)})
+    services.storage.turns.add(
         document.tenant_id,
         document.id,
         question.text,
         stored.answer,
         keeping.previous_id,
         turn_id=keeping.turn_id,
+        body=body.model_dump_json(),
     )
-    return stored.model_copy(update={"answer_id": str(turn_id)})
+    return body
 
 
 def _items_of(answer: AnswerBody) -> list[AnswerItem]:
@@ -201,6 +209,19 @@ def _log_of(
 ) -> structlog.typing.FilteringBoundLogger:  # fmt: skip
     log: structlog.typing.FilteringBoundLogger = structlog.get_logger("lectern.questions")
     return log.bind(request_id=exchange.request_id, document_id=str(document.id))
+
+
+def _stored_span(exchange: Exchange, document: DocumentRecord, answer: AnswerBody) -> Span:
+    """What there is to tell about a question whose answer was stored."""
+    spent_s = answer.timings_ms["total"] / 1000
+    ids = {"request_id": exchange.request_id, "document_id": str(document.id)}
+    return Span(
+        "question",
+        time.time() - spent_s,
+        spent_s,
+        {**ids, "is_stored": True},
+        parent=exchange.trace_parent,
+    )
 
 
 async def _ready_document(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentRecord:

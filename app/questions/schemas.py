@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from app.http.schemas import Body
+from engine.config import AnswerMode
 from engine.decode.answer import TextDelta
 
 MAX_STOPS, MAX_STOP_CHARS = 4, 256
@@ -56,11 +57,14 @@ class QuestionBody(BaseModel):
     seed: int | None = Field(default=None, ge=0, lt=2**63, strict=True)
     stop: list[StopString] = Field(default_factory=list, max_length=MAX_STOPS)
     ignore_eos: bool = Field(default=False, strict=True)
+    mode: AnswerMode | None = None
+    stop_repetition: bool | None = Field(default=None, strict=True)
     stream: bool = Field(default=False, strict=True)
     turns: list[TurnBody] = Field(default_factory=list, max_length=MAX_TURNS)
     previous_answer_id: str | None = Field(default=None, max_length=64)
     keep: bool = Field(default=False, strict=True)
     drop_oldest_turns: bool = Field(default=False, strict=True)
+    attention: bool = Field(default=False, strict=True)
     reuse_answer: bool = Field(default=True, strict=True)
 
     @field_validator("question")
@@ -85,6 +89,49 @@ class EvidenceBody(Body):
     paragraph: int | None
 
 
+class QuoteBody(Body):
+    """A passage that an answer in quote mode consists of.
+
+    `text` is the document's at its half-open span; from `answer_start` to `answer_end` the answer
+    has the same, with one space for a run of white space.
+    """
+
+    text: str
+    page: int | None
+    start_char: int
+    end_char: int
+    answer_start: int
+    answer_end: int
+
+
+class GroundedBody(Body):
+    """A number, name or code of an answer, and whether it stands in the document.
+
+    `start` and `end` are its half-open span in the answer, `start_char` and `end_char` that of one
+    of its `num_places` in the document; null where there is none.
+    """
+
+    text: str
+    kind: Literal["number", "name", "code"]
+    start: int
+    end: int
+    is_grounded: bool
+    num_places: int
+    start_char: int | None
+    end_char: int | None
+
+
+class ConfidenceBody(Body):
+    """How sure the model was, as far as its numbers tell.
+
+    `mean_log_probability` is of the answer's tokens, in nats, as the model itself saw them;
+    `document_attention` the attention mass on the document for each pass and head that keeps it.
+    """
+
+    mean_log_probability: float | None
+    document_attention: float
+
+
 class BudgetBody(Body):
     """Shares of the document's cache that are read for each generated token."""
 
@@ -99,13 +146,15 @@ class BudgetBody(Body):
 class UsageBody(Body):
     """Numbers of tokens, and bytes of keys and values.
 
-    Of `completion_tokens`, which are all that were generated, `thinking_tokens` are no answer.
+    Of `completion_tokens`, which are all that were generated, `thinking_tokens` are no answer. Of
+    `question_tokens`, which are of earlier turns too, `kept_tokens` were not computed again.
     """
 
     document_tokens: int
     question_tokens: int
     completion_tokens: int
     thinking_tokens: int
+    kept_tokens: int
     kv_bytes_read: int
     kv_bytes_stored: int
 
@@ -133,17 +182,26 @@ class AnswerBody(Body):
 
     `thinking` is null where the model marked nothing as thinking.
 
+    In `mode` "quote" the answer consists of `quotes` and joints between them, or it is the refusal;
+    in free mode `grounded` says which of its claims stand in the document (null without one).
+
     `answer_id` names the answer where it is kept as a turn of a conversation. `document_id` is null
     where a model answered without a document.
 
-    Of the times, `first_token` and `total` count from the question's arrival.
+    Of the times, `first_token` and `total` count from the question's arrival. `attention`, where it
+    was asked for, is the share of the attention in each of 256 equal spans of the document's text.
     """
 
     document_id: str | None
     answer_id: str | None
     answer: str
     thinking: ThinkingBody | None
-    finish_reason: Literal["stop", "length"]
+    finish_reason: Literal["stop", "length", "repetition"]
+    mode: AnswerMode
+    refused: bool
+    quotes: list[QuoteBody]
+    grounded: list[GroundedBody] | None
+    confidence: ConfidenceBody
     evidence: list[EvidenceBody]
     budget: BudgetBody
     usage: UsageBody
@@ -151,6 +209,7 @@ class AnswerBody(Body):
     timings_ms: dict[str, float]
     cache_hit: bool
     num_dropped_turns: int
+    attention: list[float] | None
 
 
 class PieceEvent(Body):

@@ -21,6 +21,7 @@ from common.errors import (
     ShuttingDown,
     TooManyQuestions,
 )
+from common.owner import Owner
 from engine.serving.engine_loop import EngineLoop
 from engine.serving.request import AnswerRequest
 
@@ -28,7 +29,8 @@ Item = TypeVar("Item")
 STUCK_S = 30.0
 UNMEASURED_S = 2.0
 CANCEL_S = 2.0  # that the loop gets to stop what was cancelled
-SHARE_LEFT = 8  # one key leaves one place in so many to others
+KEY_LEAVES = 8  # one key leaves one place in so many to others
+TENANT_LEAVES = 16  # and one tenant, whatever keys it has, to other tenants
 STOPPED = "The server stopped before the answer was complete."
 
 
@@ -43,7 +45,7 @@ class PendingAnswer(Generic[Item]):
 
     Args:
         document_id: the document that is asked about.
-        key: whose question it is.
+        owner: whose question it is.
         timeout_s: seconds from now to the last item.
         ended: called once, when all work on it has ended.
     """
@@ -51,12 +53,12 @@ class PendingAnswer(Generic[Item]):
     def __init__(
         self,
         document_id: Hashable,
-        key: Hashable,
+        owner: Owner,
         timeout_s: float,
         ended: "Callable[[PendingAnswer[Any]], None]",
     ) -> None:
         self.document_id = document_id
-        self.key = key
+        self.owner = owner
         self._ended = ended
         self._accepted_s = time.monotonic()
         self._timeout_s = timeout_s
@@ -145,10 +147,10 @@ class PendingAnswer(Generic[Item]):
 
 
 def finished_answer(
-    document_id: Hashable, key: Hashable, items: Iterable[Item]
+    document_id: Hashable, owner: Owner, items: Iterable[Item]
 ) -> PendingAnswer[Item]:
     """Return an answer that is known already, as if it had just been given."""
-    pending: PendingAnswer[Item] = PendingAnswer(document_id, key, STUCK_S, lambda _: None)
+    pending: PendingAnswer[Item] = PendingAnswer(document_id, owner, STUCK_S, lambda _: None)
     for item in items:
         pending.put(item)
     pending.end(None)
@@ -173,7 +175,8 @@ class QuestionQueue:
     Args:
         engine_loop: answers them; it is started and closed with the queue.
         queued: how many more questions may wait than are answered at the same time; further ones
-            are refused. One key may have all places but one in eight.
+            are refused. One key may have all places but one in eight, one tenant all but one in
+            sixteen.
         timeout_s: seconds from the acceptance of a question to the last item of its answer.
     """
 
@@ -193,26 +196,26 @@ class QuestionQueue:
         self._engine_loop.start()
 
     def submit(
-        self, document_id: Hashable, key: Hashable, make_request: MakeRequest[Item]
+        self, document_id: Hashable, owner: Owner, make_request: MakeRequest[Item]
     ) -> PendingAnswer[Item]:
         """Accept a question.
 
         Args:
             document_id: the document that is asked about.
-            key: whose question it is.
+            owner: whose question it is.
             make_request: what the engine loop is asked, given where the answer goes.
-        Raises: TooManyQuestions if the key has all places that it may have, Busy if all places are
-            taken, ShuttingDown while the server stops.
+        Raises: TooManyQuestions if key or tenant have all places that they may have, Busy if all
+            places are taken, ShuttingDown while the server stops.
         """
         with self._changed:
             if self.is_draining:
                 raise ShuttingDown("The server is stopping; ask again in a moment.")
-            self._check_room(key)
+            self._check_room(owner)
             pending: PendingAnswer[Item] = PendingAnswer(
-                document_id, key, self._timeout_s, self._end
+                document_id, owner, self._timeout_s, self._end
             )
             self._pending[pending] = None
-            self._places[key] += 1
+            self._places.update((owner, owner.tenant))
         self._engine_loop.submit(make_request(pending))
         return pending
 
@@ -302,17 +305,22 @@ class QuestionQueue:
         with self._changed:
             if pending in self._pending:
                 del self._pending[pending]
-                self._places[pending.key] -= 1
-                if not self._places[pending.key]:
-                    del self._places[pending.key]
+                for one in (pending.owner, pending.owner.tenant):
+                    self._places[one] -= 1
+                    if not self._places[one]:
+                        del self._places[one]
                 self._changed.notify_all()
 
-    def _check_room(self, key: Hashable) -> None:
-        if self._places[key] >= self._num_places - self._num_places // SHARE_LEFT:
-            raise TooManyQuestions(
-                "Too many questions are waiting; ask again in a moment.",
-                retry_after_s=self._next_place_s(),
-            )
+    def _check_room(self, owner: Owner) -> None:
+        for one, share_left, whose in (
+            (owner, KEY_LEAVES, "this API key"),
+            (owner.tenant, TENANT_LEAVES, "this key's tenant"),
+        ):
+            if self._places[one] >= self._num_places - self._num_places // share_left:
+                raise TooManyQuestions(
+                    f"Too many questions of {whose} are waiting; ask again in a moment.",
+                    retry_after_s=self._next_place_s(),
+                )
         if len(self._pending) >= self._num_places:
             raise Busy(
                 "Too many questions of others are waiting; ask again in a moment.",

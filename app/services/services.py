@@ -1,6 +1,7 @@
 """The services behind the routes, put together once for each process."""
 
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,13 +14,16 @@ from app.services.checks import Checks
 from app.services.deleted_documents import DeletedDocuments
 from app.services.document_loader import DocumentLoader
 from app.services.memory_warnings import MemoryWarnings
+from app.services.metrics import Metrics
 from app.services.prefetcher import Prefetcher
 from app.services.question_queue import QuestionQueue
 from app.services.readiness import readiness_checks
+from app.services.server_state import Installation, ServerState
 from app.services.shares import Shares
 from app.services.upload_room import UploadRoom
 from app.services.watchers import WatcherThreads
 from common.errors import CacheStale
+from common.spans import SpanListener, ignore_spans, tell_all
 from engine.document.cache import DocumentCache
 from engine.document.cache_bytes import CacheBytes
 from engine.model.empty_document import empty_document
@@ -60,6 +64,8 @@ class Services:
         upload_room: places, threads and processes of uploads.
         deleted_documents: removes documents from memory that other processes delete.
         background_writes: what is written to SQL when no caller waits for it any more.
+        metrics: what this process counts, and shows at `/metrics`.
+        on_span: told of every upload and question when it has ended; it never raises.
     """
 
     config: ServerConfig
@@ -81,6 +87,8 @@ class Services:
     upload_room: UploadRoom
     deleted_documents: DeletedDocuments
     background_writes: BackgroundWrites
+    metrics: Metrics
+    on_span: SpanListener
 
 
 def make_services(
@@ -92,6 +100,7 @@ def make_services(
     sizes: CacheBytes | None = None,
     pass_tokens: int = 0,
     weights_check: WeightsCheck | None = None,
+    on_span: SpanListener = ignore_spans,
 ) -> Services:
     """Put the services together; `create_app` starts and stops their threads.
 
@@ -102,6 +111,7 @@ def make_services(
         sizes: bytes that documents take in memory; None if that is not known.
         pass_tokens: that a worker of this process sends through the model at once.
         weights_check: of whether the model's files are those that were loaded; None for no check.
+        on_span: told of every upload and question beside the metrics.
     """
     limits = memory_limits(engine.model, _memory_config(config), _work(config, pass_tokens))
     staging = Staging(engine.model.device, limits.staging_bytes)
@@ -113,7 +123,8 @@ def make_services(
     loader = DocumentLoader(
         storage, engine.model, residents, staging, background_writes, weights_check
     )
-    engine_loop = EngineLoop(engine, config.concurrent_questions)
+    metrics = Metrics(version("lectern"), engine.model.name, engine.model.device.type)
+    engine_loop = EngineLoop(engine, config.concurrent_questions, metrics.observe_step)
     residents.listen(engine_loop)
     question_queue = QuestionQueue(
         engine_loop,
@@ -122,6 +133,17 @@ def make_services(
     )
     if weights_check is not None:
         weights_check.on_difference(lambda: question_queue.cancel_running(CacheStale(STALE)))
+    metrics.registry.register(
+        ServerState(
+            data_dir,
+            storage,
+            engine_loop,
+            residents,
+            question_queue,
+            engine.fallbacks.counts,
+            Installation(storage),
+        )
+    )
     return Services(
         config=config,
         data_dir=data_dir,
@@ -154,8 +176,10 @@ def make_services(
             "event streams", total=config.event_streams, per_key=config.event_streams_per_key
         ),
         upload_room=UploadRoom(config, extraction, question_queue.draining_s),
-        deleted_documents=DeletedDocuments(residents, storage.documents),
+        deleted_documents=DeletedDocuments(residents, storage.documents, engine.turn_states),
         background_writes=background_writes,
+        metrics=metrics,
+        on_span=tell_all(metrics.observe_span, on_span),
     )
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
-from uuid import UUID
 
 import anyio
 from anyio import CapacityLimiter, to_thread
@@ -17,6 +16,7 @@ from app.config import ServerConfig
 from app.services.fair_slots import FairSlots
 from app.services.shares import Shares
 from common.errors import Busy, ShuttingDown
+from common.owner import Owner
 from ingest.inspect import Kind, inspect_quickly, presumed_kind
 from ingest.limits import Limits
 from ingest.sandbox import inspect_limited
@@ -62,10 +62,10 @@ class UploadRoom:
         """Run work that waits for the disk or the database on a thread of uploads."""
         return await to_thread.run_sync(work, *arguments, limiter=self._threads)
 
-    async def inspect(self, path: Path, filename: str, key_id: UUID) -> Kind:
+    async def inspect(self, path: Path, filename: str, owner: Owner) -> Kind:
         """Determine the kind of an uploaded file, and refuse what cannot be read.
 
-        Whatever takes a parser happens in a process of its own, and keys take turns. If none is
+        Whatever takes a parser happens in a process of its own, and tenants take turns. If none is
         free for long, a PDF is accepted as what it seems to be: a password would show when it is
         read.
 
@@ -75,7 +75,7 @@ class UploadRoom:
         if kind is not None:
             return kind
         with anyio.move_on_after(WAIT_S) as waiting:
-            async with self._processes.slot(key_id):
+            async with self._processes.slot(owner):
                 waiting.deadline = float("inf")
                 return await to_thread.run_sync(
                     inspect_limited,

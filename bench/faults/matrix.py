@@ -97,6 +97,12 @@ CALLS: Mapping[Operation, Call] = {
 }
 
 
+# Routes of the operator, which no API key opens; by how they refuse one.
+OPERATORS: Mapping[Operation, frozenset[tuple[int, str]]] = {
+    ("get", "/metrics"): frozenset({(403, "metrics_closed"), (401, "invalid_metrics_token")}),
+}
+
+
 @dataclass(frozen=True)
 class WrongCell:
     """A cell that is not as it must be."""
@@ -147,6 +153,13 @@ class Matrix:
                 for relation in RELATIONS:
                     self.num_cells += 1
                     yield from self._try(operation, needed, scope, relation)
+        for operation, refusals in OPERATORS.items():
+            for (relation, scope), key in self._keys.items():
+                self.num_cells += 1
+                found = self._send(*operation, key)
+                if (found.status, found.code) not in refusals or self._secrets(found.text):
+                    shown = f"{found.status} {found.code}".strip()
+                    yield self._wrong(operation, scope, relation, "a refusal", shown)
 
     def _try(
         self, operation: Operation, needed: Scope, scope: Scope, relation: str

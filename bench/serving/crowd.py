@@ -19,6 +19,7 @@ import torch
 
 from bench import RESULTS
 from bench.serving.first_token import QUESTIONS, document_of
+from common.owner import Owner
 from engine.config import ModelConfig
 from engine.decode.answer import Answer, TextDelta
 from engine.decode.running_answer import RunningAnswer
@@ -88,6 +89,7 @@ class Stream:
     """One question: when it began, and what came of it; an `AnswerListener`."""
 
     is_cancelled = False
+    document_key = None
 
     def __init__(self, document: DocumentCache) -> None:
         self._document = document
@@ -187,7 +189,7 @@ def ask_together(
     started = time.perf_counter()
     streams = [Stream(documents[number % len(documents)]) for number in range(len(asked))]
     for number, stream in enumerate(streams):
-        loop.submit(AnswerRequest(number, asked[number], BALANCED, how, stream))
+        loop.submit(AnswerRequest(Owner("bench", number), asked[number], BALANCED, how, stream))
     for stream in streams:
         stream.ended.wait()
         if stream.error is not None:

@@ -215,9 +215,9 @@ def first_token_ms(model: LoadedModel, document: DocumentCache) -> float:
 
 def next_token(sampler: Sampler, logits: torch.Tensor) -> int:
     """The greedy token that follows from logits (vocabulary,)."""
-    (token,) = draw_tokens([Draw(sampler, (), ())], logits[None])
-    assert token is not None
-    return token
+    (drawn,) = draw_tokens([Draw(sampler, (), ())], logits[None])
+    assert drawn is not None
+    return drawn.token
 
 
 def token_ms(

@@ -18,6 +18,7 @@ from engine.attend.clusters import (
 )
 from engine.document.budget import Thresholds
 from engine.document.cache import DocumentCache, LayerCache
+from engine.fallbacks import Cause, Fallbacks, Part
 from engine.kernels.prefill.attend_tokens import AttendTokensInputs, attend_tokens
 from engine.kernels.prefill.select_tokens import SelectTokensInputs, select_tokens
 from engine.kernels.shared.accumulate_attention_mass import AttendedTokens
@@ -34,9 +35,11 @@ class ClusterAttentionOnGpu:
     Attributes:
         fallback: selects the same clusters in torch. It answers, and the failure is logged, where
             a kernel fails.
+        fallbacks: where that is counted; None for nowhere.
     """
 
     fallback: SparseClusterAttention | BudgetedClusterAttention
+    fallbacks: Fallbacks | None = None
 
     def attend(self, lookup: Lookup, layer: LayerCache) -> AttendedClusters:
         """Select clusters and attend to their tokens."""
@@ -46,6 +49,8 @@ class ClusterAttentionOnGpu:
             raise
         except Exception:  # whatever a compiler or a driver may raise: plain torch still works
             log.warning("attending without kernels: they failed", exc_info=True)
+            if self.fallbacks is not None:
+                self.fallbacks.count(Part.KERNELS, Cause.FAILED)
             return self.fallback.attend(lookup, layer)
 
     def _attend(self, lookup: Lookup, layer: LayerCache) -> AttendedClusters:
@@ -92,21 +97,22 @@ class ClusterAttentionOnGpu:
 
 
 def sparse_attention_for(
-    document: DocumentCache, *, kernels: bool = True
+    document: DocumentCache, *, kernels: bool = True, fallbacks: Fallbacks | None = None
 ) -> Callable[[Thresholds], ClusterAttention]:
     """Choose how thresholds are applied to a document: in kernels if it is on a GPU.
 
     Args:
         kernels: whether Triton kernels may be used at all.
+        fallbacks: where it is counted if they are not used; None for nowhere.
     Returns: from thresholds to the attention that applies them.
     """
-    in_kernels = _in_kernels(document, kernels)
+    in_kernels = _in_kernels(document, kernels, fallbacks)
 
     def attention(thresholds: Thresholds) -> ClusterAttention:
         if thresholds.reads_all:
             return FullClusterAttention()
         sparse = SparseClusterAttention(thresholds, document.lookup)
-        return ClusterAttentionOnGpu(sparse) if in_kernels else sparse
+        return ClusterAttentionOnGpu(sparse, fallbacks) if in_kernels else sparse
 
     return attention
 
@@ -117,6 +123,7 @@ def budgeted_attention_for(
     thresholds: Thresholds,
     *,
     kernels: bool = True,
+    fallbacks: Fallbacks | None = None,
 ) -> ClusterAttention:
     """Choose how a question's prefill keeps to its budget: in kernels if it is on a GPU.
 
@@ -124,20 +131,23 @@ def budgeted_attention_for(
         num_vectors: by layer, what may be read, as `select_best_clusters` counts it.
         thresholds: what calibration found for the budget; level 1 prunes by it, and where it reads
             all, no lookup is needed.
-        kernels: whether Triton kernels may be used at all.
+        kernels, fallbacks: as for `sparse_attention_for`, which counts what keeps it from kernels.
     """
     if thresholds.reads_all:
         return FullClusterAttention()
     budgeted = BudgetedClusterAttention(num_vectors, thresholds.level1, document.lookup)
-    return ClusterAttentionOnGpu(budgeted) if _in_kernels(document, kernels) else budgeted
+    in_kernels = _in_kernels(document, kernels)
+    return ClusterAttentionOnGpu(budgeted, fallbacks) if in_kernels else budgeted
 
 
-def _in_kernels(document: DocumentCache, kernels: bool) -> bool:
-    """Whether questions about a document are prefilled in kernels; why not is logged."""
+def _in_kernels(document: DocumentCache, kernels: bool, fallbacks: Fallbacks | None = None) -> bool:
+    """Whether a document's questions are prefilled in kernels; why not is logged and counted."""
     if not kernels or not on_gpu(document):
         return False
     if (reason := why_without_kernels(document)) is not None:
         log.info("attending without kernels: %s", reason)
+        if fallbacks is not None:
+            fallbacks.count(Part.KERNELS, Cause.UNSUPPORTED)
     return reason is None
 
 

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import torch
@@ -24,6 +24,7 @@ from engine.attend.evidence import AttentionMass
 from engine.attend.streaming import attend_streaming
 from engine.document.budget import READ_ALL, Thresholds
 from engine.document.cache import DocumentCache, LayerCache
+from engine.fallbacks import Cause, Fallbacks, Part
 from engine.kernels.prefill.attend_causal import attend_all, attend_causal
 from engine.kernels.prefill.attend_dense import AttendDenseInputs, attend_dense, supports
 from engine.kernels.shared.attend_keys import attend_keys, attention_weights
@@ -51,6 +52,7 @@ class QuestionState:
             budget to hold.
         kernels: whether what is attended to without a lookup may go through Triton kernels; where
             they fail, plain torch answers.
+        fallbacks: where that is counted; None for nowhere.
 
     Attributes:
         num_prefill: how many of the question's own tokens are prefilled: passes up to them are its
@@ -68,6 +70,7 @@ class QuestionState:
         *,
         controller: BudgetController | None = None,
         kernels: bool = False,
+        fallbacks: Fallbacks | None = None,
     ) -> None:
         self.document = document
         self.meter = meter or ReadMeter()
@@ -76,6 +79,7 @@ class QuestionState:
         self._prefill = prefill
         self._decode = decode
         self._kernels = kernels
+        self._fallbacks = fallbacks
         self.num_prefill: int | None = None
         self._in_prefill = self._collects = True  # of the present pass
         self._keys: list[Tensor] = []
@@ -116,13 +120,13 @@ class QuestionState:
         """By layer the question's own keys and values (kv_heads, tokens, head_dim)."""
         return zip(self._keys, self._values, strict=True)
 
-    def take_over(self, keys: Tensor, values: Tensor) -> None:
+    def take_over(self, keys: Iterable[Tensor], values: Iterable[Tensor]) -> None:
         """Take over the question's keys and values after passes that were taken elsewhere.
 
         Args:
-            keys, values: of all its tokens so far (layers, kv_heads, tokens, head_dim).
+            keys, values: by layer, of all its tokens so far (kv_heads, tokens, head_dim).
         """
-        self._keys, self._values = list(keys.unbind()), list(values.unbind())
+        self._keys, self._values = list(keys), list(values)
 
     def attend(self, call: AttentionCall) -> Tensor:
         """Attend to document and question; causality and windows are decided here.
@@ -163,6 +167,8 @@ class QuestionState:
             except Exception:  # whatever a compiler or a driver may raise: plain torch still works
                 log.warning("attending without kernels: they failed", exc_info=True)
                 self._kernels = False
+                if self._fallbacks is not None:
+                    self._fallbacks.count(Part.KERNELS, Cause.FAILED)
         own, split = self._attend_question(call, rows), layer.num_retrieval
         parts: list[State] = []
         if split > 0:
@@ -308,6 +314,7 @@ def open_question(
     mass: AttentionMass | None = None,
     *,
     kernels: bool = True,
+    fallbacks: Fallbacks | None = None,
 ) -> QuestionState:
     """Make the attention state that keeps to a budget.
 
@@ -315,20 +322,31 @@ def open_question(
         budget: in (0, 1], at or above the document's floor.
         mass: where attention mass is collected for evidence; None to collect none.
         kernels: whether a document on a GPU may be attended to by Triton kernels.
+        fallbacks: where it is counted if it is not; None for nowhere.
     """
     if budget >= 1.0:
         return QuestionState(document, FullClusterAttention(), FullClusterAttention(), mass)
-    meter, attention = ReadMeter(), sparse_attention_for(document, kernels=kernels)
+    meter = ReadMeter()
+    attention = sparse_attention_for(document, kernels=kernels, fallbacks=fallbacks)
     thresholds = document.curves.prefill.at(budget)
     if document.curves.split.shares:
         divided = divide_prefill_budget(document, budget)
-        prefill = budgeted_attention_for(document, divided, thresholds, kernels=kernels)
+        prefill = budgeted_attention_for(
+            document, divided, thresholds, kernels=kernels, fallbacks=fallbacks
+        )
     else:  # it was read by an earlier version, or its layers have nothing to choose from
         prefill = attention(thresholds)
     controller = BudgetController(document.curves.decode, budget, attention, meter)
     fused = kernels and on_gpu(document)
     return QuestionState(
-        document, prefill, controller, mass, meter, controller=controller, kernels=fused
+        document,
+        prefill,
+        controller,
+        mass,
+        meter,
+        controller=controller,
+        kernels=fused,
+        fallbacks=fallbacks,
     )
 
 

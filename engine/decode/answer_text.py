@@ -6,6 +6,7 @@ from typing import Any
 
 from engine.decode.answer import TextDelta, Thinking
 from engine.decode.detokenizer import IncrementalDetokenizer
+from engine.decode.quote_decoder import QuoteDecoder
 from engine.decode.stop_strings import StopStrings
 from engine.decode.token_limits import TokenLimits
 from engine.model.thinking import Part, ThinkingFormat
@@ -19,6 +20,7 @@ class AnswerText:
         thinking: how the model marks thinking; None if it does not.
         limits: of both parts.
         stops: strings at which the answer ends; thinking may hold them.
+        quotes: turns the answer's tokens into text, where it is to quote.
 
     Attributes:
         num_answer: tokens of the answer so far.
@@ -31,9 +33,10 @@ class AnswerText:
         thinking: ThinkingFormat | None,
         limits: TokenLimits,
         stops: Sequence[str] = (),
+        quotes: QuoteDecoder | None = None,
     ) -> None:
         self._tokenizer = tokenizer
-        self._answer = IncrementalDetokenizer(tokenizer)
+        self._answer = quotes or IncrementalDetokenizer(tokenizer)
         self._thinking = IncrementalDetokenizer(tokenizer)
         self._parser = thinking.parser() if thinking else None
         self._marks = thinking.marks if thinking else frozenset()
@@ -114,7 +117,7 @@ class AnswerText:
             return False
         return str(self._tokenizer.decode([token])).isspace()
 
-    def _trimmed(self, source: IncrementalDetokenizer, piece: str) -> str:
+    def _trimmed(self, source: IncrementalDetokenizer | QuoteDecoder, piece: str) -> str:
         """A piece without the blank lines that stand between marks and text."""
         begins = self.num_thinking > 0 and not source.text[: -len(piece) or None].strip()
         return piece.lstrip() if begins else piece

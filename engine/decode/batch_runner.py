@@ -18,6 +18,7 @@ from engine.decode.layer_view import resident_layer
 from engine.decode.running_answer import PrefillChunk, RunningAnswer
 from engine.decode.torch_runner import MAX_ROWS
 from engine.document.cache import DocumentCache
+from engine.fallbacks import Cause, Fallbacks, Part
 from engine.kernels.batch.sizes import PAGE, BatchSizes
 from engine.kernels.batch.tables import DocumentTable, StepRow, fits
 from engine.kernels.batch.workspace import Buffers
@@ -84,6 +85,7 @@ class BatchRunner(GraphRunner):
         aggregation: how scores of a group are aggregated (`LookupConfig`); documents with another
             one are decoded as by `GraphRunner`.
         max_rows: rows of a pass at most.
+        fallbacks: as for `GraphRunner`.
     """
 
     def __init__(
@@ -93,8 +95,9 @@ class BatchRunner(GraphRunner):
         *,
         aggregation: str = "max_group_mean",
         max_rows: int = MAX_ROWS,
+        fallbacks: Fallbacks | None = None,
     ) -> None:
-        super().__init__(model, config, max_rows)
+        super().__init__(model, config, max_rows, fallbacks)
         self._config, self._aggregation = config, aggregation
         self._layers = [
             BatchLayer(
@@ -134,6 +137,7 @@ class BatchRunner(GraphRunner):
             raise
         except Exception:  # whatever a compiler or a driver may raise: other ways still work
             log.warning("decoding document by document: batches failed", exc_info=True)
+            self._fallbacks.count(Part.BATCH, Cause.FAILED)
             self._failed, self._graphs = True, {}
             return
         log.info(
@@ -265,6 +269,7 @@ class BatchRunner(GraphRunner):
         if self._has_room(running, held) and self._take_pages(held):
             return True
         log.info("an answer decodes on its own: there are no pages left for it")
+        self._fallbacks.count(Part.BATCH, Cause.NO_ROOM)
         self._release(running)
         return False
 
@@ -307,7 +312,7 @@ class BatchRunner(GraphRunner):
         pages = torch.tensor(held.pages[: ceil_div(held.num_keys, PAGE)]).to(self._pool.device)
         paged = self._pool[:, :, pages]  # (layers, 2, pages, kv_heads, PAGE, head_dim)
         keys = paged.transpose(2, 3).flatten(3, 4)[:, :, :, : held.num_keys]
-        running.state.take_over(keys[:, 0].contiguous(), keys[:, 1].contiguous())
+        running.state.take_over(keys[:, 0].contiguous().unbind(), keys[:, 1].contiguous().unbind())
         self._free_pages += held.pages
 
     def _slot_of(self, document: DocumentCache) -> int | None:
@@ -334,9 +339,11 @@ class BatchRunner(GraphRunner):
         slot, lookup = self._documents.free_slot(), document.lookup
         if slot is None:
             log.warning("decoding document by document: there are more than %d", SLOTS)
+            self._fallbacks.count(Part.BATCH, Cause.NO_ROOM)
             return None
         if lookup.aggregation != self._aggregation:
             log.info("decoding document by document: it is looked up by %s", lookup.aggregation)
+            self._fallbacks.count(Part.BATCH, Cause.UNSUPPORTED)
             return None
         try:
             layers = [resident_layer(layer, lookup) for layer in document.layers]
@@ -344,6 +351,7 @@ class BatchRunner(GraphRunner):
             self._documents.put(slot, document.num_tokens, layers, positions)
         except LecternError as refusal:
             log.info("decoding document by document: %s", refusal)
+            self._fallbacks.count(Part.BATCH, Cause.UNSUPPORTED)
             return None
         return slot
 
@@ -364,6 +372,7 @@ class BatchRunner(GraphRunner):
                 return str(variant)
             except Exception:
                 log.warning("decoding without %s: they failed", variant, exc_info=True)
+                self._fallbacks.count(Part.KERNELS, Cause.FAILED)
                 self._graphs = {}
         self._capture(self._model.model)
         return ""

@@ -16,6 +16,7 @@ from engine.config import DecodeConfig
 from engine.decode.graph import DecodeGraph
 from engine.decode.model_variants import compile_layers, with_triton_linears
 from engine.document.cache import DocumentCache
+from engine.fallbacks import Cause, Fallbacks, Part
 from engine.model.attention import forward
 from engine.model.spec import ModelSpec
 
@@ -61,16 +62,24 @@ class DecodeGraphPool:
         model: the model that decodes.
         spec: its attention layers.
         config: what may be used on a GPU.
+        fallbacks: where it is counted what cannot be used; None for nowhere that anybody looks.
 
     Attributes:
         variant: the model that graphs run, over the weights of `model`; None before the first
             graph, and where graphs run `model` as it is.
     """
 
-    def __init__(self, model: nn.Module, spec: ModelSpec, config: DecodeConfig) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        spec: ModelSpec,
+        config: DecodeConfig,
+        fallbacks: Fallbacks | None = None,
+    ) -> None:
         self._model = model
         self._spec = spec
         self._config = config
+        self._fallbacks = fallbacks or Fallbacks()
         self._lock = threading.Lock()  # of all below; graphs are captured one at a time
         self._slots: dict[tuple[int, int], _Slot] = {}
         self.variant: nn.Module | None = None
@@ -116,6 +125,7 @@ class DecodeGraphPool:
         slot = self._slot(document, -(-num_tokens // CAPACITY_STEP) * CAPACITY_STEP)
         if not slot.lock.acquire(blocking=False):
             log.info("another question is decoding on this document: decoding without a graph")
+            self._fallbacks.count(Part.GRAPH, Cause.IN_USE)
             yield None
             return
         try:
@@ -137,9 +147,11 @@ class DecodeGraphPool:
             graph = self._make_warm(document, capacity)
         except UnsupportedModel as refusal:
             log.warning("decoding without kernels: %s", refusal)
+            self._fallbacks.count(Part.KERNELS, Cause.UNSUPPORTED)
             return None
         except Exception:  # whatever a compiler or a driver may raise: plain torch still works
             log.warning("decoding without kernels: a pass failed", exc_info=True)
+            self._fallbacks.count(Part.KERNELS, Cause.FAILED)
             return None
         graphs = [slot.graph for slot in list(self._slots.values())]  # one may go at any time
         pools = (other.pool for other in graphs if other is not None and other.pool is not None)
@@ -147,6 +159,7 @@ class DecodeGraphPool:
             graph.capture(next(pools, None))  # a memory pool goes with the last of its graphs
         except Exception:
             log.warning("decoding without a graph: a pass cannot be captured", exc_info=True)
+            self._fallbacks.count(Part.GRAPH, Cause.FAILED)
         return graph
 
     def _make_warm(self, document: DocumentCache, capacity: int) -> DecodeGraph:
@@ -160,6 +173,7 @@ class DecodeGraphPool:
                 return graph
             except Exception:
                 log.warning("decoding without %s: they failed", self._variants[0], exc_info=True)
+                self._fallbacks.count(Part.KERNELS, Cause.FAILED)
                 self.variant = None
                 del self._variants[0]
         graph.warm_up(self._model)

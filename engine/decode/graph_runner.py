@@ -12,6 +12,7 @@ from engine.config import DecodeConfig
 from engine.decode.graph_pool import DecodeGraphPool, DecodeSession
 from engine.decode.running_answer import RunningAnswer
 from engine.decode.torch_runner import MAX_ROWS, TorchRunner
+from engine.fallbacks import Fallbacks
 from engine.model.loader import LoadedModel
 
 
@@ -22,19 +23,28 @@ class GraphRunner(TorchRunner):
         model: the loaded model.
         config: what may be used on a GPU.
         max_rows: answers that take part in one decoding step at most.
+        fallbacks: where it is counted what is done without; None for nowhere that anybody looks.
 
     Attributes:
         graphs: decode graphs of the documents that are resident on a GPU, but for those of a model
             with LongRoPE.
     """
 
-    def __init__(self, model: LoadedModel, config: DecodeConfig, max_rows: int = MAX_ROWS) -> None:
+    def __init__(
+        self,
+        model: LoadedModel,
+        config: DecodeConfig,
+        max_rows: int = MAX_ROWS,
+        fallbacks: Fallbacks | None = None,
+    ) -> None:
         super().__init__(model, max_rows)
-        self.graphs = DecodeGraphPool(model.model, model.spec, config)
+        self._fallbacks = fallbacks or Fallbacks()
+        self.graphs = DecodeGraphPool(model.model, model.spec, config, self._fallbacks)
         # A model with LongRoPE runs differently over short and over long documents.
         ropes = () if model.longrope is None else model.longrope.models
         self._graphs_by_rope: dict[str | None, DecodeGraphPool] = {None: self.graphs} | {
-            rope: DecodeGraphPool(model.with_rope(rope).model, model.spec, config) for rope in ropes
+            rope: DecodeGraphPool(model.with_rope(rope).model, model.spec, config, self._fallbacks)
+            for rope in ropes
         }
         self._sessions: dict[RunningAnswer, DecodeSession] = {}
 

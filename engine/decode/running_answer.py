@@ -1,18 +1,29 @@
 """One question while it is being answered."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from statistics import fmean
 
+import torch
 from torch import Tensor
 
+from engine.attend.attention_profile import profile_attention
 from engine.attend.budget import report_budget
 from engine.attend.evidence import AttentionMass, find_evidence
 from engine.attend.question import open_question
-from engine.decode.answer import Answer, TextDelta, Usage
+from engine.decode.answer import Answer, Confidence, TextDelta, Usage
 from engine.decode.answer_text import AnswerText
+from engine.decode.grounded import find_claims
+from engine.decode.quote_decoder import QuoteDecoder
+from engine.decode.quote_places import place_quotes
+from engine.decode.repetition import RepetitionDetector
 from engine.decode.sampling import Draw, Sampler, Sampling, TokenMask
 from engine.decode.token_limits import TokenLimits
+from engine.decode.turn_states import DocumentKey, TurnsKey, TurnStates
 from engine.document.cache import DocumentCache
+from engine.fallbacks import Fallbacks
 from engine.model.loader import LoadedModel
 
 
@@ -34,6 +45,17 @@ class PrefillChunk:
     is_last: bool
 
 
+class _QuoteMask:
+    """The `TokenMask` of an answer that quotes; what is thought before it is free."""
+
+    def __init__(self, running: "RunningAnswer") -> None:
+        self._running = running
+
+    def allowed(self, answer: Sequence[int]) -> Tensor | None:  # noqa: ARG002
+        """Return the tokens that may come, see `TokenMask.allowed`."""
+        return self._running.allowed_tokens()
+
+
 class RunningAnswer:
     """One question between its forward passes, which `Engine.prefill` and `Engine.decode` take.
 
@@ -41,25 +63,31 @@ class RunningAnswer:
     and its state can be kept when the answer has ended.
 
     Args:
-        ids: the question's token ids (tokens,) int64 on the CPU.
+        parts: token ids of the earlier turns and, at last, of the question.
         budget: share of the document cache's bytes that was asked for, in (0, 1].
         room: tokens that the model's context leaves behind document and question.
         kernels: whether attention may go through Triton kernels on a GPU.
         chunk_tokens: tokens of the longest part in which the question is prefilled.
         mask: which tokens may come; None for all.
         num_dropped_turns: earlier turns that were left out, as they did not fit.
+        turn_states: where keys and values of earlier turns are; None to prefill all of them.
+        document_key: as whose turns they are there.
+        quotes: decodes the answer, which then quotes the document; None if it is free.
+        refusal: the sentence that says that the document holds no answer.
+        fallbacks: where it is counted what it does without; None for nowhere.
 
     Attributes:
         state: the question's own keys and values, and what it reads of the document.
         max_tokens: that question, thinking and answer have together at most.
-        question, answer: token ids; the answer's with all that was thought.
+        question, answer: token ids; the question's with the earlier turns, the answer's with all
+            that was thought.
     """
 
     def __init__(
         self,
         model: LoadedModel,
         document: DocumentCache,
-        ids: Tensor,
+        parts: Sequence[Sequence[int]],
         *,
         budget: float,
         sampling: Sampling,
@@ -68,6 +96,11 @@ class RunningAnswer:
         chunk_tokens: int,
         mask: TokenMask | None = None,
         num_dropped_turns: int = 0,
+        turn_states: TurnStates | None = None,
+        document_key: DocumentKey | None = None,
+        quotes: QuoteDecoder | None = None,
+        refusal: str = "",
+        fallbacks: Fallbacks | None = None,
     ) -> None:
         self._started_s = time.perf_counter()
         self._model, self._document = model, document
@@ -75,17 +108,32 @@ class RunningAnswer:
         self._requested = budget
         self._applied = budget if budget >= 1.0 else max(budget, document.curves.floor)
         self._mass = self._no_mass()
-        self.state = open_question(document, self._applied, self._mass, kernels=kernels)
-        self.state.num_prefill = len(ids)
+        self.state = open_question(
+            document, self._applied, self._mass, kernels=kernels, fallbacks=fallbacks
+        )
+        self.question: list[int] = [token for part in parts for token in part]
+        self.state.num_prefill = len(self.question)
+        self._parts, self._part_ends = tuple(parts), tuple(accumulate(map(len, parts)))
+        self._turn_states = turn_states
+        self._turns_key = None if document_key is None else TurnsKey(document_key, self._applied)
+        self._num_kept = self._take_kept_turns()
         penalty = model.generation.repetition_penalty
-        self._sampler = Sampler(sampling, penalty, model.device, mask)
+        self._quotes, self._refusal = quotes, refusal
+        given = mask if quotes is None else _QuoteMask(self)
+        self._sampler = Sampler(sampling, penalty, model.device, given)
+        watches = sampling.stop_repetition and not sampling.ignore_eos
+        self._repetition = RepetitionDetector() if watches else None
+        self._log_probabilities: list[float] = []
+        self._num_passes = 0  # of which there is attention mass
         self._ends = () if sampling.ignore_eos else model.eos_ids
         limits = TokenLimits.within(room, sampling, model.prompt.thinking)
-        self._text = AnswerText(model.tokenizer, model.prompt.thinking, limits, sampling.stop)
-        self.question: list[int] = ids.tolist()
+        self._text = AnswerText(
+            model.tokenizer, model.prompt.thinking, limits, sampling.stop, quotes
+        )
         self.answer: list[int] = []
-        self._ids, self._chunk_tokens = ids.to(model.device), chunk_tokens
-        self.max_tokens = len(ids) + limits.total
+        self._ids = torch.tensor(self.question, dtype=torch.int64).to(model.device)
+        self._chunk_tokens = chunk_tokens
+        self.max_tokens = len(self.question) + limits.total
         self._finish_reason: str | None = None
         self._marks_ms: dict[str, float] = {}
 
@@ -113,7 +161,9 @@ class RunningAnswer:
     @property
     def num_next_chunk(self) -> int:
         """Tokens of the next part of the prefill; 0 after the last one."""
-        return min(self._chunk_tokens, len(self.question) - self.num_prefilled)
+        done = self.num_prefilled
+        end = next((end for end in self._part_ends if end > done), done)
+        return min(self._chunk_tokens, end - done)
 
     @property
     def last_token(self) -> int:
@@ -137,17 +187,29 @@ class RunningAnswer:
         """Return what the next token is drawn by."""
         return Draw(self._sampler, self.question, self.answer)
 
-    def push(self, token: int) -> TextDelta:
+    def allowed_tokens(self) -> Tensor | None:
+        """Return the tokens that may come next where the answer quotes; None for all."""
+        return None if self._quotes is None or self.is_thinking else self._quotes.allowed()
+
+    def push(self, token: int, log_probability: float | None = None) -> TextDelta:
         """Add the token that followed from a pass.
 
+        Args:
+            log_probability: what the model gave it, in nats; None where it had no choice.
         Returns: the text that is certain now; "" while a character is incomplete.
         """
         self._marks_ms.setdefault("first_token", self._elapsed_ms())
+        if not self.is_thinking:
+            self._num_passes += 1
+            if log_probability is not None:
+                self._log_probabilities.append(log_probability)
         if self._text.is_end(token, self._ends):
             self._finish_reason = "stop"
             return TextDelta("")
         self.answer.append(token)
         delta = self._text.push(token)
+        if self._repetition is not None and not self.is_thinking and self._repetition.push(token):
+            self._finish_reason = "repetition"
         if self._text.is_stopped:
             self._finish_reason = "stop"
         elif self._text.is_full or len(self.question) + len(self.answer) >= self.max_tokens:
@@ -157,6 +219,13 @@ class RunningAnswer:
     def forget_evidence(self) -> None:
         """Drop the attention mass that was collected so far: it belongs to no answer."""
         self._mass = self.state.mass = self._no_mass()
+        self._num_passes = 0
+
+    def keep_turns(self, *, num_turns: int) -> None:
+        """Keep keys and values of the first turns for a later question, after the last pass."""
+        if self._turn_states is not None and self._turns_key is not None:
+            turns = self._parts[:num_turns]
+            self._turn_states.add(self._turns_key, turns, self.state.keys_and_values())
 
     def flush(self) -> TextDelta:
         """Return the text that was held back for an incomplete character."""
@@ -168,13 +237,21 @@ class RunningAnswer:
         marks["decode"] = self._elapsed_ms() - marks["first_token"]
         if self._text.is_thinking:
             self.forget_evidence()
-        evidence = find_evidence(self._document, self._mass.on_tokens())
+        mass, text = self._mass.on_tokens(), self._text.answer
+        evidence = find_evidence(self._document, mass)
+        quotes = None if self._quotes is None else self._quotes.quotes(text)
+        claims = None
+        if quotes is None and self._document.num_tokens:
+            spans = tuple((passage.start_char, passage.end_char) for passage in evidence)
+            claims = find_claims(text, self._document, spans)
+        attention = profile_attention(self._document, mass)
         marks["total"] = self._elapsed_ms()
         meter = self.state.meter
         return Answer(
-            text=self._text.answer,
+            text=text,
             finish_reason=self._finish_reason or "stop",
             evidence=evidence,
+            attention=attention,
             budget=report_budget(meter, self._requested, self._applied),
             usage=Usage(
                 document_tokens=self._document.num_tokens,
@@ -183,11 +260,42 @@ class RunningAnswer:
                 kv_bytes_read=meter.bytes_read,
                 kv_bytes_stored=self._document.kv_bytes,
                 thinking_tokens=self._text.num_thinking,
+                kept_tokens=self._num_kept,
             ),
             timings_ms={name: round(value, 3) for name, value in marks.items()},
             thinking=self._text.thinking,
             num_dropped_turns=self._num_dropped_turns,
+            confidence=self._confidence(mass),
+            refused=" ".join(text.split()) == self._refusal,
+            quotes=None if quotes is None else place_quotes(self._document, mass, quotes),
+            claims=claims,
         )
+
+    def _confidence(self, mass: Tensor) -> Confidence:
+        known = self._log_probabilities
+        spec = self._model.spec.layers
+        num_heads = sum(
+            layer.num_collecting * spec[index].num_heads // spec[index].num_kv_heads
+            for index, layer in enumerate(self._document.layers)
+        )
+        most = max(1, num_heads * self._num_passes)
+        return Confidence(
+            round(fmean(known), 4) if known else None, round(float(mass.sum()) / most, 4)
+        )
+
+    def _take_kept_turns(self) -> int:
+        """Begin behind the earlier turns that are kept; return how many tokens they have."""
+        if self._turn_states is None or self._turns_key is None:
+            return 0
+        kept = self._turn_states.find(self._turns_key, self._parts[:-1])
+        if kept is None:
+            return 0
+        device = self._model.device
+        self.state.take_over(
+            [keys.to(device) for keys in kept.keys],
+            [values.to(device) for values in kept.values],
+        )
+        return kept.num_tokens
 
     def _no_mass(self) -> AttentionMass:
         document = self._document

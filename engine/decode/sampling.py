@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from transformers import (
     LogitsProcessorList,
@@ -17,6 +18,7 @@ from transformers import (
 )
 
 from common.errors import NonFiniteNumbers
+from engine.config import AnswerMode
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class Sampling:
         max_thinking_tokens: of what a model thinks before its answer; then it is made to answer.
         stop: strings at which the answer ends, none of them empty; they are no part of it.
         ignore_eos: go on to `max_tokens` whatever the model says, to measure.
+        stop_repetition: whether an answer that repeats itself is ended.
+        mode: "quote" for an answer that consists of passages of the document.
     """
 
     max_tokens: int = 128
@@ -44,6 +48,8 @@ class Sampling:
     max_thinking_tokens: int = 2048
     stop: tuple[str, ...] = ()
     ignore_eos: bool = False
+    stop_repetition: bool = True
+    mode: AnswerMode = "free"
 
 
 class TokenMask(Protocol):
@@ -54,7 +60,8 @@ class TokenMask(Protocol):
 
         Args:
             answer: all tokens of the answer so far.
-        Returns: (vocabulary,) bool on the model's device with one true at least; None for all.
+        Returns: (tokens,) bool on the model's device with one true at least; ids that lie behind
+            its end may not follow. None for all.
         """
         ...
 
@@ -102,7 +109,8 @@ class Sampler:
         Returns: () int64 on the device.
         """
         if self._mask is not None and (allowed := self._mask.allowed(answer)) is not None:
-            logits = logits.masked_fill(~allowed, -math.inf)
+            padded = F.pad(allowed, (0, len(logits) - len(allowed)))
+            logits = logits.masked_fill(~padded, -math.inf)
         scores = logits[None]
         if self._processors:
             ids = torch.tensor([[*question, *answer]]).to(self._device)
@@ -126,7 +134,19 @@ class Draw:
     answer: Sequence[int]
 
 
-def draw_tokens(draws: Sequence[Draw | None], logits: Tensor) -> list[int | None]:
+@dataclass(frozen=True)
+class Drawn:
+    """A token that was drawn.
+
+    Attributes:
+        log_probability: what the model gave it, in nats, before any mask or temperature.
+    """
+
+    token: int
+    log_probability: float
+
+
+def draw_tokens(draws: Sequence[Draw | None], logits: Tensor) -> list[Drawn | None]:
     """Draw the next tokens of several answers; waits for the device once.
 
     Args:
@@ -139,9 +159,11 @@ def draw_tokens(draws: Sequence[Draw | None], logits: Tensor) -> list[int | None
     for row, draw in enumerate(draws):
         if draw is not None and not draw.sampler.takes_best:
             best[row] = draw.sampler.draw(draw.question, draw.answer, logits[row])
-    tokens, tops = torch.stack((best.double(), highest.double())).tolist()
+    chosen = logits.gather(1, best[:, None])[:, 0] - logits.logsumexp(dim=1)
+    figures = torch.stack((best.double(), highest.double(), chosen.double())).tolist()
     return [
-        int(token) if math.isfinite(top) else None for token, top in zip(tokens, tops, strict=True)
+        Drawn(int(token), log_probability) if math.isfinite(top) else None
+        for token, top, log_probability in zip(*figures, strict=True)
     ]
 
 

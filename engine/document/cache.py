@@ -112,6 +112,14 @@ class LayerCache:
         return self.keys.shape[1]
 
     @property
+    def num_collecting(self) -> int:
+        """KV heads whose attention mass evidence is made of: those that see the whole document."""
+        if self.window is not None:
+            return 0
+        scoped = (part for part in self.scoped if part.keys.shape[1] == self.num_tokens)
+        return self.num_retrieval + sum(len(part.heads) for part in scoped)
+
+    @property
     def has_clusters(self) -> bool:
         """Whether any token is clustered."""
         return self.num_retrieval > 0 and self.num_tokens > self.num_anchors
@@ -220,6 +228,10 @@ class DocumentCache:
     def num_tokens(self) -> int:
         """Length of the prompt's first side: where a question begins."""
         return len(self.ids)
+
+    def page_of(self, place: int) -> int | None:
+        """The number of the page on which a character stands; None where no page holds it."""
+        return next((page.number for page in self.pages if page.start <= place < page.end), None)
 
     @property
     def budgeted_layers(self) -> tuple[LayerCache, ...]:

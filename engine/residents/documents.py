@@ -42,12 +42,19 @@ class Lease(Generic[Cache]):
         hit: whether it was on the device before it was asked for.
         tier: where it was found.
         load_ms: milliseconds that the caller waited for it; 0 for a hit.
+        key: by which the cache is known; None if it is not told.
     """
 
     def __init__(
-        self, cache: Cache, tier: Tier, load_ms: float, close: Callable[[], None] = lambda: None
+        self,
+        cache: Cache,
+        tier: Tier,
+        load_ms: float,
+        close: Callable[[], None] = lambda: None,
+        key: Hashable = None,
     ) -> None:
         self.cache = cache
+        self.key = key
         self.hit = tier is Tier.DEVICE
         self.tier = tier
         self.load_ms = load_ms
@@ -205,7 +212,7 @@ class ResidentDocuments(Generic[Cache]):
                 self._misses += 1
         cache = self._bring(entry, open_source)
         load_ms = 0.0 if tier is Tier.DEVICE else 1000 * (time.monotonic() - started_s)
-        return Lease(cache, tier, load_ms, lambda: self._release(entry))
+        return Lease(cache, tier, load_ms, lambda: self._release(entry), key)
 
     def lease_resident(self, key: Hashable) -> Lease[Cache] | None:
         """Use a document if it is on the device now; None if it is not."""
@@ -217,7 +224,7 @@ class ResidentDocuments(Generic[Cache]):
             self._hits += 1
             cache = entry.device
         assert cache is not None
-        return Lease(cache, Tier.DEVICE, 0.0, lambda: self._release(entry))
+        return Lease(cache, Tier.DEVICE, 0.0, lambda: self._release(entry), key)
 
     def put(
         self,
@@ -248,7 +255,7 @@ class ResidentDocuments(Generic[Cache]):
         if document is not None:
             self.drop_document(document, but=key)
         assert entry.device is not None
-        return Lease(entry.device, Tier.DEVICE, 0.0, lambda: self._release(entry))
+        return Lease(entry.device, Tier.DEVICE, 0.0, lambda: self._release(entry), key)
 
     @contextmanager
     def room(self, num_bytes: int) -> Iterator[Room]:

@@ -41,6 +41,8 @@ STOPPED = "The server stopped before the answer was complete."
 GONE = "Nobody waits for the answer any more."
 FAILED = "A forward pass failed while this question was being answered; ask again."
 Result = TypeVar("Result")
+# Told of each step that was taken: its kind, how many questions and tokens, and its seconds.
+StepListener = Callable[[StepKind, int, int, float], None]
 log = logging.getLogger("lectern.serving")
 
 
@@ -65,14 +67,19 @@ class EngineLoop:
     Args:
         engine: answers; nobody else may use it while the loop runs.
         max_running: questions that are answered at the same time.
+        on_step: told of every step, on the loop's thread; it must be quick and never raise.
 
     Attributes:
         max_running: as given, but no more than a pass can take.
         activity: whether questions wait or are being answered.
+        num_failed_steps: forward passes that have failed since the start.
     """
 
-    def __init__(self, engine: "Engine", max_running: int) -> None:
+    def __init__(
+        self, engine: "Engine", max_running: int, on_step: StepListener | None = None
+    ) -> None:
         self._engine = engine
+        self._on_step = on_step
         self.max_running = min(max_running, engine.runner.max_rows)
         self.activity = Activity()
         self._pace = Pace(self.max_running)
@@ -82,7 +89,7 @@ class EngineLoop:
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._is_ready = self._is_closed = False
         self._step_began_s: float | None = None
-        self._num_failures = 0
+        self._num_failures = self.num_failed_steps = 0
 
     def start(self) -> None:
         """Start the thread, which first prepares the engine."""
@@ -192,11 +199,16 @@ class EngineLoop:
                 _do(self._inbox.get_nowait())
 
     def _receive(self, request: AnswerRequest) -> None:
-        self._scheduler.add(request.key, Answering(request))
+        self._scheduler.add(request.owner, Answering(request))
 
     def _prepare(self, request: AnswerRequest) -> "RunningAnswer":
         """Open a question's document and tokenize the question; on a helper's thread."""
         document = request.listener.open_document()
+        document_key = request.listener.document_key
+        if request.turns_alone and document_key is not None:
+            return self._engine.prepare_turns(
+                document, request.turns, budget=request.budget, document_key=document_key
+            )
         return self._engine.prepare(
             document,
             request.question,
@@ -204,6 +216,7 @@ class EngineLoop:
             sampling=request.sampling,
             turns=request.turns,
             may_drop_turns=request.may_drop_turns,
+            document_key=document_key,
             mask=request.mask,
         )
 
@@ -242,11 +255,13 @@ class EngineLoop:
         note = self._pace.note_prefill if step.kind is StepKind.PREFILL else self._pace.note_decode
         note(step.num_tokens, spent_s)
         self._num_failures = 0
+        if self._on_step is not None:
+            self._on_step(step.kind, len(rows), step.num_tokens, spent_s)
         for question, running, item in zip(step.questions, rows, found, strict=True):
             if isinstance(item, LecternError):
                 self._end(question, item)
                 continue
-            if item.text:
+            if item.text and not question.item.request.turns_alone:
                 question.item.request.listener.deliver(item)
             if running.is_finished:
                 self._complete(question, running)
@@ -258,6 +273,7 @@ class EngineLoop:
         if not isinstance(error, LecternError):
             log.error("a forward pass failed: %s", error_trace(error))
             self._num_failures += 1
+            self.num_failed_steps += 1
         told = error if isinstance(error, LecternError) else StepFailed(FAILED)
         for question in step.questions:
             self._end(question, told)
@@ -274,7 +290,10 @@ class EngineLoop:
         self._hear_end(question, error)
 
     def _deliver_answer(self, conversation: Answering, running: "RunningAnswer") -> None:
-        listener = conversation.request.listener
+        request, listener = conversation.request, conversation.request.listener
+        if request.turns_alone:
+            running.keep_turns(num_turns=len(request.turns))
+            return
         if (rest := running.flush()).text:
             listener.deliver(rest)
         listener.deliver(running.result())
@@ -294,14 +313,14 @@ class EngineLoop:
                 self._end(question, error)
 
     def _hear_end(self, question: Question, error: BaseException | None) -> None:
-        """Tell a listener that this was all."""
-        self.activity.end()
+        """Tell a listener that this was all; what it submits then follows without a break."""
         if error is not None and not isinstance(error, Exception):
             error = ShuttingDown(STOPPED)  # its helper was cancelled
         try:
             question.item.request.listener.end(error)
         except Exception:  # the loop goes on, whatever becomes of one caller
             log.exception("a listener failed")
+        self.activity.end()
 
 
 def _do(action: Callable[[], None]) -> None:

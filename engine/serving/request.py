@@ -1,11 +1,12 @@
 """A question for the engine loop, and who waits for its answer."""
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Protocol
 
+from common.owner import Owner
 from engine.decode.answer import Answer, TextDelta
 from engine.decode.sampling import Sampling, TokenMask
+from engine.decode.turn_states import DocumentKey
 from engine.document.cache import DocumentCache
 from engine.model.prompt import Turn
 
@@ -26,6 +27,11 @@ class AnswerListener(Protocol):
         """Return the document, which may take a while; called on a thread for that."""
         ...
 
+    @property
+    def document_key(self) -> DocumentKey | None:
+        """As which document's turns earlier ones may be kept; asked once it is open."""
+        ...
+
     def deliver(self, item: TextDelta | Answer) -> None:
         """Take a piece of text, or at last the whole answer."""
         ...
@@ -44,7 +50,7 @@ class AnswerRequest:
     """A question that is to be answered.
 
     Attributes:
-        key: whose question it is; keys are served in turn.
+        owner: whose question it is; tenants and their keys are served in turn.
         question: its text.
         budget: share of the document cache's bytes that may be read per token, in (0, 1].
         sampling: how tokens are chosen, and how many there may be.
@@ -52,9 +58,11 @@ class AnswerRequest:
         turns: earlier questions with their answers, oldest first.
         may_drop_turns: whether the oldest turns are left out where they do not fit.
         mask: which tokens may come; None for all.
+        turns_alone: nothing is asked: the turns are prefilled and kept for a question that may
+            come, if the listener has a `document_key`. Its listener hears of the end alone.
     """
 
-    key: Hashable
+    owner: Owner
     question: str
     budget: float
     sampling: Sampling
@@ -62,3 +70,4 @@ class AnswerRequest:
     turns: tuple[Turn, ...] = ()
     may_drop_turns: bool = False
     mask: TokenMask | None = None
+    turns_alone: bool = False

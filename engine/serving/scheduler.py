@@ -1,7 +1,8 @@
 """Who takes part in the next forward pass; pure Python, and the same for the same past.
 
 Questions wait in a line for each key. A question that is admitted takes a slot: its document is
-loaded, its question prefilled, its answer decoded. Keys are equal, however much each of them asks.
+loaded, its question prefilled, its answer decoded. Tenants are equal, however many keys they have
+and however much they ask, and so are the keys of a tenant.
 """
 
 from collections import Counter, deque
@@ -11,10 +12,11 @@ from enum import Enum, auto
 from itertools import count
 from typing import Generic, TypeVar
 
+from common.owner import Owner
 from engine.serving.pace import Pace
 
 Item = TypeVar("Item")
-OWN_SLOTS = 2  # running questions that a key may have at the cost of one that has more
+OWN_SLOTS = 2  # running questions that a tenant or key may have at the cost of one that has more
 
 
 class Phase(Enum):
@@ -38,7 +40,7 @@ class Scheduled(Generic[Item]):
     """A question as the scheduler sees it.
 
     Attributes:
-        key: whose question it is.
+        owner: whose question it is.
         item: what the caller knows it by.
         phase: where it is; a paused one is waiting.
         next_tokens: tokens of the next part of its prefill.
@@ -47,8 +49,8 @@ class Scheduled(Generic[Item]):
         admitted: when it first got a slot, as a number that grows.
     """
 
-    def __init__(self, key: Hashable, item: Item) -> None:
-        self.key = key
+    def __init__(self, owner: Owner, item: Item) -> None:
+        self.owner = owner
         self.item = item
         self.phase = Phase.WAITING
         self.next_tokens = 0
@@ -71,6 +73,40 @@ class Step(Generic[Item]):
     num_tokens: int
 
 
+class _Served:
+    """How much is done for each of several owners, and which of them was served last.
+
+    Args:
+        turns: numbers that grow.
+    """
+
+    def __init__(self, turns: Iterator[int]) -> None:
+        self.num_running: Counter[Hashable] = Counter()
+        self._turns = turns
+        self._last_turn: dict[Hashable, int] = {}
+
+    def last_turn(self, owner: Hashable) -> int:
+        """When the owner was last served; 0 for not lately."""
+        return self._last_turn.get(owner, 0)
+
+    def turn(self, owner: Hashable) -> tuple[int, int]:
+        """What is least for the owner that is next: who has least, and waits for longest."""
+        return self.num_running[owner], self.last_turn(owner)
+
+    def serve(self, owner: Hashable) -> int:
+        """Note that an owner is served now."""
+        self._last_turn[owner] = next(self._turns)
+        return self._last_turn[owner]
+
+    def leave(self, owner: Hashable, *, is_waiting: bool) -> None:
+        """Note that a question does not run any more; forget an owner that has no other."""
+        self.num_running[owner] -= 1
+        if not self.num_running[owner]:
+            del self.num_running[owner]
+            if not is_waiting:
+                self._last_turn.pop(owner, None)
+
+
 class Scheduler(Generic[Item]):
     """Decides at every step who is admitted, who is prefilled and who decodes.
 
@@ -82,11 +118,11 @@ class Scheduler(Generic[Item]):
     def __init__(self, max_running: int, pace: Pace) -> None:
         self._max_running = max_running
         self._pace = pace
-        self._waiting: dict[Hashable, deque[Scheduled[Item]]] = {}
+        # By tenant and by key; neither is there without a question.
+        self._waiting: dict[Hashable, dict[Owner, deque[Scheduled[Item]]]] = {}
         self._running: dict[Scheduled[Item], None] = {}  # in the order of their last steps
-        self._num_running: Counter[Hashable] = Counter()
-        self._turns = count(1)
-        self._last_turn: dict[Hashable, int] = {}  # when a key was last served, while it has any
+        turns = count(1)
+        self._tenants, self._keys = _Served(turns), _Served(turns)
         self._decoded_last = True
 
     @property
@@ -97,7 +133,7 @@ class Scheduler(Generic[Item]):
     @property
     def num_waiting(self) -> int:
         """Questions that wait for a slot, paused ones included."""
-        return sum(map(len, self._waiting.values()))
+        return sum(len(line) for lines in self._waiting.values() for line in lines.values())
 
     @property
     def has_step(self) -> bool:
@@ -107,37 +143,39 @@ class Scheduler(Generic[Item]):
     def questions(self) -> Iterator[Scheduled[Item]]:
         """All questions that have not ended."""
         yield from tuple(self._running)
-        for line in tuple(self._waiting.values()):
-            yield from tuple(line)
+        yield from [
+            one for lines in self._waiting.values() for line in lines.values() for one in line
+        ]
 
-    def add(self, key: Hashable, item: Item) -> Scheduled[Item]:
+    def add(self, owner: Owner, item: Item) -> Scheduled[Item]:
         """Let a question wait for a slot, behind those of its key."""
-        question = Scheduled(key, item)
-        self._waiting.setdefault(key, deque()).append(question)
+        question = Scheduled(owner, item)
+        self._line(question).append(question)
         return question
 
     def admit(self) -> list[Scheduled[Item]]:
         """Give slots to waiting questions.
 
-        The key with the fewest running questions is next, of several the one that was served the
-        longest ago. Where all slots are taken, a key that has fewer than `OWN_SLOTS` gets one of a
-        key that has more: its latest question is paused and is the first of its line from then on.
+        The tenant with the fewest running questions is next, of several the one that was served the
+        longest ago, and of its keys likewise. Where all slots are taken, one is made free at the
+        cost of others (`_find_victim`): their latest question is paused, and is the first of its
+        line from then on.
 
         Returns: questions whose documents are to be loaded; paused ones go on by themselves.
         """
         begun = []
-        while (key := self._next_key()) is not None and self._make_room(key):
-            question = self._waiting[key].popleft()
-            self._drop_empty_line(key)
+        while (question := self._next_with_room()) is not None:
+            self._leave_line(question)
             if question.paused_in is None:
                 question.phase = Phase.LOADING
                 begun.append(question)
             else:
                 question.phase, question.paused_in = question.paused_in, None
             self._running[question] = None
-            self._num_running[key] += 1
-            self._last_turn[key] = next(self._turns)
-            question.admitted = question.admitted or self._last_turn[key]
+            for served, owner in self._owners(question):
+                served.num_running[owner] += 1
+            turn = self._serve(question)
+            question.admitted = question.admitted or turn
         return begun
 
     def loaded(
@@ -181,73 +219,105 @@ class Scheduler(Generic[Item]):
     def remove(self, question: Scheduled[Item]) -> None:
         """A question ends, wherever it is."""
         if question in self._running:
-            del self._running[question]
-            self._leave(question.key)
+            self._stop(question)
         elif question.phase is Phase.WAITING:
-            self._waiting[question.key].remove(question)
-            self._drop_empty_line(question.key)
+            self._leave_line(question)
         question.phase = Phase.ENDED
 
     # -- slots -----------------------------------------------------------------------------------
 
-    def _next_key(self) -> Hashable | None:
-        def turn(key: Hashable) -> tuple[int, int]:
-            return self._num_running[key], self._last_turn.get(key, 0)
+    def _next_with_room(self) -> Scheduled[Item] | None:
+        """The next question that may run now; where a slot must be made free, it is."""
+        for tenant in sorted(self._waiting, key=self._tenants.turn):
+            lines = self._waiting[tenant]
+            question = lines[min(lines, key=self._keys.turn)][0]
+            if len(self._running) < self._max_running:
+                return question
+            victim = self._find_victim(question)
+            if victim is not None:
+                self._pause(victim)
+                return question
+        return None
 
-        return min(self._waiting, key=turn, default=None)
+    def _find_victim(self, question: Scheduled[Item]) -> Scheduled[Item] | None:
+        """Who is paused in favour of a question; None for nobody.
 
-    def _make_room(self, key: Hashable) -> bool:
-        """Whether there is a slot for the key, perhaps one that was another's."""
-        if len(self._running) < self._max_running:
-            return True
-        if self._num_running[key] >= OWN_SLOTS:
-            return False
-        victims = [
-            one
-            for one in self._running
-            if self._num_running[one.key] > OWN_SLOTS and one.phase in (Phase.PREFILL, Phase.DECODE)
-        ]
-        if not victims:
-            return False
-        self._pause(max(victims, key=lambda one: (self._num_running[one.key], one.admitted)))
-        return True
+        A tenant with fewer than `OWN_SLOTS` running questions gets a slot of one that has more. A
+        key with fewer gets one of a key that has more, if that is of the same tenant or of one that
+        has more than its own.
+        """
+        tenants, keys = self._tenants.num_running, self._keys.num_running
+        mine, num_mine = question.owner.tenant, tenants[question.owner.tenant]
+        if keys[question.owner] >= OWN_SLOTS:
+            return None
+
+        def may_be_paused(one: Scheduled[Item]) -> bool:
+            if one.phase not in (Phase.PREFILL, Phase.DECODE):
+                return False
+            theirs, num_theirs = one.owner.tenant, tenants[one.owner.tenant]
+            if num_mine < OWN_SLOTS < num_theirs:
+                return True
+            return keys[one.owner] > OWN_SLOTS and (theirs == mine or num_theirs > num_mine)
+
+        def has_most(one: Scheduled[Item]) -> tuple[int, int, int]:
+            return tenants[one.owner.tenant], keys[one.owner], one.admitted
+
+        return max(filter(may_be_paused, self._running), key=has_most, default=None)
 
     def _pause(self, question: Scheduled[Item]) -> None:
-        del self._running[question]
-        self._leave(question.key)
+        self._line(question).appendleft(question)
+        self._stop(question)
         question.phase, question.paused_in = Phase.WAITING, question.phase
-        self._waiting.setdefault(question.key, deque()).appendleft(question)
 
-    def _leave(self, key: Hashable) -> None:
-        self._num_running[key] -= 1
-        if not self._num_running[key]:
-            del self._num_running[key]
-            if key not in self._waiting:
-                self._last_turn.pop(key, None)
+    def _stop(self, question: Scheduled[Item]) -> None:
+        """Take a question's slot away."""
+        del self._running[question]
+        lines = self._waiting.get(question.owner.tenant, {})
+        self._tenants.leave(question.owner.tenant, is_waiting=bool(lines))
+        self._keys.leave(question.owner, is_waiting=question.owner in lines)
 
-    def _drop_empty_line(self, key: Hashable) -> None:
-        if not self._waiting[key]:
-            del self._waiting[key]
+    def _serve(self, question: Scheduled[Item]) -> int:
+        """Note that a question's tenant and key have their turn now; return a number that grows."""
+        return max(served.serve(owner) for served, owner in self._owners(question))
+
+    def _owners(self, question: Scheduled[Item]) -> tuple[tuple[_Served, Hashable], ...]:
+        return (self._tenants, question.owner.tenant), (self._keys, question.owner)
+
+    def _line(self, question: Scheduled[Item]) -> deque[Scheduled[Item]]:
+        lines = self._waiting.setdefault(question.owner.tenant, {})
+        return lines.setdefault(question.owner, deque())
+
+    def _leave_line(self, question: Scheduled[Item]) -> None:
+        lines = self._waiting[question.owner.tenant]
+        lines[question.owner].remove(question)
+        if not lines[question.owner]:
+            del lines[question.owner]
+        if not lines:
+            del self._waiting[question.owner.tenant]
 
     # -- steps -----------------------------------------------------------------------------------
 
     def _prefill_step(self, prefills: list[Scheduled[Item]]) -> Step[Item]:
-        """As many parts as the pace allows, one at least; keys take turns."""
-        lines: dict[Hashable, deque[Scheduled[Item]]] = {}
+        """As many parts as the pace allows, one at least; tenants and their keys take turns."""
+        lines: dict[Owner, deque[Scheduled[Item]]] = {}
         for question in prefills:
-            lines.setdefault(question.key, deque()).append(question)
+            lines.setdefault(question.owner, deque()).append(question)
         chosen: list[Scheduled[Item]] = []
         num_tokens = 0
+
+        def turn(owner: Owner) -> tuple[int, int]:
+            return self._tenants.last_turn(owner.tenant), self._keys.last_turn(owner)
+
         while lines:
-            key = min(lines, key=lambda one: self._last_turn.get(one, 0))
-            question = lines[key].popleft()
-            if not lines[key]:
-                del lines[key]
+            owner = min(lines, key=turn)
+            question = lines[owner].popleft()
+            if not lines[owner]:
+                del lines[owner]
             if chosen and num_tokens + question.next_tokens > self._pace.prefill_tokens:
                 break
             chosen.append(question)
             num_tokens += question.next_tokens
-            self._last_turn[key] = next(self._turns)
+            self._serve(question)
         self._decoded_last = False
         return Step(StepKind.PREFILL, tuple(chosen), num_tokens)
 

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+import psycopg
 import structlog
 from sqlalchemy import (
     Connection,
@@ -27,6 +28,7 @@ from common.errors import DatabaseUnavailable
 from storage.db import migrate
 from storage.db.dialects import postgresql, sqlite
 from storage.db.errors import typed_error
+from storage.db.statement import Statement
 
 KEPT_WHAT_WAS_DELETED = ("0001", "0002")  # revisions without secure_delete
 BEGIN = "lectern_begin"  # name of our own execution option
@@ -56,10 +58,11 @@ class Database:
             self._url, wait_s or dialect.WAIT_S, is_relaxed=True
         )
         event.listen(self._relaxed_engine, "begin", _begin)
-        self._relaxed_writes = self._relaxed_engine.execution_options(**{BEGIN: "BEGIN IMMEDIATE"})
-        self._relaxed = sessionmaker(self._relaxed_writes, expire_on_commit=False)
-        self._reading_engine = self._engine.execution_options(**{BEGIN: "BEGIN"})
-        self._reading = sessionmaker(self._reading_engine, expire_on_commit=False)
+        relaxed = self._relaxed_engine.execution_options(**{BEGIN: "BEGIN IMMEDIATE"})
+        self._relaxed = sessionmaker(relaxed, expire_on_commit=False)
+        reading = self._engine.execution_options(**{BEGIN: "BEGIN"})
+        self._reading = sessionmaker(reading, expire_on_commit=False)
+        self._statements: dict[Executable, Statement] = {}
 
     @contextmanager
     def session(self) -> Iterator[Session]:
@@ -89,8 +92,7 @@ class Database:
         Returns: the rows that it returns.
         Raises: DatabaseUnavailable, Busy, StorageFull.
         """
-        with _typed_errors(), self._relaxed_writes.begin() as connection:
-            return list(connection.execute(statement, values))
+        return self._execute(self._relaxed_engine, statement, values)
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
@@ -105,13 +107,38 @@ class Database:
         """Return the rows of a query, with as little around it as can be.
 
         Args:
-            statement: one that is made once, with `bindparam` in the place of values; another
-                statement each time would take twice as long.
+            statement: one that is made once, with `bindparam` in the place of values; what it
+                compiles to is kept as long as the database is.
             values: of the parameters.
         Raises: DatabaseUnavailable, Busy.
         """
-        with _typed_errors(), self._reading_engine.connect() as connection:
-            return list(connection.execute(statement, values))
+        return self._execute(self._engine, statement, values)
+
+    def _execute(self, engine: Engine, statement: Executable, values: dict[str, Any]) -> list[Any]:
+        """Execute one statement in a transaction of its own, by the driver itself."""
+        compiled = self._statements.get(statement)
+        if compiled is None:
+            compiled = self._statements[statement] = Statement(statement, engine)
+        with _typed_errors():
+            pooled = engine.raw_connection()
+        connection: Any = pooled.driver_connection
+        is_lost = False
+        try:
+            if not self._is_sqlite:  # whose connections begin no transactions by themselves
+                connection.autocommit = True
+            return compiled.execute(connection, values)
+        except (sqlite3.Error, psycopg.Error) as error:
+            is_lost = engine.dialect.is_disconnect(error, connection, None)  # type: ignore[arg-type]
+            known = typed_error(error, is_lost=is_lost)
+            if known is None:
+                raise
+            raise known from error
+        finally:
+            if is_lost:
+                pooled.invalidate()
+            elif not self._is_sqlite:
+                connection.autocommit = False
+            pooled.close()
 
     def now(self, session: Session) -> datetime:
         """Return the present moment by the clock that all workers share.
@@ -182,7 +209,8 @@ def _typed_errors() -> Iterator[None]:
     except PoolTimeout as error:
         raise DatabaseUnavailable("All connections to the database are in use.") from error
     except DBAPIError as error:
-        known = typed_error(error)
+        cause = error.orig
+        known = cause and typed_error(cause, is_lost=error.connection_invalidated)
         if known is None:
             raise
         raise known from error

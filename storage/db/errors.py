@@ -3,7 +3,6 @@
 import sqlite3
 
 import psycopg
-from sqlalchemy.exc import DBAPIError
 
 from common.errors import Busy, DatabaseUnavailable, LecternError, StorageFull
 from storage.files import STORAGE_FULL
@@ -13,13 +12,17 @@ UNAVAILABLE = "The database does not answer; try again in a moment."
 PRIMARY_CODE = 0xFF  # the low byte of an extended error code of SQLite is its primary code
 
 
-def typed_error(error: DBAPIError) -> LecternError | None:
-    """Return the typed error for a failed statement; None if the statement itself is wrong."""
-    cause = error.orig
-    if isinstance(cause, sqlite3.Error):
-        return _from_sqlite(cause)
-    if isinstance(cause, psycopg.Error):
-        return _from_postgresql(cause, lost=error.connection_invalidated)
+def typed_error(error: BaseException, *, is_lost: bool) -> LecternError | None:
+    """Return the typed error for a failed statement; None if the statement itself is wrong.
+
+    Args:
+        error: what the driver raised.
+        is_lost: whether the connection is gone.
+    """
+    if isinstance(error, sqlite3.Error):
+        return _from_sqlite(error)
+    if isinstance(error, psycopg.Error):
+        return _from_postgresql(error, lost=is_lost)
     return None
 
 

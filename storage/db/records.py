@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
+from common.owner import Owner
 from common.scopes import Scope
 from common.status import DocumentStatus, JobStatus
 
@@ -41,6 +42,11 @@ class ApiKeyRecord:
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+
+    @property
+    def owner(self) -> Owner:
+        """Whose a request with this key is."""
+        return Owner(self.tenant_id, self.id)
 
 
 @dataclass(frozen=True)
@@ -138,6 +144,19 @@ class QueueState:
 
     oldest_wait_s: float
     num_running: int
+
+
+@dataclass(frozen=True)
+class QueueCounts:
+    """How many jobs there are, of all models and settings.
+
+    Attributes:
+        waiting: jobs that nobody does.
+        running: those that are being done, by the phase that was reported last; "" before any was.
+    """
+
+    waiting: int
+    running: Mapping[str, int]
 
 
 @dataclass(frozen=True)

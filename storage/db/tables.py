@@ -130,6 +130,22 @@ class ApiKey(Base):
     revoked_at: Mapped[datetime | None]
 
 
+class BrowserSession(Base):
+    """A login with an API key in a browser. Only the hash of the cookie's token is stored."""
+
+    __tablename__ = "browser_sessions"
+    __table_args__ = (
+        UniqueConstraint("token_sha256"),
+        Index(None, "key_id"),
+        Index(None, "expires_at"),
+    )
+    id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
+    key_id: Mapped[UUID] = mapped_column(ForeignKey("api_keys.id", ondelete="CASCADE"))
+    token_sha256: Mapped[str] = mapped_column(String(64))
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime]
+
+
 class Document(Base):
     """An uploaded file; a tenant has each content once.
 
@@ -272,7 +288,13 @@ class Process(Base):
 
 
 class Answer(Base):
-    """Figures about one answered question, without its text; it outlives its document."""
+    """Figures about one answered question, without its text; it outlives its document.
+
+    Attributes:
+        kind: of the request, by which figures are told apart: the budget's name, and the mode.
+        kv_bytes_read, kv_bytes_full: bytes of the document's keys and values that all forward
+            passes read, and that full attention would have read in them.
+    """
 
     __tablename__ = "answers"
     __table_args__ = (
@@ -294,6 +316,12 @@ class Answer(Base):
     total_ms: Mapped[float]
     num_tokens: Mapped[int]
     saved_ms: Mapped[float]
+    kind: Mapped[str | None] = mapped_column(String(40))
+    queue_ms: Mapped[float | None]
+    decode_ms: Mapped[float | None]
+    kv_bytes_read: Mapped[int | None]
+    kv_bytes_full: Mapped[int | None]
+    document_tokens: Mapped[int | None]
 
 
 class AnswerTotals:
@@ -383,6 +411,7 @@ class ConversationTurn(Base):
     """A question with its answer, and the turn before; all later turns go with it.
 
     Attributes:
+        body: the whole answer in JSON, to be shown again; None if it was not kept.
         expires_at: when it is deleted; later turns of its conversation move it on.
     """
 
@@ -401,6 +430,7 @@ class ConversationTurn(Base):
     )
     question: Mapped[str] = mapped_column(Text)
     answer: Mapped[str] = mapped_column(Text)
+    body: Mapped[str | None] = mapped_column(Text)
     created_at: Mapped[datetime]
     expires_at: Mapped[datetime]
 

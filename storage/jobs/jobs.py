@@ -11,7 +11,7 @@ from sqlalchemy.orm import aliased
 from common.errors import DocumentNotFound, JobCancelled
 from common.status import JobStatus, Phase
 from storage.db.database import Database
-from storage.db.records import JobRecord, QueueState, record
+from storage.db.records import JobRecord, QueueCounts, QueueState, record
 from storage.db.tables import Job
 from storage.jobs import transitions
 from storage.jobs.liveness import ClockJumps
@@ -115,6 +115,22 @@ class Jobs:
             num_running = session.scalar(select(func.count()).where(held))
         waited_s = 0.0 if oldest is None else (now - oldest).total_seconds()
         return QueueState(max(0.0, waited_s), num_running or 0)
+
+    def counts(self) -> QueueCounts:
+        """Count the jobs that wait, and those that are being done by phase."""
+        query = (
+            select(Job.status, Job.phase, func.count())
+            .where(Job.status.in_(ACTIVE_STATUSES))
+            .group_by(Job.status, Job.phase)
+        )
+        waiting, running = 0, dict[str, int]()
+        with self._db.reading() as session:
+            for status, phase, count in session.execute(query):
+                if status == JobStatus.QUEUED:
+                    waiting += count
+                else:
+                    running[phase or ""] = running.get(phase or "", 0) + count
+        return QueueCounts(waiting, running)
 
     def cancel(self, document_id: UUID) -> bool:
         """Stop the reading of a document, which is failed then; False if no job was active."""

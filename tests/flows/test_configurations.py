@@ -48,7 +48,7 @@ def test_caches_of_the_first_settings_still_answer_after_others_were_tried(
             documents.append(client.upload_path(path)["id"])
             assert list(client.events(documents[-1]))[-1]["status"] == "ready"
         before = [ask(client, document_id) for document_id in documents]
-        ready = [client.document(document_id) for document_id in documents]
+        ready = [{**client.document(one), "tier": "disk"} for one in documents]
     assert server.stop() == 0
     assert jobs(server) == 2
 

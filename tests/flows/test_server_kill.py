@@ -17,6 +17,7 @@ def test_a_stream_cut_off_by_a_kill_has_no_answer_at_its_end(
         document_id = client.upload_path(text)["id"]
         assert list(client.events(document_id))[-1]["status"] == "ready"
         before = client.document(document_id)
+        assert before["tier"] == "device"
     received = ""
     body = {"question": "Who?", "budget": "exact", "max_tokens": 512, "stream": True}
     with httpx.stream(
@@ -40,5 +41,5 @@ def test_a_stream_cut_off_by_a_kill_has_no_answer_at_its_end(
 
     server.start()
     with server.client() as client:
-        assert client.document(document_id) == before
+        assert client.document(document_id) == {**before, "tier": "disk"}
         assert client.ask(document_id, "Who?", max_tokens=4)["finish_reason"] in ("stop", "length")

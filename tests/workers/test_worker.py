@@ -1,6 +1,7 @@
 """What becomes of a document when reading goes well, and in each way that it does not."""
 
 import resource
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -10,10 +11,14 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import httpx
 import pytest
+from prometheus_client import CollectorRegistry
 from sqlalchemy import update
 from structlog.testing import capture_logs
 
+from cli.listener import CannotServe
+from cli.worker_metrics import counted_readings
 from common import errors
 from common.errors import (
     ArchiveBomb,
@@ -30,11 +35,13 @@ from common.errors import (
     UnsupportedModel,
     UnsupportedType,
 )
+from common.spans import Span, ignore_spans
 from storage.db.records import JobRecord
 from storage.db.tables import Job
 from storage.storage import Storage
 from tests.workers.conftest import QUICK, StubArtifactBuilder, Upload, wait_for
 from workers.config import WorkerConfig
+from workers.reading_metrics import ReadingMetrics
 from workers.worker import Worker
 
 SECRET = "xylophone"
@@ -667,3 +674,41 @@ def test_a_queue_out_of_reach_does_not_end_the_worker(
     document = upload()
     with running(worker):
         wait_for(lambda: storage.documents.find(document.id).status == "ready")
+
+
+def test_a_reading_is_told_with_its_phases_and_how_it_ended(
+    storage: Storage, builder: StubArtifactBuilder, upload: Upload
+) -> None:
+    spans: list[Span] = []
+    worker = Worker(storage, builder, QUICK, on_span=spans.append)
+    builder.during = lambda word: time.sleep(0.01)
+    document = upload(f"one two {SECRET}")
+    worker.run_once()
+    (read,) = spans
+    assert (read.name, read.code, read.number("num_tokens")) == ("reading", "ok", 3)
+    assert read.attributes["document_id"] == str(document.id)
+    assert [stage.name for stage in read.stages] == ["extract", "prefill", "calibrate", "pack"]
+    assert sum(stage.duration_s for stage in read.stages) <= read.duration_s
+    assert read.stages[0].duration_s >= 0.01
+    builder.fault = EncryptedPdf(f"{SECRET} asks for a password.")
+    upload("another one")
+    worker.run_once()
+    assert [span.code for span in spans] == ["ok", "encrypted_pdf"]
+    metrics = ReadingMetrics(CollectorRegistry())
+    for span in spans:
+        metrics.observe_span(span)
+    assert SECRET not in repr(spans)
+
+
+def test_a_worker_process_shows_its_own_metrics(worker: Worker) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with counted_readings("127.0.0.1", port) as count:
+        count(Span("reading", 0.0, 2.0, {"num_tokens": 70}, (Span("prefill", 0.0, 1.0),)))
+        text = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text
+        assert "lectern_read_tokens_total 70.0" in text
+        with pytest.raises(CannotServe), counted_readings("127.0.0.1", port):
+            pass
+    with counted_readings("127.0.0.1", 0) as count:
+        assert count is ignore_spans

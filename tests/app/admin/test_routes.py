@@ -1,20 +1,18 @@
 """Access to the dashboard: login, forms, headers."""
 
-import hashlib
 import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from app.admin import pages, sessions
 from app.factory import create_app
+from app.http import sessions
 from app.http.server import make_server
 from app.services.services import Services
 from tests.app.live import listening, until
@@ -218,23 +216,7 @@ def test_nothing_from_elsewhere_and_nothing_inline(operator: TestClient) -> None
         assert response.headers["cache-control"] == "no-store"
         assert response.headers["x-content-type-options"] == "nosniff"
         assert not re.search(r"<script(?![^>]*\ssrc=)|<style|\sstyle=|\son\w+=", response.text)
-        assert not re.search(r'(src|href|action)="(?!/admin|#)', response.text)
-
-
-def test_static_files_are_the_listed_ones(browser: TestClient) -> None:
-    for name, kind in pages.STATIC.items():
-        response = browser.get(f"/admin/static/{name}")
-        assert response.status_code == 200
-        assert response.headers["content-type"].startswith(kind)
-        assert "max-age" in response.headers["cache-control"]
-    for name in ("NOTICE.md", "..%2fpages.py", "%2e%2e/pages.py", "x.css"):
-        assert browser.get(f"/admin/static/{name}").status_code == 404
-
-
-def test_the_vendored_script_is_the_published_one() -> None:
-    static = Path(pages.__file__).parent / "static"
-    digest = hashlib.sha256((static / "htmx.min.js").read_bytes()).hexdigest()
-    assert digest in (static / "NOTICE.md").read_text()
+        assert not re.search(r'(src|href|action)="(?!/admin|/static/|#)', response.text)
 
 
 def test_hostile_names_are_shown_as_text(operator: TestClient, seeder: StorageSeeder) -> None:

@@ -10,7 +10,16 @@ from common.scopes import Scope
 from tests.app.seeding import StorageSeeder
 
 PROBES = {("GET", "/healthz"), ("GET", "/readyz")}
-LOGIN = {("GET", "/admin/login"), ("POST", "/admin/login"), ("GET", "/admin/static/{name}")}
+LOGIN = {
+    ("GET", "/admin/login"),
+    ("POST", "/admin/login"),
+    ("GET", "/login"),
+    ("POST", "/login"),
+    ("POST", "/logout"),
+    ("GET", "/static/{name}"),
+}
+ROOM = ("/room/", "/admin")
+OPERATORS = {("GET", "/metrics")}  # the operator's token alone opens it
 
 
 def walk(client: TestClient) -> list[tuple[str, str]]:
@@ -26,13 +35,14 @@ def test_every_route_wants_a_key_or_a_login(client: TestClient) -> None:
     walked = walk(client)
     assert set(walked) >= PROBES | LOGIN
     for method, path in walked:
-        if (method, path) in PROBES | LOGIN:
+        if (method, path) in PROBES | LOGIN | OPERATORS:
             continue
         address = re.sub(r"\{\w+\}", "6f0c3c1e-0000-4000-8000-000000000000", path)
         response = client.request(method, address, follow_redirects=False)
-        if path.startswith("/admin"):
+        if path == "/" or path.startswith(ROOM):
             assert response.status_code == 303, (method, path)
-            assert response.headers["location"] == "/admin/login"
+            login = "/admin/login" if path.startswith("/admin") else "/login"
+            assert response.headers["location"].startswith(login)
         else:
             assert response.status_code == 401, (method, path)
             assert response.json()["error"]["code"] == "invalid_api_key"

@@ -14,6 +14,7 @@ from app.services.document_loader import DocumentLoader
 from app.services.question_queue import PendingAnswer
 from app.services.services import Services
 from common.errors import DatabaseUnavailable
+from common.owner import Owner
 from engine.decode.sampling import Sampling
 from engine.document.cache import DocumentCache
 from engine.engine import Engine
@@ -24,6 +25,7 @@ from tests.app.live import until
 from tests.app.seeding import StorageSeeder
 
 QUEUE_MS, LOAD_MS = 5000.0, 700.0
+OWNER = Owner("a tenant", "a key")
 
 
 class SlowLoader:
@@ -82,7 +84,7 @@ def answer_late(client: TestClient, services: Services, seeder: StorageSeeder) -
     )
     pending = Waited()
     job = AnswerJob(
-        parts, document.tenant_id, document, question, cast(PendingAnswer[Any], pending), "a key"
+        parts, document.tenant_id, document, question, cast(PendingAnswer[Any], pending), OWNER
     )
     job.begin()
     with Engine(services.engine.model) as engine:  # the server's own is the loop's alone

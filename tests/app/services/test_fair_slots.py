@@ -2,14 +2,14 @@
 
 import asyncio
 from contextlib import AsyncExitStack
-from uuid import UUID, uuid4
 
 import pytest
 
 from app.services.fair_slots import FairSlots
+from common.owner import Owner
 
 pytestmark = pytest.mark.anyio
-GREEDY, MODEST, THIRD = uuid4(), uuid4(), uuid4()
+GREEDY, MODEST, THIRD = (Owner("tenant", name) for name in ("greedy", "modest", "third"))
 
 
 class Tasks:
@@ -17,25 +17,25 @@ class Tasks:
 
     def __init__(self, slots: FairSlots) -> None:
         self._slots = slots
-        self.running: list[UUID] = []
-        self._ends: dict[UUID, list[asyncio.Event]] = {}
+        self.running: list[Owner] = []
+        self._ends: dict[Owner, list[asyncio.Event]] = {}
         self._group: list[asyncio.Task[None]] = []
 
-    async def start(self, key_id: UUID) -> asyncio.Task[None]:
+    async def start(self, owner: Owner) -> asyncio.Task[None]:
         async def hold() -> None:
-            async with self._slots.slot(key_id):
+            async with self._slots.slot(owner):
                 end = asyncio.Event()
-                self._ends.setdefault(key_id, []).append(end)
-                self.running.append(key_id)
+                self._ends.setdefault(owner, []).append(end)
+                self.running.append(owner)
                 await end.wait()
-                self.running.remove(key_id)
+                self.running.remove(owner)
 
         self._group.append(asyncio.create_task(hold()))
         await settle()
         return self._group[-1]
 
-    async def end(self, key_id: UUID) -> None:
-        self._ends[key_id].pop(0).set()
+    async def end(self, owner: Owner) -> None:
+        self._ends[owner].pop(0).set()
         await settle()
 
     async def cancel(self) -> None:
@@ -76,10 +76,20 @@ async def test_keys_that_wait_take_turns() -> None:
     await tasks.cancel()
 
 
+async def test_tenants_take_turns_whatever_keys_they_have() -> None:
+    tasks = Tasks(FairSlots(1))
+    many = [Owner("many", number) for number in range(4)]
+    for owner in (*many, MODEST):
+        await tasks.start(owner)
+    await tasks.end(many[0])
+    assert tasks.running == [MODEST]
+    await tasks.cancel()
+
+
 async def test_a_single_slot_serves_everybody_in_the_end() -> None:
     tasks = Tasks(FairSlots(1))
-    for key_id in (GREEDY, GREEDY, MODEST):
-        await tasks.start(key_id)
+    for owner in (GREEDY, GREEDY, MODEST):
+        await tasks.start(owner)
     served = []
     while tasks.running:
         served += tasks.running

@@ -16,6 +16,7 @@ from common.errors import (
     ShuttingDown,
     TooManyQuestions,
 )
+from common.owner import Owner
 from engine.serving.engine_loop import EngineLoop
 from engine.serving.request import AnswerRequest
 
@@ -70,8 +71,8 @@ class Served:
         self.loop = HandWorkedLoop(slots)
         self.queue = QuestionQueue(cast(EngineLoop, self.loop), queued=queued, timeout_s=timeout_s)
 
-    def submit(self, document: str = "doc", key: str = "key") -> Pending:
-        return self.queue.submit(document, key, lambda pending: cast(Any, pending))
+    def submit(self, document: str = "doc", key: str = "key", tenant: str = "tenant") -> Pending:
+        return self.queue.submit(document, Owner(tenant, key), lambda pending: cast(Any, pending))
 
     @property
     def load(self) -> tuple[int, int]:
@@ -164,10 +165,19 @@ async def test_a_key_leaves_places_to_others() -> None:
     with pytest.raises(TooManyQuestions):
         served.submit(key="greedy")
     served.submit(key="another")
-    served.submit(key="a third")
+    served.submit(key="a third", tenant="another")
     with pytest.raises(Busy) as refused:
-        served.submit(key="another")
+        served.submit(key="another", tenant="a third")
     assert (refused.value.retry_after_s or 0) > 0
+
+
+async def test_a_tenant_with_many_keys_leaves_places_to_others() -> None:
+    served = Served(slots=4, queued=12)
+    for number in range(15):
+        served.submit(key=str(number))
+    with pytest.raises(TooManyQuestions):
+        served.submit(key="one more")
+    served.submit(tenant="another")
 
 
 async def test_a_cancelled_question_ends() -> None:

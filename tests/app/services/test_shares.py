@@ -2,14 +2,14 @@
 
 from contextlib import ExitStack
 from types import SimpleNamespace
-from uuid import uuid4
 
 import pytest
 
 from app.services.shares import UNMEASURED_S, Shares
 from common.errors import Busy, TooManyRequests
+from common.owner import Owner
 
-ONE, TWO, THREE = uuid4(), uuid4(), uuid4()
+ONE, TWO, THREE = (Owner("tenant", name) for name in ("one", "two", "three"))
 
 
 def test_one_key_cannot_have_all_places() -> None:
@@ -26,6 +26,17 @@ def test_one_key_cannot_have_all_places() -> None:
     assert shares.num_taken() == 0
     with shares.place(ONE):
         assert shares.num_taken() == 1
+
+
+def test_one_tenant_with_many_keys_cannot_have_all_places() -> None:
+    shares = Shares("streams", total=16, per_key=2)
+    with ExitStack() as held:
+        for number in range(15):
+            held.enter_context(shares.place(Owner("tenant", number)))
+        with pytest.raises(TooManyRequests, match="tenant has 15 streams"), shares.place(ONE):
+            pass
+        held.enter_context(shares.place(Owner("another", "key")))
+    assert shares.num_taken() == 0
 
 
 def test_a_place_is_given_back_after_an_error() -> None:

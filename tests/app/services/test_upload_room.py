@@ -5,7 +5,6 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -13,12 +12,13 @@ from app.config import ServerConfig
 from app.services import upload_room
 from app.services.upload_room import UploadRoom
 from common.errors import Busy, DocumentRejected, EncryptedPdf, ShuttingDown
+from common.owner import Owner
 from ingest.inspect import Kind
 from ingest.limits import MIB, Limits
 from tests.ingest import samples
 
 pytestmark = pytest.mark.anyio
-MINE, YOURS = uuid4(), uuid4()
+MINE, YOURS = Owner("tenant", "mine"), Owner("tenant", "yours")
 
 
 class SlowInspection:

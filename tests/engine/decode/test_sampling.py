@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from engine.decode.sampling import Draw, Sampler, Sampling, draw_tokens
+from engine.decode.sampling import Draw, Drawn, Sampler, Sampling, draw_tokens
 
 CPU = torch.device("cpu")
 LOGITS = torch.tensor([2.0, 1.0, 0.5, -3.0])
@@ -18,7 +18,11 @@ def draw(sampling: Sampling, count: int = 400, penalty: float = 1.0) -> Counter[
 
 
 def next_token(sampler: Sampler, question: Sequence[int] = ()) -> int | None:
-    return draw_tokens([Draw(sampler, question, ())], LOGITS[None])[0]
+    return token_of(draw_tokens([Draw(sampler, question, ())], LOGITS[None])[0])
+
+
+def token_of(drawn: Drawn | None) -> int | None:
+    return None if drawn is None else drawn.token
 
 
 def test_greedy_takes_the_best() -> None:
@@ -81,11 +85,27 @@ class Allows:
         return None if not self._tokens else torch.isin(torch.arange(4), torch.tensor(self._tokens))
 
 
+def test_a_token_comes_with_what_the_model_gave_it_before_mask_and_temperature() -> None:
+    sampler = Sampler(Sampling(temperature=2.0, seed=0), 1.0, CPU, Allows(2))
+    (drawn,) = draw_tokens([Draw(sampler, (), ())], LOGITS[None])
+    assert drawn is not None
+    assert drawn.log_probability == pytest.approx(float(LOGITS.log_softmax(0)[2]))
+
+
+def test_tokens_behind_the_end_of_a_mask_may_not_come() -> None:
+    class Short:
+        def allowed(self, answer: Sequence[int]) -> torch.Tensor:
+            return torch.tensor([False, True])
+
+    assert next_token(Sampler(Sampling(), 1.0, CPU, Short())) == 1
+
+
 @pytest.mark.parametrize("temperature", [0.0, 2.0])
 def test_a_mask_says_which_tokens_may_come(temperature: float) -> None:
     how, mask = Sampling(temperature=temperature, seed=0), Allows(2, 3)
     sampler = Sampler(how, 1.0, CPU, mask)
-    drawn = {draw_tokens([Draw(sampler, (9,), (1, 0))], LOGITS[None])[0] for _ in range(300)}
+    draws = [Draw(sampler, (9,), (1, 0))]
+    drawn = {token_of(draw_tokens(draws, LOGITS[None])[0]) for _ in range(300)}
     assert drawn == ({2} if temperature == 0.0 else {2, 3})
     assert set(mask.seen) == {(1, 0)}
     assert next_token(Sampler(Sampling(), 1.0, CPU, Allows())) == 0
@@ -97,6 +117,6 @@ def test_rows_are_drawn_each_in_its_own_way() -> None:
     for _ in range(20):
         draws = [Draw(Sampler(one, 1.0, CPU), (), ()) for one in rows]
         first, second, third = draw_tokens(draws, logits)
-        assert (first, third) == (0, None)
+        assert (token_of(first), third) == (0, None)
         wanted = draw_tokens([Draw(Sampler(rows[1], 1.0, CPU), (), ())], logits[1:2])
         assert [second] == wanted

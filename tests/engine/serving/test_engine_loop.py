@@ -19,11 +19,13 @@ from common.errors import (
     ShuttingDown,
     StepFailed,
 )
+from common.owner import Owner
 from engine.config import DecodeConfig
 from engine.decode.answer import Answer, TextDelta
 from engine.decode.graph_runner import GraphRunner
 from engine.decode.running_answer import PrefillChunk, RunningAnswer
 from engine.decode.sampling import Sampling
+from engine.decode.turn_states import DocumentKey
 from engine.document.cache import DocumentCache
 from engine.engine import Engine
 from engine.model.loader import LoadedModel
@@ -52,6 +54,8 @@ def documents(model: LoadedModel) -> list[DocumentCache]:
 
 class Listener:
     """Collects what it hears."""
+
+    document_key: DocumentKey | None = None
 
     def __init__(self, open_document: Callable[[], DocumentCache]) -> None:
         self.open = open_document
@@ -160,7 +164,7 @@ class Served:
         listener = Listener(document or (lambda: chosen))
         text = QUESTIONS[number % len(QUESTIONS)] if question is None else question
         how = Sampling(max_tokens=max_tokens, **sampling)  # type: ignore[arg-type]
-        self.loop.submit(AnswerRequest(key, text, budget, how, listener))
+        self.loop.submit(AnswerRequest(Owner("tenant", key), text, budget, how, listener))
         self.asked.append(listener)
         return listener
 

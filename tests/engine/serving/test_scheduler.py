@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from common.owner import Owner
 from engine.serving.pace import DECODE_STEP_S, MIN_ROWS, PREFILL_STEP_S, Pace
 from engine.serving.scheduler import Phase, Scheduled, Scheduler, Step, StepKind
 
@@ -23,9 +24,16 @@ class Simulation:
         self.begun: list[str] = []
         self.ended: list[str] = []
 
-    def ask(self, key: str, name: str, parts: tuple[int, ...] = (10,), tokens: int = 3) -> Question:
+    def ask(
+        self,
+        key: str,
+        name: str,
+        parts: tuple[int, ...] = (10,),
+        tokens: int = 3,
+        tenant: str = "tenant",
+    ) -> Question:
         self.parts[name], self.tokens[name] = list(parts), tokens
-        return self.scheduler.add(key, name)
+        return self.scheduler.add(Owner(tenant, key), name)
 
     def step(self) -> Step[str] | None:
         for question in self.scheduler.admit():
@@ -101,7 +109,7 @@ def test_answers_about_one_document_decode_together() -> None:
     scheduler: Scheduler[str] = Scheduler(9, pace := Pace(9))
     pace.decode_rows = 4
     for number in range(9):
-        scheduler.add("key", f"{'abc'[number % 3]}{number}")
+        scheduler.add(Owner("tenant", "key"), f"{'abc'[number % 3]}{number}")
     for question in scheduler.admit():
         scheduler.loaded(question, 1, document=question.item[0])
         scheduler.stepped(question, 0)
@@ -159,12 +167,51 @@ def test_nobody_is_paused_for_a_third_question() -> None:
     assert running == {"a": 2, "b": 2}
 
 
+def test_tenants_get_slots_in_turn_whatever_keys_they_have() -> None:
+    simulation = Simulation(slots=2)
+    for number in range(4):
+        simulation.ask(f"key {number}", f"m{number}", tenant="many")
+    simulation.ask("key", "f0", tenant="few")
+    simulation.ask("key", "f1", tenant="few")
+    simulation.run()
+    assert simulation.begun == ["m0", "f0", "m1", "f1", "m2", "m3"]
+
+
+def test_a_tenant_with_fifty_keys_keeps_nobody_waiting() -> None:
+    simulation = Simulation(slots=64, tokens=20)
+    for number in range(100):  # two questions of each key
+        simulation.ask(f"key {number % 50}", f"m{number}", tokens=9, tenant="many")
+    simulation.step()
+    assert simulation.scheduler.num_running == 64
+    for number in range(3):
+        simulation.ask("key", f"f{number}", tokens=4, tenant="few")
+    prefills = [names for kind, names in simulation.run() if kind is PREFILL]
+    assert "f0" in prefills[0]
+    begun = simulation.begun
+    assert begun.index("f1") < 66 <= begun.index("f2"), "a third one waits for a free slot"
+    assert len(simulation.ended) == 103
+
+
+def test_a_key_gets_a_slot_of_its_own_tenants_key_that_has_more_than_two() -> None:
+    simulation = Simulation(slots=6)
+    for number in range(4):
+        simulation.ask("greedy", f"g{number}", tokens=9)
+        simulation.ask("other", f"o{number}", tokens=9, tenant="other")
+    for _ in range(3):
+        simulation.step()
+    simulation.ask("modest", "m", tokens=2)
+    simulation.step()
+    assert simulation.begun[-1] == "m"
+    paused = [one.item for one in simulation.scheduler.questions() if one.paused_in]
+    assert paused == ["g2"]
+
+
 def test_a_question_that_is_loading_is_not_paused() -> None:
     scheduler: Scheduler[str] = Scheduler(3, Pace(3))
     for name in "abc":
-        scheduler.add("greedy", name)
+        scheduler.add(Owner("tenant", "greedy"), name)
     assert len(scheduler.admit()) == 3
-    scheduler.add("modest", "m")
+    scheduler.add(Owner("tenant", "modest"), "m")
     assert scheduler.admit() == []
     assert scheduler.num_waiting == 1
 

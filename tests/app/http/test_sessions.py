@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.admin import sessions
-from app.admin.sessions import Sessions
+from app.http import sessions
+from app.http.sessions import Sessions
 
 
 @pytest.fixture

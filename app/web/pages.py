@@ -1,12 +1,14 @@
-"""Render the dashboard's pages from templates, with security headers."""
+"""Render pages from templates, with security headers, and serve the files that they need."""
 
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from fastapi import APIRouter
 from fastapi.responses import FileResponse, HTMLResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.exceptions import HTTPException
 
 from common.format import (
     NO_VALUE,
@@ -18,11 +20,18 @@ from common.format import (
 )
 
 HERE = Path(__file__).parent
+CSS, SCRIPT, ICON = "text/css", "text/javascript", "image/svg+xml"
 STATIC = {
-    "admin.css": "text/css",
-    "admin.js": "text/javascript",
-    "htmx.min.js": "text/javascript",
-    "icon.svg": "image/svg+xml",
+    "lectern.css": CSS,
+    "room.css": CSS,
+    "uPlot.min.css": CSS,
+    "admin.js": SCRIPT,
+    "common.js": SCRIPT,
+    "documents.js": SCRIPT,
+    "reader.js": SCRIPT,
+    "htmx.min.js": SCRIPT,
+    "uPlot.iife.min.js": SCRIPT,
+    "icon.svg": ICON,
 }
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -37,16 +46,20 @@ HEADERS = {
 }
 
 
+router = APIRouter(include_in_schema=False)
+
+
 def render(template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """Render a template as a page, or as a part of one; all values are escaped."""
     page = _environment().get_template(template).render(**values)
     return HTMLResponse(page, status, HEADERS)
 
 
-def static_file(name: str) -> Response | None:
-    """Return the style sheet, script or icon of this name; None for any other name."""
+@router.get("/static/{name}")
+async def static(name: str) -> Response:
+    """Serve a style sheet, a script or the icon."""
     if name not in STATIC:
-        return None
+        raise HTTPException(404)
     headers = {**HEADERS, "cache-control": "max-age=86400"}
     return FileResponse(HERE / "static" / name, media_type=STATIC[name], headers=headers)
 
@@ -75,4 +88,4 @@ def _environment() -> Environment:
 @cache
 def _static_url(name: str) -> str:
     content = (HERE / "static" / name).read_bytes()
-    return f"/admin/static/{name}?v={sha256(content).hexdigest()[:12]}"
+    return f"/static/{name}?v={sha256(content).hexdigest()[:12]}"

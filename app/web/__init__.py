@@ -1,0 +1,1 @@
+"""Pages for people: templates, style sheets, scripts, and how they are rendered and served."""

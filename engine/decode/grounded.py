@@ -1,0 +1,145 @@
+"""Whether the numbers, names and codes of an answer stand in the document, and where."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from common.sentences import sentence_spans
+from engine.document.cache import DocumentCache
+
+Kind = Literal["number", "name", "code"]
+MOST_CLAIMS = 64  # of an answer
+MOST_PLACES = 1000  # of one of them that are counted
+SHORT_ANSWER = 4  # words; a shorter answer's first word is taken to be a name
+_LINK = r"(?:https?://|www\.)[^\s<>\"]*[\w/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
+_MIXED = r"(?=[\w./:#-]*\d)(?=[\w./:#-]*[^\W\d_])[\w#](?:[\w./:#-]*\w)?"  # letters and digits
+_NUMBER = r"\d(?:[\d.,:/-]*\d)?"
+_NAME = r"(?<!\w)[^\W\d_]\.(?= [^\W\d_])|[^\W\d_]+(?:['\u2019-][^\W\d_]+)*"
+_ITEM = re.compile(
+    rf"(?P<code>{_LINK}|(?<!\w)(?:{_MIXED})(?!\w))|(?P<number>(?<!\w){_NUMBER}(?!\w))|(?P<word>{_NAME})"
+)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A number, name or code of an answer.
+
+    Attributes:
+        text: as the answer has it; start, end: its half-open span there.
+        num_places: how often it stands in the document, as a word of its own; at most
+            `MOST_PLACES` are counted.
+        start_char, end_char: one of these places in the document's text, within a passage of the
+            evidence if one stands there; None if there is none.
+    """
+
+    text: str
+    kind: Kind
+    start: int
+    end: int
+    num_places: int
+    start_char: int | None
+    end_char: int | None
+
+    @property
+    def is_grounded(self) -> bool:
+        """Whether it stands in the document."""
+        return self.num_places > 0
+
+
+def find_claims(
+    answer: str, document: DocumentCache, passages: tuple[tuple[int, int], ...] = ()
+) -> tuple[Claim, ...]:
+    """Find an answer's numbers, names and codes, and look for each of them in the document.
+
+    Args:
+        passages: spans of the document's characters in which a place is preferred, best first.
+    """
+    claims = []
+    sentences = list(sentence_spans(answer))
+    for kind, start, end in _items(answer, {start for start, _ in sentences}):
+        places = _places(answer[start:end], kind, document.text)
+        if kind == "name" and not places and any(start == first for first, _ in sentences):
+            # A sentence's first word may be capitalised for nothing.
+            start, places = _without_first_word(answer, start, end, document.text)
+            if start == end:
+                continue
+        best = next(
+            (
+                place
+                for first, last in passages
+                for place in places
+                if first <= place[0] and place[1] <= last
+            ),
+            places[0] if places else (None, None),
+        )
+        claims.append(Claim(answer[start:end], kind, start, end, len(places), *best))
+        if len(claims) == MOST_CLAIMS:
+            break
+    return tuple(claims)
+
+
+def _without_first_word(
+    answer: str, start: int, end: int, text: str
+) -> tuple[int, list[tuple[int, int]]]:
+    """Begin a name that does not stand in the document behind a sentence's first word.
+
+    Returns: where it begins and its places: `start` where the whole is a name all the same, which
+        a short answer is taken to be; `end` for no name.
+    """
+    _, space, rest = answer[start:end].partition(" ")
+    is_word = re.search(rf"(?<!\w){re.escape(answer[start:end].lower())}(?!\w)", text) is not None
+    if not space:
+        is_short = len(answer.split()) < SHORT_ANSWER
+        return (end if is_word or not is_short else start), []
+    places = _places(rest, "name", text)
+    return (end - len(rest) if places else start), places
+
+
+def _items(answer: str, begins: set[int]) -> Iterator[tuple[Kind, int, int]]:
+    """The items of an answer, whose sentences begin at `begins`."""
+    name: tuple[int, int] | None = None
+    for found in _ITEM.finditer(answer):
+        start, end = found.span()
+        is_name = found.lastgroup == "word" and found[0][0].isupper()
+        if is_name:
+            if name is not None and answer[name[1] : start] == " " and start not in begins:
+                name = name[0], end
+            else:
+                if name is not None:
+                    yield "name", *name
+                name = start, end
+            continue
+        if name is not None:
+            yield "name", *name
+            name = None
+        if found.lastgroup == "code":
+            yield "code", start, end
+        elif found.lastgroup == "number":
+            yield "number", start, end
+    if name is not None:
+        yield "name", *name
+
+
+def _places(item: str, kind: Kind, text: str) -> list[tuple[int, int]]:
+    """Where an item stands in a text, as a word of its own."""
+    if kind == "number":
+        pattern = rf"(?<!\w)(?<!\d[.,]){_any_grouping(item)}(?!\w)(?![.,]\d)"
+    else:
+        words = r"\s+".join(map(re.escape, item.split()))
+        pattern = rf"(?<!\w){words}(?!\w)"
+    found = []
+    for one in re.finditer(pattern, text):
+        found.append(one.span())
+        if len(found) == MOST_PLACES:
+            break
+    return found
+
+
+def _any_grouping(number: str) -> str:
+    """A pattern for a whole number with and without commas between its thousands."""
+    if not re.fullmatch(r"\d{1,3}(?:,\d{3})+|\d{4,}", number):
+        return re.escape(number)
+    digits = number.replace(",", "")
+    groups = [digits[max(0, end - 3) : end] for end in range(len(digits), 0, -3)]
+    return ",?".join(reversed(groups))
