@@ -23,13 +23,13 @@ def _words(text: str) -> frozenset[str]:
 # Abbreviations that always stand before something, that do so before a number, and others, after
 # which a sentence begins only with a word that begins sentences. Compared in lower case.
 _BEFORE_WORDS = _words(
-    """mr mrs ms dr prof cllr st mt fig figs eq eqs tab ch vol vols e.g i.e cf vs v gen col lt capt sgt
-    maj rev hon gov sen rep pres messrs mme mlle approx bzw z.b d.h u.a vgl hr fr frl p.ex sog resp
-    viz op ed eds dept"""
+    """mr mrs ms dr prof cllr st mt fig figs eq eqs tab ch vol vols e.g i.e cf vs v gen col lt capt
+    sgt maj rev hon gov sen rep pres messrs mme mlle approx bzw z.b d.h u.a vgl hr fr frl p.ex sog
+    resp viz op ed eds dept"""
 )
 _BEFORE_NUMBERS = _words(
-    """no nos tel p pp art arts sec secs par paras nr abs cl ref refs abb kap bd s ca c jan feb mar apr
-    jun jul aug sep sept oct nov dec n"""
+    """no nos tel p pp art arts sec secs par paras nr abs cl ref refs abb kap bd s ca c jan feb mar
+    apr jun jul aug sep sept oct nov dec n"""
 )
 _WITHIN = _words(
     """u.s u.k u.n e.u u.s.a d.c a.m p.m etc inc ltd co corp jr sr al bros ph.d m.d b.a m.a b.c a.d

@@ -25,7 +25,8 @@ def main() -> None:
     try:
         meta, data = _run(task, Path(task["path"]), limits)
     except LecternError as error:
-        meta, data = {"error": {"class": type(error).__name__, "message": error.message}}, b""
+        told = {"class": type(error).__name__, "message": error.message, "param": error.param}
+        meta, data = {"error": told}, b""
     sys.stdout.buffer.write(json.dumps(meta, separators=(",", ":")).encode() + b"\n" + data)
     sys.stdout.buffer.flush()
 

@@ -7,6 +7,7 @@ Source: Nagy, Seth and Viswanathan, A Prototype Document Image Analysis System f
 Journals, 1992.
 """
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -400,7 +401,7 @@ def _read_zone(
     runs = [run for slab in slabs for run in slab]
     columns = [column for column in _divide(runs, gutters) if column]
     drawn = sorted((run.order, index) for index, column in enumerate(columns) for run in column)
-    switches = sum(one[1] != other[1] for one, other in zip(drawn, drawn[1:], strict=False))
+    switches = sum(one[1] != other[1] for one, other in itertools.pairwise(drawn))
     is_prose = sum(map(_is_prose, columns)) > 1 and len(columns) <= 3
     if switches < len(columns) and (is_prose or not _is_level(slabs, gutters)):
         return [piece for column in columns for piece in _cut(column, depth + 1)]

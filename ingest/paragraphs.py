@@ -1,5 +1,6 @@
 """From the lines of a PDF's pages to blocks of text, joined as the eye joins them."""
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,7 +10,7 @@ from statistics import median
 from common.passages import Block, BlockKind
 from ingest.layout import MARKER, Box, Column, Line, Page, Row, Word, read_pieces, words_of
 from ingest.page_words import UNIT, PageWords, WordBox
-from ingest.text import BULLET, DocumentText, PageSpan, block_span, clean
+from ingest.text import DocumentText, PageSpan, block_span, clean
 
 CELL_BREAK = " | "
 SAME_SIZE = 0.12  # share by which heights of glyphs may differ within a paragraph
@@ -19,10 +20,13 @@ NEIGHBOURS = 5  # lines above and below that tell how wide a column is
 HEADING_SIZE = 1.12  # times the size of the document's text
 HEADING_WORDS = 24
 MARGIN = 0.13  # share of the page's height in which heads and feet stand
+MARGIN_WORDS = 30  # of a head or foot at most
 FURNITURE_SHARE = 0.05  # of the pages: what stands on so many at one place is a head or foot
 FEW_PAGES = 6  # of which two suffice
 MAX_LEVEL = 6
-NUMBERED = re.compile(r"(?:\d{1,2}\.){1,4}\d{0,2}|\d{1,2}|[A-Z]\.|[IVX]{1,5}\.|\u00a7|Appendix|Chapter|Part|Section|Article")
+NUMBERED = re.compile(
+    r"(?:\d{1,2}\.){1,4}\d{0,2}|\d{1,2}|[A-Z]\.|[IVX]{1,5}\.|\u00a7|Appendix|Chapter|Part|Section|Article"
+)
 PAGE_NUMBER = re.compile(
     r"[-\u2013\u2014\s]*(?:(?:page|p\.|seite)\s*)?(?:\d{1,4}|[ivxlc]{1,6})"
     r"(?:\s*(?:/|of|von)\s*\d{1,4})?[-\u2013\u2014\s]*",
@@ -108,7 +112,7 @@ def _drop_furniture(pages: Sequence[Page], pieces: Sequence[list[Column | Row]])
             if key not in seen and not is_number:
                 kept.append(line)
             seen.add(key)
-        if dropped:
+        if dropped and len(dropped) < _num_lines(own):  # a page of these alone is no ordinary one
             _remove(own, dropped)
             own[:0] = [Column([line]) for line in kept]
 
@@ -117,7 +121,15 @@ def _edge_lines(page: Page, pieces: Iterable[Column | Row]) -> list[Line]:
     """The lines in the margins at the top and the bottom of a page."""
     lines = [line for piece in pieces if isinstance(piece, Column) for line in piece.lines]
     top, bottom = MARGIN * page.height, (1 - MARGIN) * page.height
-    return [line for line in lines if line.box.bottom < top or line.box.top > bottom]
+    return [
+        line
+        for line in lines
+        if (line.box.bottom < top or line.box.top > bottom) and len(line.words) <= MARGIN_WORDS
+    ]
+
+
+def _num_lines(pieces: Iterable[Column | Row]) -> int:
+    return sum(len(piece.lines) if isinstance(piece, Column) else 1 for piece in pieces)
 
 
 def _remove(pieces: list[Column | Row], lines: Sequence[Line]) -> None:
@@ -141,11 +153,11 @@ def _paragraphs(number: int, pieces: Sequence[Column | Row]) -> Iterator[_Paragr
 
 
 def _paragraphs_of_column(number: int, lines: Sequence[Line]) -> Iterator[_Paragraph]:
-    pitches = _pitches(lines)
-    indents_begin = _do_indents_begin(lines, pitches)
+    pitch = _pitch(lines)
+    indents_begin = _do_indents_begin(lines, pitch)
     current: list[Line] = []
     for index, line in enumerate(lines):
-        if current and _begins(lines, index, current, pitches, indents_begin):
+        if current and _begins(lines, index, current, pitch, indents_begin):
             yield _paragraph(number, current, _right_edge(lines, index - 1))
             current = []
         current.append(line)
@@ -170,21 +182,18 @@ def _begins(
     lines: Sequence[Line],
     index: int,
     current: Sequence[Line],
-    pitches: float,
+    pitch: float,
     indents_begin: bool,
 ) -> bool:
     """Return whether a line of a column begins a paragraph, after the lines of the current one."""
     line, last, first = lines[index], lines[index - 1], current[0]
     size = max(line.size, last.size)
-    is_large_title = line.is_bold and last.is_bold
-    if abs(line.size - last.size) > SAME_SIZE * size or line.is_bold != last.is_bold:
-        is_run_in = any(word.is_bold for word in (*line.words, *last.words)) and not (
-            line.is_bold and _is_short(last, lines, index - 1)
-        )
-        if abs(line.size - last.size) > SAME_SIZE * size or not is_run_in or last.is_bold:
-            return True
+    if abs(line.size - last.size) > SAME_SIZE * size:
+        return True
+    if line.is_bold != last.is_bold and (last.is_bold or _is_short(last, lines, index - 1)):
+        return True
     distance = line.box.middle - last.box.middle
-    if distance > LINE_GAP * max(pitches, 0.9 * size) or distance < 0:
+    if distance > LINE_GAP * max(pitch, 0.9 * size) or distance < 0:
         return True
     if _has_marker(line) or LEADERS.search(last.text):
         return True
@@ -195,10 +204,15 @@ def _begins(
             return True
     elif indents_begin and shift > INDENT * size and not _is_centred(last, line):
         return True
-    elif not indents_begin and len(current) > 1 and shift < -INDENT * size:
-        if current[1].box.left > first.box.left + 0.3 * size and not _is_centred(last, line):
-            return True  # the end of a hanging indent
-    if is_large_title and distance <= LINE_GAP * size and len(current) < 4:
+    elif (
+        not indents_begin
+        and len(current) > 1
+        and shift < -INDENT * size
+        and current[1].box.left > first.box.left + 0.3 * size
+        and not _is_centred(last, line)
+    ):
+        return True  # the end of a hanging indent
+    if line.is_bold and last.is_bold and distance <= LINE_GAP * size and len(current) < 4:
         return _is_short(last, lines, index - 1) and not _is_centred(last, line)
     return _has_room(last, line, _right_edge(lines, index - 1)) and not _is_centred(last, line)
 
@@ -236,14 +250,15 @@ def _right_edge(lines: Sequence[Line], index: int) -> float:
 
 def _has_marker(line: Line) -> bool:
     """Whether a line begins with the mark of a list item."""
-    return line.has_dot or len(line.words) > 1 and MARKER.fullmatch(line.words[0].text) is not None
+    is_marked = len(line.words) > 1 and MARKER.fullmatch(line.words[0].text) is not None
+    return line.has_dot or is_marked
 
 
-def _pitches(lines: Sequence[Line]) -> float:
+def _pitch(lines: Sequence[Line]) -> float:
     """The usual distance between lines of one paragraph: that of the nearest third."""
     found = sorted(
         below.box.middle - above.box.middle
-        for above, below in zip(lines, lines[1:], strict=False)
+        for above, below in itertools.pairwise(lines)
         if abs(above.size - below.size) <= SAME_SIZE * above.size
         and below.box.middle > above.box.middle
     )
@@ -256,7 +271,7 @@ def _do_indents_begin(lines: Sequence[Line], pitch: float) -> bool:
     They do where most of them follow a line that ends early.
     """
     early = late = 0
-    for index, (above, below) in enumerate(zip(lines, lines[1:], strict=False)):
+    for index, (above, below) in enumerate(itertools.pairwise(lines)):
         distance = below.box.middle - above.box.middle
         if distance > LINE_GAP * max(pitch, 0.9 * below.size) or _has_marker(above):
             continue
@@ -316,9 +331,7 @@ def _last_open(found: Sequence[_Paragraph], one: _Paragraph, body_size: float) -
     before = found[index]
     if before.kind not in (BlockKind.PARAGRAPH, BlockKind.LIST_ITEM):
         return None
-    is_alike = (
-        abs(before.size - one.size) <= SAME_SIZE * one.size and before.is_bold == one.is_bold
-    )
+    is_alike = abs(before.size - one.size) <= SAME_SIZE * one.size and before.is_bold == one.is_bold
     if not is_alike or one.is_bold or _is_same_column(before, one):
         return None
     text, first = before.text, one.text[:1]

@@ -134,7 +134,7 @@ def _communicate(
         unsent = None
 
 
-def _typed_error(error: dict[str, str]) -> LecternError:
+def _typed_error(error: dict[str, Any]) -> LecternError:
     """Return the error that the child has raised, as an object of the same class."""
     kind: type[LecternError] = getattr(errors, error["class"], DocumentRejected)
-    return kind(error["message"])
+    return kind(error["message"], param=error["param"])

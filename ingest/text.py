@@ -34,7 +34,8 @@ class DocumentText:
     Attributes:
         text: all of it.
         pages: cover the text without gaps and overlaps; none for a format that has no pages.
-        blocks: headings, paragraphs, list items, table rows and code, in the order of the text.
+        blocks: headings, paragraphs, list items, table rows and code, in the order of the text; if
+            there are none, each line counts as a paragraph.
         words: of each page of a PDF, where they are drawn; none for other formats.
     """
 

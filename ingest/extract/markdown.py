@@ -19,7 +19,7 @@ QUOTE_MARKS = re.compile(r"(?:[ \t]*>)+[ \t]?")
 
 @dataclass(frozen=True)
 class MarkdownExtractor:
-    """Returns the source, with its blocks as CommonMark and tables of GitHub's flavour have them."""
+    """Returns the source, with the blocks of CommonMark, and tables as GitHub has them."""
 
     limits: Limits
 
@@ -78,16 +78,14 @@ def _without_marks(text: str, kind: BlockKind, start: int, end: int) -> tuple[in
     """Leave out what is no part of the words: marks of headings, quotes, bullets and tables."""
     if kind is BlockKind.CODE:
         return start, end
-    quote = QUOTE_MARKS.match(text, start, end)
-    start = quote.end() if quote is not None else start
+    is_item = kind is BlockKind.LIST_ITEM
+    while marks := QUOTE_MARKS.match(text, start, end) or (is_item and BULLET.match(text, start)):
+        start = marks.end()
     if kind is BlockKind.HEADING:
         marks = re.compile(r"[ \t]*(?:#{1,6}[ \t]+)?").match(text, start, end)
         start = marks.end() if marks is not None else start
         words = re.sub(r"(?:[ \t]+#+)?[ \t]*\Z", "", text[start:end])
         return start, start + len(words)
-    if kind is BlockKind.LIST_ITEM:
-        while (bullet := BULLET.match(text, start, end)) is not None:
-            start = bullet.end()
     if kind is BlockKind.TABLE_ROW:
         words = text[start:end].strip()
         start = text.index(words, start)

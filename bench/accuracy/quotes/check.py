@@ -2,9 +2,10 @@
 
     python -m bench.accuracy.quotes.check
 
-Ten PDF, DOCX, HTML and Markdown files of several layouts are extracted in the limited child, as uploads
-are. For each quote of `marks.toml` the passage around its middle is compared with it, white space
-aside. For each word of a quote in a PDF, what the page shows inside the word's box must be that word.
+Ten PDF, DOCX, HTML and Markdown files of several layouts are extracted in the limited child, as
+uploads are. For each quote of `marks.toml` the passage around its middle is compared with it, white
+space aside. For each word of a quote in a PDF, what the page shows inside the word's box must be
+that word.
 """
 
 import argparse
@@ -178,7 +179,9 @@ def main(given: Sequence[str] | None = None) -> None:
             print(f"{one.mark.file} {one.num_boxes}/{one.num_words}: {one.mark.quote!r}")
             print(f"    found {one.found!r}")
     result = summarise(checked)
-    print(f"{result['cut_well']:.3f} of {result['quotes']} cut well, {result['boxes']:.3f} of boxes")
+    print(
+        f"{result['cut_well']:.3f} of {result['quotes']} cut well, {result['boxes']:.3f} of boxes"
+    )
     write("quotes", result, options.out)
 
 
@@ -187,7 +190,7 @@ def summarise(checked: Sequence[Checked]) -> dict[str, Any]:
     num_words = sum(one.num_words for one in checked)
     return {
         "benchmark": "quotes",
-        **circumstances("cpu", ""),
+        **circumstances("cpu", "no model"),
         "quotes": len(checked),
         "cut_well": sum(one.is_cut_well for one in checked) / len(checked),
         "words": num_words,
