@@ -1,4 +1,4 @@
-"""Routes of what can be done to the reading of a document: to try it again, and to stop it."""
+"""Routes of what can be done to a document: read it again, stop that, take it out of memory."""
 
 from uuid import UUID
 
@@ -9,8 +9,10 @@ from app.documents.routes import read_document
 from app.documents.schemas import DocumentBody, parse_document_id
 from app.http.auth import ScopedRoute, TenantDep, needs
 from app.services.services import Services, ServicesDep
+from common.errors import DocumentPinned
 from common.scopes import Scope
 from common.status import DocumentStatus
+from engine.residents.entry import Reason
 
 router = APIRouter(prefix="/documents", tags=["documents"], route_class=ScopedRoute)
 WRITES = [needs(Scope.WRITE)]
@@ -34,6 +36,27 @@ async def cancel_document(
     key = parse_document_id(document_id)
     response.headers["location"] = f"/documents/{key}"
     return await run_in_threadpool(_cancel, services, tenant_id, key)
+
+
+@router.post("/{document_id}/evict", status_code=202, dependencies=WRITES)
+async def evict_document(
+    document_id: str, tenant_id: TenantDep, services: ServicesDep
+) -> DocumentBody:
+    """Take a ready document out of memory; its cache stays on the disk, for its next question.
+
+    Questions that are being answered from it keep it until they end.
+    """
+    key = parse_document_id(document_id)
+    return await run_in_threadpool(_evict, services, tenant_id, key)
+
+
+def _evict(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
+    document = services.storage.documents.get(tenant_id, document_id)
+    if document.is_pinned:
+        raise DocumentPinned("The document is pinned in memory; unpin it first.")
+    if document.status is DocumentStatus.READY:  # one that is not stored yet is nowhere else
+        services.resident_documents.drop_document(document_id, reason=Reason.ASKED)
+    return read_document(services, tenant_id, document_id)
 
 
 def _retry(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
