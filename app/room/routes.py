@@ -124,12 +124,14 @@ async def document_page(
     """Show a document beside the conversation about it."""
     key = parse_document_id(document_id)
     shown, text, problem = await run_in_threadpool(_open, services, texts, caller.tenant_id, key)
+    body = shown.body
     return render(
         "room/document.html",
         document=shown,
-        body=shown.body,
+        body=body,
         text=text,
         parts=() if text is None else text.parts,
+        sheets=text.document.pages if text is not None and body.media_type == PDF else (),
         blocks=() if text is None or not text.parts else _blocks(shown, text, 0),
         problem=problem,
         quotes=services.config.answer_mode == "quote",

@@ -16,6 +16,10 @@ FLAGS = ("--no-sandbox", "--disable-dev-shm-usage")
 WIDTHS = {1280: 800, 400: 800}  # of the window, with its height
 SERIOUS = ("serious", "critical")
 WIDER = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+PICTURES = """() => [...document.images].every((image) => {
+    const { top, bottom, width } = image.getBoundingClientRect();
+    return image.complete || !width || bottom < 0 || top > innerHeight;
+})"""
 RUN_AXE = """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations
     .map((one) => ({id: one.id, impact: one.impact, help: one.help,
                     nodes: one.nodes.map((node) => node.html.slice(0, 200))}))"""
@@ -60,6 +64,7 @@ class Watched:
             for scheme in ("light", "dark"):
                 page.emulate_media(color_scheme=scheme)
                 page.wait_for_timeout(60)  # for what is drawn after a change of the scheme
+                page.wait_for_function(PICTURES)
                 page.screenshot(path=self._shots / f"{name}-{width}-{scheme}.png")
                 assert not page.evaluate(WIDER), f"{name} scrolls sideways at {width} pixels"
                 self._check_accessibility(f"{name}, {width}, {scheme}")

@@ -92,7 +92,7 @@ def open_room(page: Page, server: LecternServer) -> None:
 def open_document(page: Page, server: LecternServer, name: str) -> None:
     open_room(page, server)
     page.get_by_role("link", name=name).click()
-    expect(page.locator(".part p").first).to_be_visible()
+    expect(page.locator(".sheet").first).to_be_visible()
 
 
 def ask(page: Page, question: str) -> None:
@@ -113,18 +113,21 @@ def test_a_pdf_from_its_upload_to_a_marked_answer(
     row = page.locator(".document", has_text="harbour.pdf")
     expect(row).to_be_visible()
     row.get_by_role("link").click()
-    expect(page.locator(".part p").first).to_be_visible(timeout=READING_MS)
+    expect(page.locator(".sheet").first).to_be_visible(timeout=READING_MS)
     watched.look("document")
 
     ask(page, QUESTION)
     turn = page.locator(".turn").last
     expect(turn.locator(".passages")).to_be_visible(timeout=30_000)
     expect(turn.locator(".answer")).to_contain_text(ANSWER)
-    marked = page.locator("mark.quote, mark.evidence").filter(has_text=ANSWER).first
-    expect(marked).to_be_in_viewport()
+    on_the_page = page.locator("[data-page='2'] mark.box")  # drawn around the words
+    expect(on_the_page.first).to_be_in_viewport()
     expect(page.locator("#strip")).to_have_attribute("aria-label", re.compile(r"\d+ % at"))
     watched.look("answer")
 
+    page.get_by_role("button", name="Text", exact=True).click()
+    expect(page.locator("mark.quote, mark.evidence").filter(has_text=ANSWER).first).to_be_visible()
+    watched.look("answer-as-text")
     page.locator(".passage").first.click()  # jumps to the passage, of which exactly that is marked
     quote = page.locator(".passage q").first.inner_text()
     shown = "".join(page.locator('mark[data-index="0"]').all_inner_texts())

@@ -12,15 +12,22 @@
   // -- the text, part by part -------------------------------------------------------------------
 
   const PARTS_AT_ONCE = 12, MOST_PARTS_AHEAD = 600;
-  const parts = [...paper.querySelectorAll(".part")];
-  const loaded = new Set(parts.length ? [0] : []);
+  const layers = {};  // the document as pictures of its pages, and as text
+  for (const name of ["sheets", "text"]) {
+    const box = byId(name);
+    if (box) layers[name] = { box, parts: [...box.querySelectorAll(".part")] };
+  }
+  let layer = layers.sheets ? "sheets" : "text";
+  let parts = layers[layer] ? layers[layer].parts : [];
+  const textParts = layers.text ? layers.text.parts : [];
+  const loaded = new Set(textParts.length ? [0] : []);  // of the text's parts
   const loading = new Map();
 
   function estimateHeights() {
-    const first = parts[0];
-    if (!first) return;
+    const first = textParts[0];
+    if (!first || layer !== "text") return;
     const pixels = first.offsetHeight / Math.max(1, first.dataset.end - first.dataset.start);
-    for (const part of parts) {
+    for (const part of textParts) {
       const height = Math.round(pixels * (part.dataset.end - part.dataset.start));
       part.style.containIntrinsicSize = `auto ${Math.max(40, height)}px`;
       if (!loaded.has(Number(part.dataset.part))) part.style.minHeight = `${height}px`;
@@ -29,10 +36,10 @@
 
   // Loads the parts that are not there yet from `number` on, several with one call.
   function load(number) {
-    if (loaded.has(number)) return Promise.resolve();
+    if (layer === "sheets" || loaded.has(number)) return Promise.resolve();
     if (loading.has(number)) return loading.get(number);
     const wanted = [];
-    for (let next = number; next < parts.length && wanted.length < PARTS_AT_ONCE; next += 1) {
+    for (let next = number; next < textParts.length && wanted.length < PARTS_AT_ONCE; next += 1) {
       if (loaded.has(next) || loading.has(next)) break;
       wanted.push(next);
     }
@@ -40,7 +47,7 @@
     const promise = call(address, { headers: { "x-part": "true" } }).then((response) => response.text()).then((html) => {
       const found = new DOMParser().parseFromString(html, "text/html").querySelectorAll("section");
       found.forEach((section, index) => {
-        const part = parts[wanted[index]];
+        const part = textParts[wanted[index]];
         part.replaceChildren(...section.childNodes);
         part.style.minHeight = "";
         loaded.add(wanted[index]);
@@ -52,7 +59,8 @@
   }
 
   async function loadAll() {
-    for (let number = 0; number < Math.min(parts.length, MOST_PARTS_AHEAD); number += 1) {
+    for (let number = 0; number < Math.min(textParts.length, MOST_PARTS_AHEAD); number += 1) {
+      if (layer !== "text") return;
       if (loaded.has(number)) continue;
       try { await load(number); } catch (error) { tell(error); return; }
       await new Promise((done) => setTimeout(done, 30));  // the reader's own calls come first
@@ -62,7 +70,7 @@
   const near = new IntersectionObserver((entries) => {
     for (const entry of entries) if (entry.isIntersecting) load(Number(entry.target.dataset.part)).catch(tell);
   }, { root: paper, rootMargin: "1500px" });
-  parts.forEach((part) => near.observe(part));
+  textParts.forEach((part) => near.observe(part));
 
   const partAt = (char) => parts.findIndex((part) => char >= Number(part.dataset.start) && char < Number(part.dataset.end));
 
@@ -71,6 +79,7 @@
   let shownMarks = [];  // of the answer that is shown: {start, end, weight, index}
 
   function clearMarks() {
+    for (const box of paper.querySelectorAll(".box")) box.remove();
     for (const mark of paper.querySelectorAll("mark")) {
       const parent = mark.parentNode;
       mark.replaceWith(...mark.childNodes);
@@ -79,8 +88,61 @@
   }
 
   function markAgain(numbers) {
-    for (const mark of shownMarks) markSpan(mark, numbers);
+    if (layer === "sheets") shownMarks.forEach(markSheets);
+    else for (const mark of shownMarks) markSpan(mark, numbers);
   }
+
+  // Draws boxes around the words of a span on the pictures of pages that it is on.
+  async function markSheets(mark) {
+    const now = shownMarks;
+    for (const part of parts) {
+      if (Number(part.dataset.end) <= mark.start || Number(part.dataset.start) >= mark.end) continue;
+      let body;
+      try {
+        const address = `/documents/${id}/pages/${part.dataset.page}/words?start=${mark.start}&end=${mark.end}`;
+        body = await (await call(address)).json();
+      } catch (error) { return error.status === 400 ? showLayer("text") : tell(error); }
+      if (now !== shownMarks || layer !== "sheets") return;
+      lines(body.words).forEach((line, index) => {
+        const box = element("mark", { class: `box ${String(mark.index).startsWith("q") ? "quote" : "evidence"}`, "data-index": mark.index, tabindex: -1 });
+        if (!index) box.append(element("span", { class: "visually-hidden" }, String(mark.index).startsWith("q") ? "Quoted here" : `Passage ${mark.index + 1}`));
+        box.style.setProperty("--weight", Math.min(1, 0.25 + mark.weight));
+        for (const [side, value, whole] of [["left", line.left, body.width], ["top", line.top, body.height], ["width", line.right - line.left, body.width], ["height", line.bottom - line.top, body.height]]) box.style[side] = `${100 * value / whole}%`;
+        part.append(box);
+      });
+    }
+  }
+
+  // Joins the boxes of words that stand beside each other.
+  function lines(words) {
+    const joined = [];
+    for (const { left, top, right, bottom } of words) {
+      const last = joined[joined.length - 1], height = bottom - top;
+      if (last && Math.abs(last.bottom - bottom) < height / 3 && left >= last.left && left - last.right < 2 * height) {
+        Object.assign(last, { right: Math.max(last.right, right), top: Math.min(last.top, top), bottom: Math.max(last.bottom, bottom) });
+      } else joined.push({ left, top, right, bottom });
+    }
+    return joined;
+  }
+
+  function showLayer(name) {
+    const at = parts.find((part) => part.offsetTop + part.offsetHeight > paper.scrollTop);
+    layer = name;
+    ({ parts } = layers[name]);
+    for (const [one, { box }] of Object.entries(layers)) box.hidden = one !== name;
+    for (const button of document.querySelectorAll("[data-layer]")) button.setAttribute("aria-pressed", String(button.dataset.layer === name));
+    clearMarks();
+    estimateHeights();
+    markAgain([...loaded]);
+    const same = at && parts[partAt(Number(at.dataset.start))];
+    if (same) paper.scrollTop = same.offsetTop;
+    if (name === "text") loadAll().then(drawStrip);
+    drawStrip();
+  }
+  document.querySelector(".layers")?.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-layer]");
+    if (button && button.dataset.layer !== layer) showLayer(button.dataset.layer);
+  });
 
   function markSpan(mark, numbers) {
     for (const number of numbers) {
@@ -124,13 +186,24 @@
     markAgain([...loaded]);
   }
 
+  // Brings a mark into view; on a picture it is there once the words' boxes are.
+  async function markOf(index, number) {
+    if (layer === "sheets") parts[number].scrollIntoView({ block: "nearest" });
+    for (let tries = 0; tries < 60; tries += 1) {
+      const mark = paper.querySelector(`mark[data-index="${index}"]`);
+      if (mark || layer !== "sheets") return mark;
+      await new Promise((done) => setTimeout(done, 50));
+    }
+    return null;
+  }
+
   async function jump(turn, index, char) {
     show(turn);
     view("document");
     const number = partAt(char);
     if (number < 0) return toast("The text of this document cannot be shown now.");
     try { await load(number); } catch (error) { return tell(error); }
-    const mark = paper.querySelector(`mark[data-index="${index}"]`);
+    const mark = await markOf(index, number);
     if (!mark) return;
     mark.scrollIntoView({ block: "center" });
     requestAnimationFrame(() => { mark.scrollIntoView({ block: "center" }); mark.focus({ preventScroll: true }); });
@@ -412,7 +485,7 @@
     const [quote] = turn.body.quotes, number = partAt((quote || turn.body.evidence[0]).start_char);
     if (number < 0) return;
     await load(number);
-    const mark = paper.querySelector(`mark[data-index="${quote ? "q0" : "0"}"]`);
+    const mark = await markOf(quote ? "q0" : "0", number);
     if (mark) { mark.scrollIntoView({ block: "center" }); requestAnimationFrame(() => mark.scrollIntoView({ block: "center" })); }
   }
 
@@ -557,7 +630,7 @@
 
   estimateHeights();
   setBudget("balanced");
-  if (parts.length) loadAll().then(drawStrip);
+  if (layer === "text") loadAll().then(drawStrip);
   if (["queued", "reading", "readable", "rebuilding"].includes(page.dataset.status)) follow();
   if (page.dataset.canAsk === "true" && page.dataset.status !== "failed") loadHistory(true);
 })();
