@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from app.services.services import Services
 from engine.residents.entry import Tier
+from reader import WEIGHTS
+
+BUNDLED = "Lectern's bundled reader"
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ def describe_model(services: Services) -> ModelView:
     device_bytes = residents.limit_bytes(Tier.DEVICE)
     weights = {tensor.data_ptr(): tensor.nbytes for tensor in model.model.parameters()}
     return ModelView(
-        name=model.name,
+        name=BUNDLED if model.folder == WEIGHTS else model.name,
         device=str(model.device),
         dtype=str(model.dtype).removeprefix("torch."),
         context_tokens=model.spec.context_length,
