@@ -208,6 +208,7 @@ def _add_document(
         uploader=caller.prefix,
         ttl_s=ttl_s,
         admit=lambda session: quotas.admit_document(session, caller, file.num_bytes),
+        admit_again=lambda session: quotas.admit_reading(session, caller),
     )
     if was_queued:
         services.storage.notifier.notify_workers()
