@@ -25,7 +25,7 @@ from storage.documents import Documents
 from storage.files import make_private_folder
 from storage.jobs.jobs import Jobs
 from storage.jobs.liveness import WorkerLiveness
-from storage.keys import ApiKeys
+from storage.keys import ApiKeys, admitted
 from storage.notify.base import DocumentState, Notifier, NotifierConfig
 from storage.processes import Processes
 from storage.quotas.quotas import Quotas
@@ -199,7 +199,7 @@ def assemble(db: Database, config: StorageConfig) -> Storage:
         quotas=Quotas(db, config.redis_url, process),
         tenants=Tenants(db),
         keys=ApiKeys(db),
-        browser_sessions=BrowserSessions(db),
+        browser_sessions=BrowserSessions(db, admitted),
         documents=Documents(db, blobs, artifacts, readable=readable),
         readable=readable,
         jobs=Jobs(db),

@@ -402,6 +402,8 @@
       `First word after ${duration(times.first_token)}, whole answer after ${duration(times.total)}.`,
       `Full attention would have read ${count(tokens)} tokens (${bytes(usage.kv_bytes_stored)}) for each word${readMs ? `, and reading the document again takes ${duration(readMs)}` : ""}.`,
     ];
+    const exact = turns.findLast((turn) => turn.body && turn.body !== body && turn.body.budget.requested >= 1 && turn.body.usage.kv_bytes_read);
+    if (exact && read.requested < 1) lines.push(`With the budget Exact, an answer of this conversation took ${duration(exact.body.timings_ms.total)}.`);
     if (body.num_dropped_turns) lines.push(`The oldest ${count(body.num_dropped_turns)} turns no longer fitted and were left out.`);
     if (!usage.kv_bytes_read) lines.splice(0, 2, "The same question was answered before: this is that answer, and nothing was read for it.");
     return element("p", { class: "effect" }, ...lines.flatMap((line, index) => index ? [" ", line] : [line]));
