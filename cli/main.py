@@ -144,7 +144,7 @@ def ask(
         str,
         typer.Option(
             help="How much of the document's cache may be read per token: fast (5 %), balanced "
-            "(15 %), exact (all), or a number up to 1."
+            "(15 %), exact (all), auto (the least that keeps the answers), or a number up to 1."
         ),
     ] = "balanced",
     mode: Annotated[

@@ -30,6 +30,7 @@ from engine.decode.quote_decoder import QuoteDecoder
 from engine.decode.quoting import Quoting
 from engine.decode.running_answer import RunningAnswer
 from engine.decode.sampling import Sampling, TokenMask, draw_tokens, non_finite
+from engine.document.budget import Budget
 from engine.document.cache import DocumentCache
 from engine.fallbacks import Cause, Fallbacks, Part
 from engine.model.fingerprint import digest
@@ -124,7 +125,7 @@ class Engine:
         document: DocumentCache,
         question: str,
         *,
-        budget: float,
+        budget: Budget,
         sampling: Sampling,
         turns: Sequence[Turn] = (),
         may_drop_turns: bool = False,
@@ -135,7 +136,8 @@ class Engine:
         What the model marks as thinking comes first, in deltas that say so.
 
         Args:
-            budget: share of the document cache's bytes that may be read per token, in (0, 1].
+            budget: share of the document cache's bytes that may be read per token, in (0, 1]; or
+                how much the answer may lose by what is not read.
             turns: earlier questions with their answers, oldest first.
             may_drop_turns: whether the oldest turns are left out where they do not fit.
             cancelled: asked before every forward pass.
@@ -170,7 +172,7 @@ class Engine:
         document: DocumentCache,
         question: str,
         *,
-        budget: float,
+        budget: Budget,
         sampling: Sampling,
         turns: Sequence[Turn] = (),
         mask: TokenMask | None = None,
@@ -187,7 +189,7 @@ class Engine:
         document: DocumentCache,
         question: str,
         *,
-        budget: float,
+        budget: Budget,
         sampling: Sampling,
         turns: Sequence[Turn] = (),
         may_drop_turns: bool = False,
@@ -197,7 +199,8 @@ class Engine:
 
         Args:
             document: what is asked about; one without tokens for a chat with the model alone.
-            budget: share of the document cache's bytes that may be read per token, in (0, 1].
+            budget: share of the document cache's bytes that may be read per token, in (0, 1]; or
+                how much the answer may lose by what is not read.
             turns: earlier questions with their answers, oldest first.
             may_drop_turns: whether the oldest turns are left out where they do not fit.
             mask: which tokens may come; None for all.
@@ -284,6 +287,9 @@ class Engine:
                 found.append(row.push(token.token, token.log_probability))
             if was_thinking and not row.is_thinking:
                 self.runner.forget_evidence(row)
+            elif row.may_end_sentence:
+                self.runner.collect_evidence(row)
+                row.mark_sentence()
         return found
 
     def check(self) -> None:

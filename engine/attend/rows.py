@@ -119,7 +119,7 @@ def _attend_retrieval(
     lse = torch.logaddexp(own.lse, scores.logsumexp(dim=-1))
     weights = scores.sub_(lse[..., None]).exp_()
     out = weights.to(layer.values.dtype) @ layer.values
-    _collect_evidence(states, by_row, layer)
+    _collect_evidence(states, by_row, layer, call.layer)
     own_share = (own.lse - lse).exp()[..., None]
     return (out.float() + own_share * own.out.float()).to(rows.dtype)
 
@@ -175,15 +175,22 @@ def _selection(layer: LayerCache, limit: Thresholds, num_tokens: int) -> FullSel
     return FullSelection(num_tokens, layer.level2.num_centroids)
 
 
-def _collect_evidence(states: Sequence[QuestionState], weights: Tensor, layer: LayerCache) -> None:
+def _collect_evidence(
+    states: Sequence[QuestionState], weights: Tensor, layer: LayerCache, index: int
+) -> None:
     """Add what each row gave to the document's tokens to its evidence.
 
     Args:
         weights: (retrieval_heads, rows, group, tokens).
+        index: of the layer.
     """
-    if all(state.mass is None for state in states):
+    collecting = next((state.mass for state in states if state.mass is not None), None)
+    if collecting is None:
         return
     squares = weights.square().sum(dim=2).transpose(1, 2)  # (heads, tokens, rows)
+    head_weights = collecting.head_weights(index, len(squares))
+    if head_weights is not None:
+        squares = squares * head_weights[:, None, None]
     places = layer.positions.flatten().long()
     mass = squares.new_zeros(states[0].document.num_tokens, len(states))
     mass.index_add_(0, places, squares.reshape(-1, len(states)))
