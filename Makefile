@@ -2,8 +2,8 @@ PY ?= $(shell command -v python3.11 || command -v python3.12)
 # make demo EXTRA=gpu on CUDA machines
 EXTRA ?= cpu
 BIN := .venv/bin
-# Tests that watch clocks, leases and servers run one at a time, all others two at a time.
-APART := $(addprefix tests/,app cli faults flows storage workers)
+# Tests of processes that are killed and of whole servers run one at a time, all others two at a time.
+APART := $(addprefix tests/,faults flows)
 # Folders of tests that are skipped, or interpreted, without a GPU.
 ON_GPU := $(addprefix tests/,engine precompute)
 PYTEST := $(BIN)/python -m pytest -q

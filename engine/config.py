@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Le, Predicate
+from annotated_types import Ge, Gt, Le, Predicate
 
 Device = Literal["auto", "cpu", "cuda"]
 ComputeDtype = Literal["auto", "float32", "bfloat16", "float16"]
@@ -68,6 +68,9 @@ class DecodeConfig:
             in a graph of the document's, all others in plain torch.
         question_chunk_tokens: a longer question is prefilled in parts of so many tokens, between
             which others decode; each part selects for itself. This holds on a CPU too.
+        turn_state_bytes: of the keys and values of conversations' turns, which are kept in the
+            host's memory for the next question; 0 to prefill earlier turns again each time.
+        turn_state_s: seconds for which they are kept after their last use.
         refusal: the sentence that says that a document holds no answer: the only one that an answer
             in quote mode can be beside the document's own text. The bundled reader's by default.
     """
@@ -77,6 +80,8 @@ class DecodeConfig:
     triton_linears: bool = True
     batch_graphs: bool = True
     question_chunk_tokens: Annotated[int, Ge(1)] = 512
+    turn_state_bytes: Annotated[int, Ge(0)] = 256 << 20
+    turn_state_s: Annotated[float, Gt(0)] = 900.0
     refusal: Annotated[str, Predicate(has_text)] = "The document does not say."
 
 

@@ -30,12 +30,13 @@ from engine.decode.quote_decoder import QuoteDecoder
 from engine.decode.quoting import Quoting
 from engine.decode.running_answer import RunningAnswer
 from engine.decode.sampling import Sampling, TokenMask, draw_tokens, non_finite
+from engine.decode.turn_states import DocumentKey, TurnStates
 from engine.document.budget import Budget
 from engine.document.cache import DocumentCache
 from engine.fallbacks import Cause, Fallbacks, Part
 from engine.model.fingerprint import digest
 from engine.model.loader import LoadedModel
-from engine.model.prompt import Turn
+from engine.model.prompt import Ids, Turn
 from engine.model.spec import probe_logits
 from engine.turns import DeviceTurns
 
@@ -72,6 +73,7 @@ class Engine:
     Attributes:
         turns: of its passes and of a document that is read on the same device.
         runner: takes the forward passes.
+        turn_states: keys and values of conversations' turns.
         fallbacks: how often it did without what it was asked to use.
         graphs: decode graphs of the documents that are resident on a GPU, but for those of a model
             with LongRoPE; empty where another runner was given.
@@ -86,6 +88,7 @@ class Engine:
         self.model = model
         self.turns, self.fallbacks = DeviceTurns(), Fallbacks()
         self._config = config or DecodeConfig()
+        self.turn_states = TurnStates(self._config.turn_state_bytes, self._config.turn_state_s)
         self._quoting = Quoting(model, self._config.refusal)
         graph_runner = (
             _graph_runner_for(model, self._config, self.fallbacks)
@@ -105,7 +108,11 @@ class Engine:
             "prompt": [prompt.head, prompt.middle, prompt.foot, prompt.between, prompt.alone],
             "generation": asdict(model.generation),
             "device": model.device.type,
-            "decoding": asdict(self._config),
+            "decoding": {
+                name: value
+                for name, value in asdict(self._config).items()
+                if not name.startswith("turn_state")  # which never changes an answer
+            },
         }
         return digest(fields)
 
@@ -129,6 +136,7 @@ class Engine:
         sampling: Sampling,
         turns: Sequence[Turn] = (),
         may_drop_turns: bool = False,
+        document_key: DocumentKey | None = None,
         cancelled: Callable[[], bool] = _never,
     ) -> Iterator[TextDelta | Answer]:
         """Answer one question about a document: text as it comes, the whole answer last.
@@ -140,6 +148,7 @@ class Engine:
                 how much the answer may lose by what is not read.
             turns: earlier questions with their answers, oldest first.
             may_drop_turns: whether the oldest turns are left out where they do not fit.
+            document_key: as which document's turns earlier ones may be kept, see `prepare`.
             cancelled: asked before every forward pass.
         Raises: EmptyQuestion, QuestionTooLong, CallerGone, NonFiniteNumbers.
         """
@@ -150,6 +159,7 @@ class Engine:
             sampling=sampling,
             turns=turns,
             may_drop_turns=may_drop_turns,
+            document_key=document_key,
         )
         self.add(running)
         try:
@@ -193,6 +203,7 @@ class Engine:
         sampling: Sampling,
         turns: Sequence[Turn] = (),
         may_drop_turns: bool = False,
+        document_key: DocumentKey | None = None,
         mask: TokenMask | None = None,
     ) -> RunningAnswer:
         """Check and tokenize a question; any thread may do so.
@@ -203,26 +214,60 @@ class Engine:
                 how much the answer may lose by what is not read.
             turns: earlier questions with their answers, oldest first.
             may_drop_turns: whether the oldest turns are left out where they do not fit.
+            document_key: as which document's turns earlier ones may be kept; the answer is the same
+                whether they are. None to prefill all of them.
             mask: which tokens may come; None for all.
         Raises: EmptyQuestion, QuestionTooLong, ConversationTooLong; InvalidInput if there are turns
             and the model's template takes one question alone, and if there is nothing to quote.
         """
         quotes = self._quotes(document, mask) if sampling.mode == "quote" else None
         kept = self._fitting_turns(document, question, turns) if may_drop_turns else turns
-        ids = self._encode_question(document, question, kept)
+        parts = self._encode_question(document, question, kept)
         return RunningAnswer(
             self.model,
             document,
-            ids,
+            parts,
             budget=budget,
             sampling=sampling,
-            room=self._room(document, ids),
+            room=self._room(document, parts),
             kernels=self._config.triton_kernels,
             chunk_tokens=self._config.question_chunk_tokens,
             mask=mask,
             num_dropped_turns=len(turns) - len(kept),
             quotes=quotes,
             refusal=self._config.refusal,
+            turn_states=self.turn_states,
+            document_key=document_key,
+            fallbacks=self.fallbacks,
+        )
+
+    def prepare_turns(
+        self,
+        document: DocumentCache,
+        turns: Sequence[Turn],
+        *,
+        budget: Budget,
+        document_key: DocumentKey,
+    ) -> RunningAnswer:
+        """Tokenize turns that are to be prefilled, for a question that may come; as `prepare`.
+
+        Returns: what ends with the turns' prefill, and then is for `keep_turns` alone.
+        Raises: ConversationTooLong.
+        """
+        parts = self._prompt_parts(document, "", turns)[: len(turns)]
+        if (room := self._room(document, parts)) < 1:
+            raise ConversationTooLong("The conversation has come to its end.")
+        return RunningAnswer(
+            self.model,
+            document,
+            parts,
+            budget=budget,
+            sampling=Sampling(max_tokens=1),
+            room=room,
+            kernels=self._config.triton_kernels,
+            chunk_tokens=self._config.question_chunk_tokens,
+            turn_states=self.turn_states,
+            document_key=document_key,
             fallbacks=self.fallbacks,
         )
 
@@ -307,35 +352,43 @@ class Engine:
 
     def _encode_question(
         self, document: DocumentCache, question: str, turns: Sequence[Turn]
-    ) -> Tensor:
+    ) -> tuple[Ids, ...]:
         if not question.strip():
             raise EmptyQuestion("The question is empty.", param="question")
-        ids = self._prompt_ids(document, question, turns)
-        if (room := self._room(document, ids)) < 1:
+        parts = self._prompt_parts(document, question, turns)
+        if (room := self._room(document, parts)) < 1:
             too_long = ConversationTooLong if turns else QuestionTooLong
             what = "The question with its earlier turns" if turns else "The question"
+            num_tokens = sum(map(len, parts))
             raise too_long(
-                f"{what} has {len(ids)} tokens, but beside the document's "
-                f"{document.num_tokens} only {len(ids) + room - 1} fit.",
+                f"{what} has {num_tokens} tokens, but beside the document's "
+                f"{document.num_tokens} only {num_tokens + room - 1} fit.",
                 param="question",
             )
-        return ids
+        return parts
 
     def _fitting_turns(
         self, document: DocumentCache, question: str, turns: Sequence[Turn]
     ) -> Sequence[Turn]:
         """Leave out the oldest turns until the others fit beside the question."""
         kept = turns
-        while kept and self._room(document, self._prompt_ids(document, question, kept)) < 1:
+        while kept and self._room(document, self._prompt_parts(document, question, kept)) < 1:
             kept = kept[1:]
         return kept
 
-    def _prompt_ids(self, document: DocumentCache, question: str, turns: Sequence[Turn]) -> Tensor:
-        """Tokenize what follows the document; without one, the whole chat."""
-        prompt = self.model.prompt
-        encode = prompt.encode_question if document.num_tokens else prompt.encode_chat
-        return encode(question.strip(), turns)
+    def _prompt_parts(
+        self, document: DocumentCache, question: str, turns: Sequence[Turn]
+    ) -> tuple[Ids, ...]:
+        """Tokenize what follows the document; without one, the whole chat.
 
-    def _room(self, document: DocumentCache, ids: Tensor) -> int:
+        Blanks around a question do not count when it is asked, so neither do they later.
+        """
+        prompt = self.model.prompt
+        parts_of = prompt.question_parts if document.num_tokens else prompt.chat_parts
+        return parts_of(
+            question.strip(), [Turn(turn.question.strip(), turn.answer) for turn in turns]
+        )
+
+    def _room(self, document: DocumentCache, parts: Sequence[Ids]) -> int:
         """Tokens of the model's context that document and question leave free."""
-        return self.model.spec.context_length - document.num_tokens - len(ids)
+        return self.model.spec.context_length - document.num_tokens - sum(map(len, parts))

@@ -208,6 +208,7 @@ def _add_document(
         uploader=caller.prefix,
         ttl_s=ttl_s,
         admit=lambda session: quotas.admit_document(session, caller, file.num_bytes),
+        admit_again=lambda session: quotas.admit_reading(session, caller),
     )
     if was_queued:
         services.storage.notifier.notify_workers()
@@ -296,3 +297,4 @@ def delete_with_answers(services: Services, tenant_id: UUID, document_id: UUID) 
     services.storage.documents.delete(tenant_id, document_id)
     services.question_queue.cancel_document(document_id, DocumentDeleted(DELETED))
     services.resident_documents.drop_document(document_id)
+    services.engine.turn_states.drop(document_id)

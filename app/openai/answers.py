@@ -111,14 +111,14 @@ class ChatAnswer:
 
 
 def chat_usage(body: AnswerBody) -> ChatUsage:
-    """Return the usage of an answer; the document's tokens are cached ones."""
+    """Return the usage of an answer; the document's tokens are cached ones, and kept turns'."""
     usage = body.usage
     prompt = usage.document_tokens + usage.question_tokens
     return ChatUsage(
         prompt_tokens=prompt,
         completion_tokens=usage.completion_tokens,
         total_tokens=prompt + usage.completion_tokens,
-        prompt_tokens_details=PromptTokens(cached_tokens=usage.document_tokens),
+        prompt_tokens_details=PromptTokens(cached_tokens=usage.document_tokens + usage.kept_tokens),
         completion_tokens_details=CompletionTokens(reasoning_tokens=usage.thinking_tokens),
         kv_bytes=KvBytes(read=usage.kv_bytes_read, resident=usage.kv_bytes_stored),
     )

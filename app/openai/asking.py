@@ -80,5 +80,11 @@ class Asking:
             services.engine.model.generation,
             has_document=document_id is not None,
         )
-        asked = replace(checked, turns=earlier.turns, keeping=keeping)
+        asked = replace(
+            checked,
+            turns=earlier.turns,
+            keeping=keeping,
+            # Clients of chats send all turns along; those without a document are often titles.
+            may_go_on=keeping is not None or document is not None or bool(earlier.turns),
+        )
         return await submit_question(services, self.caller, document_id, asked, self.exchange)

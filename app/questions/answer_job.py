@@ -23,6 +23,7 @@ from app.questions.schemas import (
     ThinkingBody,
     UsageBody,
 )
+from app.questions.turns_job import TurnsJob, key_of
 from app.services.background_writes import BackgroundWrites
 from app.services.document_loader import DocumentLoader
 from app.services.question_queue import PendingAnswer
@@ -30,8 +31,10 @@ from common.errors import GpuBusy, LecternError
 from common.owner import Owner
 from common.spans import OK, Span, SpanListener, Value, ignore_spans, stages_in_order
 from engine.decode.answer import Answer, TextDelta
+from engine.decode.turn_states import DocumentKey
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
+from engine.model.prompt import Turn
 from engine.residents.documents import Lease
 from engine.residents.entry import Tier
 from engine.serving.engine_loop import EngineLoop
@@ -113,6 +116,7 @@ class AnswerJob:
         self._begun_s = time.monotonic()
         self._lease: Lease[DocumentCache] | None = None
         self._has_spoken = self._was_tried_again = False
+        self._turns: tuple[Turn, ...] = ()  # the answer's included, once there is one
 
     def request(self) -> AnswerRequest:
         """Return what the engine loop is asked."""
@@ -146,6 +150,11 @@ class AnswerJob:
         self._lease = self._parts.loader.lease(self._document)
         return self._lease.cache
 
+    @property
+    def document_key(self) -> DocumentKey | None:
+        """As which document's turns earlier ones may be kept."""
+        return key_of(self._tenant_id, self._document, self._lease)
+
     def deliver(self, item: TextDelta | Answer) -> None:
         """Pass text on, and the whole answer as a body."""
         self._has_spoken = True
@@ -154,6 +163,11 @@ class AnswerJob:
             return
         lease = self._lease
         load_ms = 0.0 if lease is None else lease.load_ms
+        question = self._question
+        self._turns = (
+            *question.turns[item.num_dropped_turns :],
+            Turn(question.text, item.text),
+        )
         if self._grant is not None:
             self._grant.end(item.usage.question_tokens + item.usage.completion_tokens)
         timings_ms = _timings_ms(item, self._pending.queue_ms, load_ms)
@@ -183,6 +197,8 @@ class AnswerJob:
                 self._was_tried_again = True
                 self._parts.engine_loop.submit(self.request())
                 return
+        if error is None and self._question.may_go_on and self._turns:
+            self._keep_turns()
         if error is not None:
             code = error.code if isinstance(error, LecternError) else LecternError.code
             queue_ms = round(self._pending.queue_ms, 1)
@@ -230,6 +246,12 @@ class AnswerJob:
             code,
             self._trace_parent,
         )
+
+    def _keep_turns(self) -> None:
+        """Let the turns' keys and values be kept for a question that may come."""
+        parts = self._parts
+        job = TurnsJob(parts.loader, parts.no_document, self._tenant_id, self._document)
+        parts.engine_loop.submit(job.request(self._owner, self._turns, self._question.budget))
 
     def _keep(self, body: AnswerBody) -> AnswerBody:
         """Keep the answer as a turn, if that was asked for.

@@ -32,6 +32,8 @@ class CheckedQuestion:
         turns: earlier questions with their answers, oldest first.
         may_drop_turns: whether the oldest turns are left out where they do not fit.
         keeping: as which turn the answer is kept; None for not at all.
+        may_go_on: whether a later question is likely to follow it, so that the keys and values of
+            its turns are worth keeping.
         wants_attention: whether the answer tells where in the whole document the model attended.
         kind: names like requests, whose figures can be compared.
         may_reuse: whether an earlier answer to the same question will do, and this one later.
@@ -44,6 +46,7 @@ class CheckedQuestion:
     turns: tuple[Turn, ...] = ()
     may_drop_turns: bool = False
     keeping: Keeping | None = None
+    may_go_on: bool = False
     wants_attention: bool = False
     kind: str = OTHER_KIND
     may_reuse: bool = True

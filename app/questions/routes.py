@@ -96,6 +96,7 @@ async def _in_conversation(
         turns=earlier.turns,
         may_drop_turns=body.drop_oldest_turns,
         keeping=Keeping(uuid4(), previous_id) if body.keep else None,
+        may_go_on=body.keep or bool(earlier.turns),
     )
 
 

@@ -161,13 +161,15 @@ class BudgetBody(Body):
 class UsageBody(Body):
     """Numbers of tokens, and bytes of keys and values.
 
-    Of `completion_tokens`, which are all that were generated, `thinking_tokens` are no answer.
+    Of `completion_tokens`, which are all that were generated, `thinking_tokens` are no answer. Of
+    `question_tokens`, which are of earlier turns too, `kept_tokens` were not computed again.
     """
 
     document_tokens: int
     question_tokens: int
     completion_tokens: int
     thinking_tokens: int
+    kept_tokens: int
     kv_bytes_read: int
     kv_bytes_stored: int
 

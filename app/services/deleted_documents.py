@@ -1,4 +1,4 @@
-"""Removes documents from memory that another process has deleted."""
+"""Removes documents, and turns about them, from memory that another process has deleted."""
 
 import threading
 from typing import Any
@@ -7,6 +7,7 @@ from uuid import UUID
 import structlog
 
 from common.errors import Transient
+from engine.decode.turn_states import TurnStates
 from engine.residents.documents import ResidentDocuments
 from storage.documents import Documents
 
@@ -21,9 +22,14 @@ class DeletedDocuments:
     """
 
     def __init__(
-        self, residents: ResidentDocuments[Any], documents: Documents, look_s: float = LOOK_S
+        self,
+        residents: ResidentDocuments[Any],
+        documents: Documents,
+        turn_states: TurnStates,
+        look_s: float = LOOK_S,
     ) -> None:
         self._residents = residents
+        self._turn_states = turn_states
         self._documents = documents
         self._look_s = look_s
         self._stop = threading.Event()
@@ -42,10 +48,12 @@ class DeletedDocuments:
 
     def forget(self) -> int:
         """Remove from memory what is no longer stored; return how many documents that were."""
-        known = [one for one in self._residents.tiers() if isinstance(one, UUID)]
+        in_memory = {*self._residents.tiers(), *self._turn_states.owners()}
+        known = [one for one in in_memory if isinstance(one, UUID)]
         gone = set(known) - self._documents.existing(known) if known else set()
         for document_id in gone:
             self._residents.drop_document(document_id)
+            self._turn_states.drop(document_id)
         return len(gone)
 
     def _run(self) -> None:

@@ -80,6 +80,7 @@ CALLS: Mapping[Operation, Call] = {
     ("get", "/documents/{document_id}/text"): Call(target="document"),
     ("post", "/documents/{document_id}/retry"): Call(202, target="document"),
     ("post", "/documents/{document_id}/cancel"): Call(202, target="document"),
+    ("post", "/documents/{document_id}/evict"): Call(202, target="document"),
     ("post", "/v1/chat/completions"): Call(request=CHAT),
     ("post", "/v1/responses"): Call(request=RESPONSE),
     ("post", "/v1/files"): Call(request=FILE),

@@ -89,6 +89,7 @@ class Stream:
     """One question: when it began, and what came of it; an `AnswerListener`."""
 
     is_cancelled = False
+    document_key = None
 
     def __init__(self, document: DocumentCache) -> None:
         self._document = document

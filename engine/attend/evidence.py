@@ -133,6 +133,10 @@ class AttentionMass:
         """Add mass that was noted by place in the document (tokens,)."""
         self._mass += mass
 
+    def add_at(self, places: Tensor, mass: Tensor) -> None:
+        """Add mass on some tokens (some,), given their places in the document (some,) int64."""
+        self._mass.index_add_(0, places, mass)
+
     @property
     def by_place(self) -> Tensor:
         """The mass by place in the document (tokens,) fp32, which may be added to."""

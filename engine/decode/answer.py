@@ -36,7 +36,9 @@ class Usage:
     """Tokens of each part, and bytes of document cache read and stored.
 
     Attributes:
+        question_tokens: of the question and of earlier turns.
         completion_tokens: all that were generated, those of `thinking_tokens` included.
+        kept_tokens: of the earlier turns, those whose keys and values had been kept.
     """
 
     document_tokens: int
@@ -45,6 +47,7 @@ class Usage:
     kv_bytes_read: int
     kv_bytes_stored: int
     thinking_tokens: int = 0
+    kept_tokens: int = 0
 
 
 @dataclass(frozen=True)

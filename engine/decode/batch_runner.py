@@ -313,7 +313,7 @@ class BatchRunner(GraphRunner):
         pages = torch.tensor(held.pages[: ceil_div(held.num_keys, PAGE)]).to(self._pool.device)
         paged = self._pool[:, :, pages]  # (layers, 2, pages, kv_heads, PAGE, head_dim)
         keys = paged.transpose(2, 3).flatten(3, 4)[:, :, :, : held.num_keys]
-        running.state.take_over(keys[:, 0].contiguous(), keys[:, 1].contiguous())
+        running.state.take_over(keys[:, 0].contiguous().unbind(), keys[:, 1].contiguous().unbind())
         self._free_pages += held.pages
 
     def _slot_of(self, document: DocumentCache) -> int | None:

@@ -3,8 +3,10 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from statistics import fmean
 
+import torch
 from torch import Tensor
 
 from engine.attend.attention_profile import profile_attention
@@ -20,6 +22,7 @@ from engine.decode.repetition import RepetitionDetector
 from engine.decode.sampling import Draw, Sampler, Sampling, TokenMask
 from engine.decode.sentence_marks import Mark, SentenceMarks
 from engine.decode.token_limits import TokenLimits
+from engine.decode.turn_states import DocumentKey, TurnsKey, TurnStates
 from engine.document.budget import AutoBudget, Budget
 from engine.document.cache import DocumentCache
 from engine.fallbacks import Fallbacks
@@ -62,7 +65,7 @@ class RunningAnswer:
     and its state can be kept when the answer has ended.
 
     Args:
-        ids: the question's token ids (tokens,) int64 on the CPU.
+        parts: token ids of the earlier turns and, at last, of the question.
         budget: share of the document cache's bytes that was asked for, in (0, 1], or how much it
             may lose.
         room: tokens that the model's context leaves behind document and question.
@@ -70,6 +73,8 @@ class RunningAnswer:
         chunk_tokens: tokens of the longest part in which the question is prefilled.
         mask: which tokens may come; None for all.
         num_dropped_turns: earlier turns that were left out, as they did not fit.
+        turn_states: where keys and values of earlier turns are; None to prefill all of them.
+        document_key: as whose turns they are there.
         quotes: decodes the answer, which then quotes the document; None if it is free.
         refusal: the sentence that says that the document holds no answer.
         fallbacks: where it is counted what it does without; None for nowhere.
@@ -77,14 +82,15 @@ class RunningAnswer:
     Attributes:
         state: the question's own keys and values, and what it reads of the document.
         max_tokens: that question, thinking and answer have together at most.
-        question, answer: token ids; the answer's with all that was thought.
+        question, answer: token ids; the question's with the earlier turns, the answer's with all
+            that was thought.
     """
 
     def __init__(
         self,
         model: LoadedModel,
         document: DocumentCache,
-        ids: Tensor,
+        parts: Sequence[Sequence[int]],
         *,
         budget: Budget,
         sampling: Sampling,
@@ -93,6 +99,8 @@ class RunningAnswer:
         chunk_tokens: int,
         mask: TokenMask | None = None,
         num_dropped_turns: int = 0,
+        turn_states: TurnStates | None = None,
+        document_key: DocumentKey | None = None,
         quotes: QuoteDecoder | None = None,
         refusal: str = "",
         fallbacks: Fallbacks | None = None,
@@ -109,7 +117,12 @@ class RunningAnswer:
         self.state = open_question(
             document, self._applied, self._mass, kernels=kernels, fallbacks=fallbacks
         )
-        self.state.num_prefill = len(ids)
+        self.question: list[int] = [token for part in parts for token in part]
+        self.state.num_prefill = len(self.question)
+        self._parts, self._part_ends = tuple(parts), tuple(accumulate(map(len, parts)))
+        self._turn_states = turn_states
+        self._turns_key = None if document_key is None else TurnsKey(document_key, self._applied)
+        self._num_kept = self._take_kept_turns()
         penalty = model.generation.repetition_penalty
         self._quotes, self._refusal = quotes, refusal
         given = mask if quotes is None else _QuoteMask(self)
@@ -124,10 +137,10 @@ class RunningAnswer:
         self._text = AnswerText(
             model.tokenizer, model.prompt.thinking, limits, sampling.stop, quotes
         )
-        self.question: list[int] = ids.tolist()
         self.answer: list[int] = []
-        self._ids, self._chunk_tokens = ids.to(model.device), chunk_tokens
-        self.max_tokens = len(ids) + limits.total
+        self._ids = torch.tensor(self.question, dtype=torch.int64).to(model.device)
+        self._chunk_tokens = chunk_tokens
+        self.max_tokens = len(self.question) + limits.total
         self._finish_reason: str | None = None
         self._marks_ms: dict[str, float] = {}
 
@@ -155,7 +168,9 @@ class RunningAnswer:
     @property
     def num_next_chunk(self) -> int:
         """Tokens of the next part of the prefill; 0 after the last one."""
-        return min(self._chunk_tokens, len(self.question) - self.num_prefilled)
+        done = self.num_prefilled
+        end = next((end for end in self._part_ends if end > done), done)
+        return min(self._chunk_tokens, end - done)
 
     @property
     def last_token(self) -> int:
@@ -225,6 +240,12 @@ class RunningAnswer:
         mark = self._mass.by_place.clone()
         self._sentences.add(Mark(len(self._text.answer), self._num_passes, mark))
 
+    def keep_turns(self, *, num_turns: int) -> None:
+        """Keep keys and values of the first turns for a later question, after the last pass."""
+        if self._turn_states is not None and self._turns_key is not None:
+            turns = self._parts[:num_turns]
+            self._turn_states.add(self._turns_key, turns, self.state.keys_and_values())
+
     def flush(self) -> TextDelta:
         """Return the text that was held back for an incomplete character."""
         return self._text.flush()
@@ -269,6 +290,7 @@ class RunningAnswer:
                 kv_bytes_read=meter.bytes_read,
                 kv_bytes_stored=self._document.kv_bytes,
                 thinking_tokens=self._text.num_thinking,
+                kept_tokens=self._num_kept,
             ),
             timings_ms={name: round(value, 3) for name, value in marks.items()},
             thinking=self._text.thinking,
@@ -309,6 +331,20 @@ class RunningAnswer:
         return Confidence(
             round(fmean(known), 4) if known else None, round(float(mass.sum()) / most, 4)
         )
+
+    def _take_kept_turns(self) -> int:
+        """Begin behind the earlier turns that are kept; return how many tokens they have."""
+        if self._turn_states is None or self._turns_key is None:
+            return 0
+        kept = self._turn_states.find(self._turns_key, self._parts[:-1])
+        if kept is None:
+            return 0
+        device = self._model.device
+        self.state.take_over(
+            [keys.to(device) for keys in kept.keys],
+            [values.to(device) for values in kept.values],
+        )
+        return kept.num_tokens
 
     def _no_mass(self) -> AttentionMass:
         return AttentionMass(self._document, self._model.device)

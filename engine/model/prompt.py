@@ -43,6 +43,7 @@ RESERVED = frozenset(
      "return_dict", "return_tensors", "strftime_now", "tokenize", "tokenizer_kwargs", "tools",
      "truncation"}
 )  # fmt: skip
+Ids = tuple[int, ...]  # token ids
 NO_TEMPLATE = (
     "The tokenizer has no chat template. To ask the model in plain lines that begin with "
     "'Question:' and 'Answer:', as suits a base model, set LECTERN_PROMPT__FORMAT=plain."
@@ -169,27 +170,46 @@ class PromptTemplate:
         Returns: ids (tokens,) int64.
         Raises: InvalidInput if there are turns and the template takes one question alone.
         """
-        return self._encode_turns(self.middle, question, turns)
+        return _joined(self.question_parts(question, turns))
 
     def encode_chat(self, question: str, turns: Sequence[Turn] = ()) -> Tensor:
         """Tokenize a whole chat without a document; int64. Raises: as `encode_question`."""
-        return self._encode_turns(self.alone, question, turns)
+        return _joined(self.chat_parts(question, turns))
 
-    def _encode_turns(self, start: Iterable[int], question: str, turns: Sequence[Turn]) -> Tensor:
-        ids = [*start]
+    def question_parts(self, question: str, turns: Sequence[Turn] = ()) -> tuple[Ids, ...]:
+        """Tokenize what follows the document, in the parts in which it is prefilled.
+
+        A turn is a part, up to the end of its answer; what stands between two turns begins the
+        later one. So a turn is the same part of every question that comes after it.
+
+        Returns: ids of each turn, and at last of the question and the answer's start.
+        Raises: as `encode_question`.
+        """
+        return self._parts(self.middle, question, turns)
+
+    def chat_parts(self, question: str, turns: Sequence[Turn] = ()) -> tuple[Ids, ...]:
+        """Tokenize a whole chat without a document, as `question_parts`."""
+        return self._parts(self.alone, question, turns)
+
+    def _parts(self, start: Ids, question: str, turns: Sequence[Turn]) -> tuple[Ids, ...]:
+        parts = []
         for turn in turns:
-            ids += [*self._ids(turn.question), *self.foot, *self.encode_next(turn.answer)]
-        ids += [*self._ids(question), *self.foot]
-        return torch.tensor(ids, dtype=torch.int64)
+            asked = (*start, *self._ids(turn.question), *self.foot)
+            parts.append((*asked, *self._ids(turn.answer)))
+            start = self._between()
+        return (*parts, (*start, *self._ids(question), *self.foot))
+
+    def _between(self) -> Ids:
+        if self.between is None:
+            raise InvalidInput("The model's chat template takes one question alone.")
+        return self.between
 
     def encode_next(self, answer: str) -> tuple[int, ...]:
         """Tokenize an answer and what stands between it and the next question.
 
         Raises: InvalidInput if the template takes one question alone.
         """
-        if self.between is None:
-            raise InvalidInput("The model's chat template takes one question alone.")
-        return (*self._ids(answer), *self.between)
+        return (*self._ids(answer), *self._between())
 
     def encode_answer(self, answer: str) -> Tensor:
         """Tokenize an answer alone, as it is teacher-forced in calibration; int64."""
@@ -203,6 +223,10 @@ class PromptTemplate:
         return self.tokenizer(
             text, add_special_tokens=False, split_special_tokens=True, verbose=False
         )
+
+
+def _joined(parts: Iterable[Ids]) -> Tensor:
+    return torch.tensor([token for part in parts for token in part], dtype=torch.int64)
 
 
 def _encoded(ids: Iterable[int], spans: list[tuple[int, int]]) -> EncodedDocument:

@@ -42,12 +42,19 @@ class Lease(Generic[Cache]):
         hit: whether it was on the device before it was asked for.
         tier: where it was found.
         load_ms: milliseconds that the caller waited for it; 0 for a hit.
+        key: by which the cache is known; None if it is not told.
     """
 
     def __init__(
-        self, cache: Cache, tier: Tier, load_ms: float, close: Callable[[], None] = lambda: None
+        self,
+        cache: Cache,
+        tier: Tier,
+        load_ms: float,
+        close: Callable[[], None] = lambda: None,
+        key: Hashable = None,
     ) -> None:
         self.cache = cache
+        self.key = key
         self.hit = tier is Tier.DEVICE
         self.tier = tier
         self.load_ms = load_ms
@@ -205,7 +212,7 @@ class ResidentDocuments(Generic[Cache]):
                 self._misses += 1
         cache = self._bring(entry, open_source)
         load_ms = 0.0 if tier is Tier.DEVICE else 1000 * (time.monotonic() - started_s)
-        return Lease(cache, tier, load_ms, lambda: self._release(entry))
+        return Lease(cache, tier, load_ms, lambda: self._release(entry), key)
 
     def lease_resident(self, key: Hashable) -> Lease[Cache] | None:
         """Use a document if it is on the device now; None if it is not."""
@@ -217,7 +224,7 @@ class ResidentDocuments(Generic[Cache]):
             self._hits += 1
             cache = entry.device
         assert cache is not None
-        return Lease(cache, Tier.DEVICE, 0.0, lambda: self._release(entry))
+        return Lease(cache, Tier.DEVICE, 0.0, lambda: self._release(entry), key)
 
     def put(
         self,
@@ -248,7 +255,7 @@ class ResidentDocuments(Generic[Cache]):
         if document is not None:
             self.drop_document(document, but=key)
         assert entry.device is not None
-        return Lease(entry.device, Tier.DEVICE, 0.0, lambda: self._release(entry))
+        return Lease(entry.device, Tier.DEVICE, 0.0, lambda: self._release(entry), key)
 
     @contextmanager
     def room(self, num_bytes: int) -> Iterator[Room]:
@@ -281,21 +288,23 @@ class ResidentDocuments(Generic[Cache]):
                     entry.is_pinned = is_pinned
             self._changed.notify_all()
 
-    def drop(self, key: Hashable) -> None:
+    def drop(self, key: Hashable, reason: Reason = Reason.DROPPED) -> None:
         """Forget a cache in all tiers; whoever uses it keeps it until the lease ends."""
         with self._changed:
             entry = self._entries.pop(key, None)
             if entry is not None:
-                entry.is_dropped = True
+                entry.is_dropped, entry.dropped_for = True, reason
                 self._free_if_idle(entry)
 
-    def drop_document(self, document: Hashable, but: Hashable = None) -> None:
+    def drop_document(
+        self, document: Hashable, but: Hashable = None, reason: Reason = Reason.DROPPED
+    ) -> None:
         """Forget all caches of a document, except one key's."""
         with self._changed:
             keys = [key for key, entry in self._entries.items() if entry.document == document]
         for key in keys:
             if key != but:
-                self.drop(key)
+                self.drop(key, reason)
 
     def clear(self) -> None:
         """Forget all caches, pinned ones too; those in use go when their leases end."""
@@ -411,7 +420,7 @@ class ResidentDocuments(Generic[Cache]):
         if entry.is_dropped:
             if entry.device is not None:
                 self._tell_left(entry)
-                self._evictions[Tier.DEVICE][Reason.DROPPED] += 1
+                self._evictions[Tier.DEVICE][entry.dropped_for] += 1
             entry.device = None
             self._used[Tier.DEVICE] -= entry.device_bytes
             entry.device_bytes = 0

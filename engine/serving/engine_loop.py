@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # for annotations alone
     from engine.decode.running_answer import RunningAnswer
     from engine.engine import Engine
 
+LOAD_S = 0.005  # that a step waits for a question whose document may be in memory
 IDLE_S = 0.25  # that the loop waits for its inbox while there is nothing to do
 STUCK_S = 30.0  # that a forward pass may take before the loop counts as stuck
 MOST_FAILURES = 3  # failed steps in a row that a loop which works may have
@@ -182,10 +183,12 @@ class EngineLoop:
         for question in self._scheduler.questions():
             if question.item.request.listener.is_cancelled:
                 self._end(question, CallerGone(GONE))
-        for question in self._scheduler.admit():
+        admitted = self._scheduler.admit()
+        for question in admitted:
             question.item.request.listener.begin()
             loading = self._helpers.submit(self._prepare, question.item.request)
             loading.add_done_callback(partial(self._post_loaded, question))
+        self._await_loaded(admitted)
         step = self._scheduler.next_step()
         if step is not None:
             self._take(step)
@@ -198,12 +201,30 @@ class EngineLoop:
             while True:
                 _do(self._inbox.get_nowait())
 
+    def _await_loaded(self, admitted: list[Question]) -> None:
+        """Wait a moment for documents that are in memory, so that their questions join this step.
+
+        Otherwise whoever has just come would wait for a whole step of others.
+        """
+        deadline_s = time.monotonic() + LOAD_S
+        while any(question.phase is Phase.LOADING for question in admitted):
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                return
+            with suppress(queue.Empty):
+                _do(self._inbox.get(timeout=left_s))
+
     def _receive(self, request: AnswerRequest) -> None:
         self._scheduler.add(request.owner, Answering(request))
 
     def _prepare(self, request: AnswerRequest) -> "RunningAnswer":
         """Open a question's document and tokenize the question; on a helper's thread."""
         document = request.listener.open_document()
+        document_key = request.listener.document_key
+        if request.turns_alone and document_key is not None:
+            return self._engine.prepare_turns(
+                document, request.turns, budget=request.budget, document_key=document_key
+            )
         return self._engine.prepare(
             document,
             request.question,
@@ -211,6 +232,7 @@ class EngineLoop:
             sampling=request.sampling,
             turns=request.turns,
             may_drop_turns=request.may_drop_turns,
+            document_key=document_key,
             mask=request.mask,
         )
 
@@ -255,7 +277,7 @@ class EngineLoop:
             if isinstance(item, LecternError):
                 self._end(question, item)
                 continue
-            if item.text:
+            if item.text and not question.item.request.turns_alone:
                 question.item.request.listener.deliver(item)
             if running.is_finished:
                 self._complete(question, running)
@@ -284,7 +306,10 @@ class EngineLoop:
         self._hear_end(question, error)
 
     def _deliver_answer(self, conversation: Answering, running: "RunningAnswer") -> None:
-        listener = conversation.request.listener
+        request, listener = conversation.request, conversation.request.listener
+        if request.turns_alone:
+            running.keep_turns(num_turns=len(request.turns))
+            return
         if (rest := running.flush()).text:
             listener.deliver(rest)
         listener.deliver(running.result())
@@ -304,14 +329,14 @@ class EngineLoop:
                 self._end(question, error)
 
     def _hear_end(self, question: Question, error: BaseException | None) -> None:
-        """Tell a listener that this was all."""
-        self.activity.end()
+        """Tell a listener that this was all; what it submits then follows without a break."""
         if error is not None and not isinstance(error, Exception):
             error = ShuttingDown(STOPPED)  # its helper was cancelled
         try:
             question.item.request.listener.end(error)
         except Exception:  # the loop goes on, whatever becomes of one caller
             log.exception("a listener failed")
+        self.activity.end()
 
 
 def _do(action: Callable[[], None]) -> None:

@@ -6,6 +6,7 @@ from typing import Protocol
 from common.owner import Owner
 from engine.decode.answer import Answer, TextDelta
 from engine.decode.sampling import Sampling, TokenMask
+from engine.decode.turn_states import DocumentKey
 from engine.document.budget import Budget
 from engine.document.cache import DocumentCache
 from engine.model.prompt import Turn
@@ -25,6 +26,11 @@ class AnswerListener(Protocol):
 
     def open_document(self) -> DocumentCache:
         """Return the document, which may take a while; called on a thread for that."""
+        ...
+
+    @property
+    def document_key(self) -> DocumentKey | None:
+        """As which document's turns earlier ones may be kept; asked once it is open."""
         ...
 
     def deliver(self, item: TextDelta | Answer) -> None:
@@ -54,6 +60,8 @@ class AnswerRequest:
         turns: earlier questions with their answers, oldest first.
         may_drop_turns: whether the oldest turns are left out where they do not fit.
         mask: which tokens may come; None for all.
+        turns_alone: nothing is asked: the turns are prefilled and kept for a question that may
+            come, if the listener has a `document_key`. Its listener hears of the end alone.
     """
 
     owner: Owner
@@ -64,3 +72,4 @@ class AnswerRequest:
     turns: tuple[Turn, ...] = ()
     may_drop_turns: bool = False
     mask: TokenMask | None = None
+    turns_alone: bool = False

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from app.services.services import Services, make_services
-from common.errors import LecternError
+from common.errors import CallerGone, LecternError
 from engine.attend.budget import BudgetReport
 from engine.decode.answer import Answer, TextDelta, Usage
 from engine.decode.running_answer import RunningAnswer
@@ -70,6 +70,10 @@ class ScriptedEngine(Engine):
     def prepare(self, *arguments: Any, mask: Any = None, **options: Any) -> RunningAnswer:
         """Call the script with the document, the question and the options."""
         return cast(RunningAnswer, ScriptedAnswer(self._script(*arguments, **options)))
+
+    def prepare_turns(self, *arguments: Any, **options: Any) -> RunningAnswer:
+        """Nothing is kept."""
+        raise CallerGone("A script has no turns.")
 
     def add(self, running: RunningAnswer) -> None:
         """Nothing is prepared."""

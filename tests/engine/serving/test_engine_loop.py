@@ -25,6 +25,7 @@ from engine.decode.answer import Answer, TextDelta
 from engine.decode.graph_runner import GraphRunner
 from engine.decode.running_answer import PrefillChunk, RunningAnswer
 from engine.decode.sampling import Sampling
+from engine.decode.turn_states import DocumentKey
 from engine.document.cache import DocumentCache
 from engine.engine import Engine
 from engine.model.loader import LoadedModel
@@ -53,6 +54,8 @@ def documents(model: LoadedModel) -> list[DocumentCache]:
 
 class Listener:
     """Collects what it hears."""
+
+    document_key: DocumentKey | None = None
 
     def __init__(self, open_document: Callable[[], DocumentCache]) -> None:
         self.open = open_document

@@ -1,0 +1,200 @@
+"""Keys and values of earlier turns, kept for a while for the next question of their conversation.
+
+A turn is prefilled in parts of its own (see `PromptTemplate.question_parts`), so that its keys and
+values are the same whether they were kept or are computed again: an answer never depends on it.
+"""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class DocumentKey:
+    """What turns are about.
+
+    Attributes:
+        owner: with whom they go, see `TurnStates.drop`: a document.
+        reading: names the cache of the document that they were computed on.
+    """
+
+    owner: Hashable
+    reading: Hashable
+
+
+@dataclass(frozen=True)
+class TurnsKey:
+    """What keys and values of turns depend on beside their tokens.
+
+    Attributes:
+        budget: share of the document cache's bytes that was applied, in (0, 1].
+    """
+
+    document: DocumentKey
+    budget: float
+
+
+@dataclass(frozen=True)
+class KeptTurns:
+    """Keys and values of the first turns of a conversation.
+
+    Attributes:
+        num_turns, num_tokens: that they are of.
+        keys, values: by layer (kv_heads, tokens, head_dim), on the CPU.
+    """
+
+    num_turns: int
+    num_tokens: int
+    keys: tuple[Tensor, ...]
+    values: tuple[Tensor, ...]
+
+
+@dataclass
+class _Turn:
+    """One turn's own keys and values; those of the turns before it are kept apart."""
+
+    keys: tuple[Tensor, ...]
+    values: tuple[Tensor, ...]
+    until_s: float
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(tensor.nbytes for tensor in (*self.keys, *self.values))
+
+
+_Place = tuple[TurnsKey, bytes]  # and a hash of all tokens up to the turn's end
+
+
+class TurnStates:
+    """Keeps turns within a number of bytes, those that were used last; thread-safe.
+
+    Args:
+        most_bytes: of all turns together, in the host's memory; 0 to keep none.
+        keep_s: seconds for which a turn is kept after its last use.
+        clock: returns seconds.
+    """
+
+    def __init__(
+        self, most_bytes: int, keep_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._most_bytes = most_bytes
+        self._keep_s = keep_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._turns: OrderedDict[_Place, _Turn] = OrderedDict()  # the least recently used one first
+        self._num_bytes = 0
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all turns that are kept."""
+        return self._num_bytes
+
+    def find(self, key: TurnsKey, turns: Sequence[Sequence[int]]) -> KeptTurns | None:
+        """Return the longest beginning of a conversation that is kept.
+
+        Args:
+            turns: token ids of each turn, oldest first.
+        Returns: None if not even the first turn is kept.
+        """
+        found: list[_Turn] = []
+        with self._lock:
+            self._expire()
+            places = _places(key, turns)
+            for place in places:
+                if (turn := self._turns.get(place)) is None:
+                    break
+                found.append(turn)
+            self._touch(places[: len(found)])
+        if not found:
+            return None
+        layers = range(len(found[0].keys))
+        return KeptTurns(
+            len(found),
+            sum(map(len, turns[: len(found)])),
+            tuple(torch.cat([turn.keys[layer] for turn in found], dim=1) for layer in layers),
+            tuple(torch.cat([turn.values[layer] for turn in found], dim=1) for layer in layers),
+        )
+
+    def add(
+        self,
+        key: TurnsKey,
+        turns: Sequence[Sequence[int]],
+        keys_and_values: Iterable[tuple[Tensor, Tensor]],
+    ) -> None:
+        """Keep a conversation's turns.
+
+        Args:
+            turns: token ids of each turn, oldest first.
+            keys_and_values: by layer, of all these tokens and perhaps more, each
+                (kv_heads, tokens, head_dim).
+        """
+        places, layers = _places(key, turns), tuple(keys_and_values)
+        with self._lock:
+            missing = [index for index, place in enumerate(places) if place not in self._turns]
+        ends = np.cumsum([len(turn) for turn in turns]).tolist()
+        made = {}
+        for index in missing:
+            span = slice(ends[index] - len(turns[index]), ends[index])
+            made[places[index]] = _Turn(
+                tuple(_on_cpu(keys[:, span]) for keys, _ in layers),
+                tuple(_on_cpu(values[:, span]) for _, values in layers),
+                until_s=0.0,
+            )
+        with self._lock:
+            self._expire()
+            for place, turn in made.items():
+                self._remove(place)
+                self._turns[place] = turn
+                self._num_bytes += turn.num_bytes
+            self._touch([place for place in places if place in self._turns])
+            while self._num_bytes > self._most_bytes:
+                self._remove(next(iter(self._turns)))
+
+    def drop(self, owner: Hashable) -> None:
+        """Forget all turns of a document."""
+        with self._lock:
+            for place in [one for one in self._turns if one[0].document.owner == owner]:
+                self._remove(place)
+
+    def owners(self) -> frozenset[Hashable]:
+        """Forget what was kept long enough; return with whom the other turns go."""
+        with self._lock:
+            self._expire()
+            return frozenset(key.document.owner for key, _ in self._turns)
+
+    def _touch(self, places: Sequence[_Place]) -> None:
+        """Note a use. Later turns come first, so that none outlives the turns before it."""
+        until_s = self._clock() + self._keep_s
+        for place in reversed(places):
+            self._turns.move_to_end(place)
+            self._turns[place].until_s = until_s
+
+    def _expire(self) -> None:
+        now_s = self._clock()
+        while self._turns and next(iter(self._turns.values())).until_s <= now_s:
+            self._remove(next(iter(self._turns)))
+
+    def _remove(self, place: _Place) -> None:
+        if (turn := self._turns.pop(place, None)) is not None:
+            self._num_bytes -= turn.num_bytes
+
+
+def _places(key: TurnsKey, turns: Sequence[Sequence[int]]) -> list[_Place]:
+    """Where each turn is kept."""
+    state, places = sha256(), []
+    for turn in turns:
+        state.update(np.asarray([len(turn), *turn], dtype=np.int64).tobytes())
+        places.append((key, state.digest()))
+    return places
+
+
+def _on_cpu(tensor: Tensor) -> Tensor:
+    """Copy a part of a tensor into memory of its own."""
+    return tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
