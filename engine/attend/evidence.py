@@ -7,7 +7,7 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from common.passages import Passage
+from common.passages import Passage, quote_of
 from engine.attend.clusters import DeviceSelection, FullSelection, Lookup, Selection, gather_tokens
 from engine.document.cache import DocumentCache, LayerCache
 from engine.kernels.shared.accumulate_attention_mass import (
@@ -206,7 +206,7 @@ def _last_token(rows: Tensor, group: int) -> Tensor:
 
 def _evidence(document: DocumentCache, passage: Passage, weight: float) -> Evidence:
     start, end = passage.start, passage.end
-    quote = " ".join(document.text[start:end].split())  # lines are broken anywhere
+    quote = quote_of(document.text, start, end)
     if len(quote) > MAX_QUOTE_CHARS:
         quote = quote[: MAX_QUOTE_CHARS - 1] + "…"
     pages = (page.number for page in document.pages if page.start <= start < page.end)
