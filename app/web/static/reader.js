@@ -287,6 +287,15 @@
 
   function setBudget(chosen) {
     budget = chosen;
+    for (const button of document.querySelectorAll("[data-budget]")) {
+      button.setAttribute("aria-pressed", String(button.dataset.budget === chosen));
+    }
+    if (chosen === "auto") {
+      const last = turns.findLast((turn) => turn.body && turn.body.budget.tolerance !== null);
+      byId("budget-effect").textContent = `auto: the smallest budget that is predicted to lose next to nothing for this document${last ? `; last time ${share(last.body.budget.applied)}` : ""}`;
+      dial.setAttribute("aria-valuetext", "chosen for each document");
+      return;
+    }
     const value = valueOf(chosen);
     if (document.activeElement !== dial) dial.value = Math.round(toPlace(value));
     const tokens = numTokens();
@@ -295,9 +304,6 @@
     const like = measured(value);
     byId("budget-effect").textContent = `${name}reads ${value >= 1 ? "everything" : `at most ${share(value)}`}, ${read} for each word${like}`;
     dial.setAttribute("aria-valuetext", `${share(value)} of the document`);
-    for (const button of document.querySelectorAll("[data-budget]")) {
-      button.setAttribute("aria-pressed", String(button.dataset.budget === chosen));
-    }
   }
   // What the latest answer with the same budget took, if there was one.
   function measured(value) {
@@ -404,6 +410,7 @@
     ];
     const exact = turns.findLast((turn) => turn.body && turn.body !== body && turn.body.budget.requested >= 1 && turn.body.usage.kv_bytes_read);
     if (exact && read.requested < 1) lines.push(`With the budget Exact, an answer of this conversation took ${duration(exact.body.timings_ms.total)}.`);
+    if (read.tolerance !== null) lines.push(`The budget ${share(read.applied)} was chosen to lose at most ${share(read.tolerance)}${read.predicted_loss === null ? "" : `; predicted are ${share(read.predicted_loss)}`}.`);
     if (body.num_dropped_turns) lines.push(`The oldest ${count(body.num_dropped_turns)} turns no longer fitted and were left out.`);
     if (!usage.kv_bytes_read) lines.splice(0, 2, "The same question was answered before: this is that answer, and nothing was read for it.");
     return element("p", { class: "effect" }, ...lines.flatMap((line, index) => index ? [" ", line] : [line]));
