@@ -336,7 +336,10 @@
     return turn;
   }
 
-  function finish(turn, body) {
+  function finish(turn, given) {
+    // An answer that an earlier version kept lacks what was added since.
+    const body = { quotes: [], grounded: null, refused: false, attention: null, num_dropped_turns: 0, thinking: null, ...given };
+    body.budget = { tolerance: null, predicted_loss: null, ...given.budget };
     Object.assign(turn, { body, answer: body.answer });
     turn.answerBox.replaceChildren(...answerParts(turn));
     if (body.thinking) {
