@@ -13,6 +13,7 @@ from engine.document.artifact import DocumentText
 
 PART_CHARS = 8_000
 MAX_BLOCK_CHARS = 4_000
+WORD = re.compile(r"\w")
 HEADING_MARK = re.compile(r"#{1,6}[ \t]+(?=\S)")
 
 
@@ -101,14 +102,30 @@ def _blocks(document: DocumentText, start: int, end: int) -> Iterator[ShownBlock
     text, blocks = document.text, document.structure.blocks
     at = start
     first = bisect_right(blocks, start, key=lambda block: block.end)
-    for block in blocks[first:]:
+    for index in range(first, len(blocks)):
+        block = blocks[index]
         if block.start >= end:
             break
-        yield from _pieces(text, Block(BlockKind.PARAGRAPH, at, max(at, block.start)))
-        stop = min(block.end, end)
-        yield from _pieces(text, Block(block.kind, max(block.start, at), stop, block.level))
-        at = max(at, stop)
+        following = blocks[index + 1].start if index + 1 < len(blocks) else len(text)
+        begin = _with_marks_before(text, at, max(at, block.start))
+        yield from _pieces(text, Block(BlockKind.PARAGRAPH, at, begin))
+        stop = max(begin, _with_marks_behind(text, block.end, max(block.end, following)))
+        yield from _pieces(text, Block(block.kind, begin, min(stop, end), block.level))
+        at = max(at, min(stop, end))
     yield from _pieces(text, Block(BlockKind.PARAGRAPH, at, end))
+
+
+def _with_marks_before(text: str, least: int, start: int) -> int:
+    """Where a block begins with the marks that stand before it on its line, as of a list's item."""
+    line = max(least, text.rfind("\n", least, start) + 1)
+    return start if WORD.search(text, line, start) else line
+
+
+def _with_marks_behind(text: str, end: int, most: int) -> int:
+    """Where a block ends with the marks that stand behind it on its line, as of a table's row."""
+    line = text.find("\n", end, most)
+    line = most if line < 0 else line
+    return end if WORD.search(text, end, line) else line
 
 
 def _pieces(text: str, block: Block) -> Iterator[ShownBlock]:

@@ -338,7 +338,7 @@
 
   function finish(turn, given) {
     // An answer that an earlier version kept lacks what was added since.
-    const body = { quotes: [], grounded: null, refused: false, attention: null, num_dropped_turns: 0, thinking: null, ...given };
+    const body = { quotes: [], sentences: [], grounded: null, refused: false, attention: null, num_dropped_turns: 0, thinking: null, ...given };
     body.budget = { tolerance: null, predicted_loss: null, ...given.budget };
     Object.assign(turn, { body, answer: body.answer });
     turn.answerBox.replaceChildren(...answerParts(turn));
@@ -357,19 +357,27 @@
     if (!letters.length) return ["(no text)"];
     const quotes = body.quotes.map((quote, index) => ({ start: quote.answer_start, end: quote.answer_end, quote, index }));
     const claims = (body.grounded || []).filter((claim) => !claim.is_grounded);
-    const spans = (quotes.length ? quotes : claims).sort((a, b) => a.start - b.start);
+    const spans = [...(quotes.length ? quotes : claims), ...citations(body)].sort((a, b) => a.start - b.start || a.end - b.end);
     const parts = [];
     let at = 0;
     for (const span of spans) {
       if (span.start < at) continue;
       parts.push(letters.slice(at, span.start).join(""));
       const text = letters.slice(span.start, span.end).join("");
-      parts.push(span.quote
+      parts.push(span.passage ? element("button", { class: "cite", type: "button", "aria-label": `Passage ${span.index + 1}`, onclick: () => jump(turn, span.index, span.passage.start_char) }, String(span.index + 1)) : span.quote
         ? element("button", { class: "quoted", type: "button", title: "Show this quote on the page", onclick: () => jump(turn, `q${span.index}`, span.quote.start_char) }, text)
         : element("span", { class: "ungrounded", title: "This stands nowhere in the document" }, text));
       at = span.end;
     }
     return [...parts, letters.slice(at).join("")];
+  }
+
+  // The numbers of the passages that each sentence of an answer comes from, to stand behind it.
+  function citations(body) {
+    return body.sentences.flatMap((sentence) => sentence.evidence.flatMap((own) => {
+      const index = body.evidence.findIndex((one) => one.start_char === own.start_char);
+      return index < 0 ? [] : [{ start: sentence.end, end: sentence.end, index, passage: body.evidence[index] }];
+    })).sort((a, b) => a.index - b.index);
   }
 
   // What can be said about whether the answer is right.

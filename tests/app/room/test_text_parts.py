@@ -43,7 +43,7 @@ def test_every_visible_character_is_in_one_block_at_its_offset(
 
 def test_a_heading_is_shown_without_its_marks() -> None:
     text = "## Gates\nThey close."
-    blocks = [Block(BlockKind.HEADING, 0, 8, 2), Block(BlockKind.PARAGRAPH, 9, 20)]
+    blocks = [Block(BlockKind.HEADING, 3, 8, 2), Block(BlockKind.PARAGRAPH, 9, 20)]
     document = DocumentText(text, (), structure_of(text, blocks), 2)
     shown = blocks_of(document, divide_text(document)[0], has_pages=False)
     assert [(block.level, block.shown) for block in shown] == [(2, "Gates"), (0, "They close.")]
