@@ -1,6 +1,7 @@
 """Texts of documents that pages show part by part, kept in memory for a short while."""
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from engine.document.cache import Page
 from storage.db.records import DocumentRecord
 
 MAX_CHARS = 32 * 1024 * 1024  # of all texts that are kept
+MAX_AGE_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -31,11 +33,11 @@ class ShownText:
 
 
 class Texts:
-    """The texts that were shown last, by the artifact that they come from."""
+    """The texts that were shown in the last minutes, by the artifact that they come from."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: OrderedDict[UUID, ShownText] = OrderedDict()
+        self._kept: OrderedDict[UUID, tuple[float, ShownText]] = OrderedDict()  # by their age
 
     def read(self, services: Services, tenant_id: UUID, document_id: UUID) -> ShownText:
         """Return the text of a tenant's document. Raises: as `read_text`."""
@@ -52,9 +54,8 @@ class Texts:
 
         Raises: Busy, ShuttingDown.
         """
-        with self._lock:
-            if (kept := self._kept.get(document.id)) is not None:
-                return kept
+        if (kept := self._get(document.id)) is not None:
+            return kept
         try:
             path = await run_in_threadpool(services.storage.blobs.path, document.blob_key)
             found = await services.upload_room.extract(path, document.kind, owner)
@@ -68,16 +69,24 @@ class Texts:
         return self._find(document.id, lambda: text)
 
     def _find(self, key: UUID, read: Callable[[], DocumentText]) -> ShownText:
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
+        kept = self._get(key)
+        if kept is not None:
+            return kept
         shown = _show(read())
         with self._lock:
-            self._kept[key] = shown
-            while sum(len(one.document.text) for one in self._kept.values()) > MAX_CHARS:
+            self._kept[key] = (time.monotonic(), shown)
+            while sum(len(one.document.text) for _, one in self._kept.values()) > MAX_CHARS:
                 self._kept.popitem(last=False)
         return shown
+
+    def _get(self, key: UUID) -> ShownText | None:
+        """Return a kept text; those that were kept for long go, their documents may be deleted."""
+        with self._lock:
+            oldest_s = time.monotonic() - MAX_AGE_S
+            while self._kept and next(iter(self._kept.values()))[0] < oldest_s:
+                self._kept.popitem(last=False)
+            kept = self._kept.get(key)
+        return None if kept is None else kept[1]
 
 
 def _show(document: DocumentText) -> ShownText:
