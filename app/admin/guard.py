@@ -10,6 +10,7 @@ from fastapi.responses import RedirectResponse, Response
 from fastapi.routing import APIRoute
 
 from app.admin.logins import Logins
+from app.admin.memo import Memo
 from app.http.cookies import read_cookie
 from app.http.sessions import Session, Sessions
 from common.recent_lines import RecentLines
@@ -30,11 +31,13 @@ class AdminState:
         logins: checks passwords.
         sessions: those who have logged in.
         lines: the latest warnings of this process.
+        memo: what was computed a short while ago from many rows.
     """
 
     logins: Logins
     sessions: Sessions = field(default_factory=Sessions)
     lines: RecentLines = field(default_factory=RecentLines)
+    memo: Memo = field(default_factory=Memo)
 
 
 async def admin_state_of(request: Request) -> AdminState:

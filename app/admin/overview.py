@@ -9,7 +9,6 @@ from app.services.question_queue import QueueLoad
 from app.services.services import Services
 from common.recent_lines import LogLine, RecentLines
 from engine.residents.documents import Occupancy
-from storage.answer_history import KindRow
 from storage.dashboard import FailureRow, QueueRow, Totals
 
 MAX_ROWS = 100
@@ -57,7 +56,7 @@ class Overview:
     """Everything that the first page shows.
 
     Attributes:
-        totals, queue, kinds, failures: of the whole installation, from the database.
+        totals, queue, failures: of the whole installation, from the database.
         occupancy, load, questions: of this process.
         asked_documents: how many documents were ever asked about.
     """
@@ -66,7 +65,6 @@ class Overview:
     occupancy: Occupancy
     load: QueueLoad
     queue: tuple[QueuedDocument, ...]
-    kinds: tuple[KindRow, ...]
     questions: tuple[RunningQuestion, ...]
     failures: tuple[Failure, ...]
     disk: Disk
@@ -109,7 +107,6 @@ def collect_overview(services: Services, lines: RecentLines) -> Overview:
         occupancy=services.resident_documents.occupancy(),
         load=services.question_queue.load(),
         queue=_queue(services),
-        kinds=services.storage.answer_history.kinds(HOURS),
         questions=_questions(services),
         failures=tuple(
             Failure(row, lines.latest(MAX_LINES, str(row.document_id)))

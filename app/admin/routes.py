@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
@@ -38,6 +39,7 @@ private = APIRouter(
 MAX_PASSWORD_CHARS = 200
 MAX_SEARCH_CHARS = 200
 SPAN_S = 600  # of a point in the charts
+KINDS_S, HISTORY_S = 10.0, 50.0  # for which figures of 24 hours are kept
 WRONG_PASSWORD = "That is not the password."
 TENANT_DONE = {
     "suspend": "The tenant is suspended: its keys are refused from the next request on.",
@@ -119,10 +121,20 @@ async def live_part(services: ServicesDep, state: AdminStateDep, session: Sessio
     return render("admin/live.html", view=view, csrf=session.csrf, actions=DOCUMENT_ACTIONS)
 
 
+@private.get("/kinds")
+async def kinds_part(services: ServicesDep, state: AdminStateDep) -> Response:
+    """Return the table of budgets by kind of request, which counts all answers of 24 hours."""
+    compute = partial(services.storage.answer_history.kinds, HOURS)
+    kinds = await run_in_threadpool(state.memo.get, "kinds", KINDS_S, compute)
+    return render("admin/kinds.html", kinds=kinds)
+
+
 @private.get("/history")
-async def history(services: ServicesDep) -> dict[str, Any]:
+async def history(services: ServicesDep, state: AdminStateDep) -> dict[str, Any]:
     """Return how many answers the last 24 hours had, and how long they took, for the charts."""
-    return await run_in_threadpool(_history, services)
+    compute = partial(_history, services)
+    found: dict[str, Any] = await run_in_threadpool(state.memo.get, "history", HISTORY_S, compute)
+    return found
 
 
 @private.get("/documents")

@@ -17,7 +17,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -33,13 +33,16 @@ from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 from sqlalchemy import insert
 from starlette.testclient import TestClient
 
+from app.admin.overview import HOURS
 from app.admin.password import ensure_password
+from app.admin.routes import SPAN_S
 from app.config import ServerConfig
 from app.factory import create_app
 from app.services.services import Services, make_services
 from bench import RESULTS
 from bench.random_llama import ModelShape
 from bench.serving.synthetic import draw_document, draw_model
+from bench.timing import seconds_of
 from common.passages import plain_structure
 from common.status import DocumentStatus
 from engine.document.artifact import pack
@@ -54,7 +57,14 @@ SMALL = ModelShape(8192, 256, 512, 4, 8, 4)
 TOKENS = 512
 FINGERPRINT = "bench"
 KINDS = ("fast", "balanced", "exact", "balanced, quote", "other")
-PAGES = ("/admin", "/admin/live", "/admin/documents", "/admin/tenants", "/admin/history")
+PAGES = (
+    "/admin",
+    "/admin/live",
+    "/admin/documents",
+    "/admin/tenants",
+    "/admin/kinds",
+    "/admin/history",
+)
 LONG_CHARS, PAGE_CHARS, NUM_PAGES = 400_000, 1_800, 500
 ORIGIN = {"origin": "http://testserver"}
 SEEN = """() => {
@@ -97,6 +107,7 @@ def main() -> None:
         key, _ = storage.keys.create(tenant_id, "bench")
         services = make_services(ServerConfig(), Path(folder), storage, Engine(model))
         password = ensure_password(Path(folder)) or ""
+        queried = _query(storage, options.repeats)
         rendered = _render(services, password, options.repeats)
         shown = _show(services, key, long, options.repeats)
         storage.close()
@@ -106,6 +117,7 @@ def main() -> None:
         "documents": options.documents,
         "answers": options.answers,
         "rendered_ms": rendered,
+        "queried_ms": queried,
         "shown": shown,
     }
     print(write("pages", result, options.out).read_text())
@@ -152,6 +164,7 @@ def _fill(storage: Storage, tenant_id: UUID, num_documents: int, num_answers: in
             }
             for _ in range(num_answers)
         ]  # fmt: skip
+        answers.sort(key=lambda answer: answer["created_at"])  # as they are recorded
         for start in range(0, num_answers, 5000):
             session.execute(insert(Answer), answers[start : start + 5000])
         sums = {
@@ -246,6 +259,20 @@ def _render(services: Services, password: str, repeats: int) -> dict[str, Any]:
             times.append(1000 * (time.perf_counter() - began_s))
         found[path] = percentiles(times[1:])
     return found
+
+
+def _query(storage: Storage, repeats: int) -> dict[str, Any]:
+    """Milliseconds of the queries behind the panels that count a day's answers."""
+    history = storage.answer_history
+    panels: dict[str, Callable[[], object]] = {
+        "kinds": lambda: history.kinds(HOURS),
+        "throughput": lambda: history.throughput(HOURS, SPAN_S),
+        "first_token": lambda: history.percentiles("first_token", HOURS, SPAN_S),
+    }
+    return {
+        name: percentiles([1000 * seconds_of(query) for _ in range(repeats)])
+        for name, query in panels.items()
+    }
 
 
 def _show(services: Services, key: str, long: dict[str, str], repeats: int) -> dict[str, Any]:

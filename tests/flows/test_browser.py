@@ -192,6 +192,7 @@ def test_an_operator_pins_retries_and_revokes(
     page = watched.page
     log_in(page, f"{server.url}/admin", "#password", password)
     expect(page.locator("[data-words=answers]")).to_contain_text("answers,")
+    expect(page.locator("#by-kind")).to_contain_text("balanced")
     watched.look("admin-overview")
     page.get_by_role("link", name="Documents").click()
     row = page.locator("tr", has_text="harbour.pdf")
