@@ -149,7 +149,7 @@ def _fill(storage: Storage, tenant_id: UUID, num_documents: int, num_answers: in
             for index in range(num_documents)
         ]  # fmt: skip
         session.execute(insert(Document), documents)
-        answers = [
+        answers: list[dict[str, Any]] = [
             {
                 "id": uuid4(), "tenant_id": tenant_id,
                 "document_id": numbers.choice(documents)["id"],
