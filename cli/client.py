@@ -77,6 +77,11 @@ class Client:
         """Return the body of a document."""
         return self._json("GET", f"/documents/{document_id}")
 
+    def named(self, name: str) -> list[dict[str, Any]]:
+        """Return the bodies of the documents that a name or the beginning of an id stands for."""
+        found: list[dict[str, Any]] = self._json("GET", "/documents", params={"name": name})["data"]
+        return found
+
     def documents(self) -> Iterator[dict[str, Any]]:
         """Yield the bodies of all documents, newest first, fetched page by page."""
         after: dict[str, str] = {}

@@ -1,7 +1,7 @@
 """The commands of the client: upload, ask, documents."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -112,20 +112,15 @@ def resolve(client: Client, name: str) -> str:
     try:
         return str(UUID(name))
     except ValueError:
-        document_ids = list(_fitting_ids(client, name))
-    if not document_ids:
+        found = client.named(name)
+    if not found:
         raise Refused(f"No document is called '{name}', and no id begins with it.")
-    if len(document_ids) > 1:
-        raise Refused(f"{len(document_ids)} documents fit '{name}'; give the id of one.")
-    return document_ids[0]
+    if len(found) > 1:
+        candidates = ", ".join(f"{one['id']} ({one['filename']})" for one in found)
+        raise Refused(f"Several documents fit '{name}'; give the id of one: {candidates}.")
+    return str(found[0]["id"])
 
 
 def print_json(console: Console, value: Any) -> None:
     """Print a value as JSON, for other programs."""
     say(console, json.dumps(value, indent=2, ensure_ascii=False))
-
-
-def _fitting_ids(client: Client, name: str) -> Iterator[str]:
-    for document in client.documents():
-        if document["filename"] == name or document["id"].startswith(name.lower()):
-            yield document["id"]

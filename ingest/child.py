@@ -59,4 +59,4 @@ def _run(action: str, path: Path, kind: str, limits: Limits) -> tuple[dict[str, 
 
     document = extract(path, kind, limits)
     pages = [(page.number, page.start, page.end) for page in document.pages]
-    return {"pages": pages}, document.text
+    return {"pages": pages, "warnings": dict(document.warnings)}, document.text

@@ -44,7 +44,7 @@ def extract_limited(
     """
     meta, text = _call("extract", path, kind, limits, check)
     pages = tuple(PageSpan(*page) for page in meta["pages"])
-    return DocumentText(text, pages)
+    return DocumentText(text, pages, meta["warnings"])
 
 
 def inspect_limited(

@@ -1,7 +1,7 @@
 """Extracted text, and the character spans of its pages."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 PAGE_BREAK = "\n\n"
 
@@ -22,10 +22,15 @@ class PageSpan:
 
 @dataclass(frozen=True)
 class DocumentText:
-    """A document as plain text; its pages cover the text without gaps and overlaps."""
+    """A document as plain text; its pages cover the text without gaps and overlaps.
+
+    Attributes:
+        warnings: by code, a sentence about what could not be taken from the file.
+    """
 
     text: str
     pages: tuple[PageSpan, ...]
+    warnings: Mapping[str, str] = field(default_factory=dict)
 
 
 def join_pages(pages: Sequence[str]) -> DocumentText:

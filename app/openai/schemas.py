@@ -28,7 +28,7 @@ Budget = Literal["fast", "balanced", "exact"] | Share
 
 
 class FileBody(Body):
-    """A document as a file; `precompute` says how far its reading is."""
+    """A document as a file; `precompute` says how far its reading is, `metadata` what is noted."""
 
     id: str
     object: Literal["file"] = "file"
@@ -40,6 +40,7 @@ class FileBody(Body):
     status: Literal["uploaded", "processed", "error"]
     status_details: str | None
     precompute: dict[str, Any] | None
+    metadata: dict[str, str]
 
 
 class FilePage(Body):

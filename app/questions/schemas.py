@@ -1,11 +1,10 @@
 """Models of questions and answers, which OpenAPI shows and responses are made of."""
 
-import unicodedata
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from app.http.schemas import Body
+from app.http.schemas import Body, whole_characters
 from engine.config import AnswerMode
 from engine.decode.answer import TextDelta
 
@@ -13,13 +12,6 @@ MAX_STOPS, MAX_STOP_CHARS = 4, 256
 MAX_TURNS = 1000
 StopString = Annotated[str, Field(min_length=1, max_length=MAX_STOP_CHARS, strict=True)]
 Share = Annotated[float, Field(gt=0, le=1, strict=True, allow_inf_nan=False)]
-
-
-def whole_characters(text: str) -> str:
-    """Return a text without NUL. Raises: ValueError if it holds half a surrogate pair."""
-    if any(unicodedata.category(char) == "Cs" for char in text):
-        raise ValueError("holds half a surrogate pair, which is no character")
-    return text.replace("\x00", "")
 
 
 class TurnBody(BaseModel):

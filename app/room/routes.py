@@ -14,6 +14,7 @@ from app.http.auth import CallerDep, TenantDep
 from app.http.cookies import ROOM
 from app.http.errors import explain
 from app.questions.schemas import QuestionBody
+from app.room import api_page
 from app.room.guard import RoomRoute, csrf_token, safe_path
 from app.room.history import History, read_history
 from app.room.listing import STATES, ShownDocument, list_documents, show_documents
@@ -202,3 +203,4 @@ def install(app: FastAPI) -> None:
     app.state.texts = Texts()
     app.include_router(public)
     app.include_router(private)
+    app.include_router(api_page.router)

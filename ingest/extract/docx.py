@@ -1,7 +1,8 @@
 """DOCX files: the paragraphs and tables of the body, in order."""
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,23 @@ import docx
 from ingest import archive
 from ingest.limits import Limits
 from ingest.text import DocumentText, join_pages
+from ingest.warnings import dropped_parts
 
 WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 PARAGRAPH, TABLE, ROW, CELL = (WORD + name for name in ("p", "tbl", "tr", "tc"))
 TEXTBOX = WORD + "txbxContent"
 REMOVED = frozenset((WORD + "del", WORD + "moveFrom", FALLBACK, TEXTBOX))
+DROPPED = {
+    "{http://schemas.openxmlformats.org/drawingml/2006/picture}pic": "pictures",
+    "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart": "charts",
+    "{http://schemas.openxmlformats.org/officeDocument/2006/math}oMath": "formulas",
+    WORD + "headerReference": "headers",
+    WORD + "footerReference": "footers",
+    WORD + "footnoteReference": "footnotes",
+    WORD + "endnoteReference": "endnotes",
+    WORD + "commentReference": "comments",
+}
 SPECIAL_CHARS = {
     WORD + "tab": "\t",
     WORD + "br": "\n",
@@ -37,7 +49,17 @@ class DocxExtractor:
         """
         archive.check(path, self.limits)
         body = docx.Document(str(path)).element.body
-        return join_pages(["\n".join(_blocks(body))])
+        text = join_pages(["\n".join(_blocks(body))])
+        return replace(text, warnings=dropped_parts(_count_dropped(body)))
+
+
+def _count_dropped(body: Any) -> Counter[str]:
+    """Count what `_blocks` leaves out, by its name."""
+    found: Counter[str] = Counter()
+    for node in body.iter(*DROPPED):
+        if next(node.iterancestors(FALLBACK), None) is None:
+            found[DROPPED[node.tag]] += 1
+    return found
 
 
 def _blocks(parent: Any) -> Iterator[str]:

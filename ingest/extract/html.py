@@ -1,7 +1,8 @@
 """HTML files: the text that a browser would show, block by block."""
 
 import re
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -9,6 +10,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from ingest.encoding import read_text
 from ingest.limits import Limits
 from ingest.text import DocumentText, join_pages
+from ingest.warnings import dropped_parts
 
 
 def _words(text: str) -> frozenset[str]:
@@ -22,6 +24,12 @@ BLOCKS = _words(
     summary table tbody tfoot thead title tr ul"""
 )
 PARAGRAPHS = _words("p h1 h2 h3 h4 h5 h6 table ul ol blockquote pre figure")
+DROPPED = {
+    "img, picture, canvas, svg": "pictures",
+    "iframe, object, embed": "embedded pages",
+    "audio, video": "recordings",
+    "math": "formulas",
+}
 BULLET = "- "
 CELLS = frozenset(("td", "th"))
 WHITESPACE = re.compile(r"[ \t\n\r\f]+")
@@ -68,7 +76,10 @@ class HtmlExtractor:
     def extract(self, path: Path) -> DocumentText:
         """Return the text of the file at `path` as one page."""
         root = LexborHTMLParser(read_text(path, html=True)).root
-        return join_pages([_text(root) if root is not None else ""])
+        if root is None:
+            return join_pages([""])
+        parts = Counter({name: len(root.css(tags)) for tags, name in DROPPED.items()})
+        return replace(join_pages([_text(root)]), warnings=dropped_parts(parts))
 
 
 def _text(root: LexborNode) -> str:

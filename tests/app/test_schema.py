@@ -129,7 +129,8 @@ def fitting(given: Schema) -> SearchStrategy[Any]:
             least, most = plain.pop("minItems", 0), plain.pop("maxItems", 4)
             drawn = st.lists(fitting(plain.pop("items")), min_size=least, max_size=most)
         case "object":
-            names = fitting(plain.pop("propertyNames"))
+            names = fitting({"type": "string", **plain.pop("propertyNames")})
+            plain.pop("maxProperties", None)  # more than are drawn
             drawn = st.dictionaries(names, fitting(plain.pop("additionalProperties")), max_size=3)
         case "string":
             least, most = plain.pop("minLength", 0), plain.pop("maxLength", 60)

@@ -132,7 +132,7 @@ def test_ask_can_print_json(server: FakeServer, lectern: Lectern) -> None:
 def test_a_document_may_be_named_by_file_or_prefix(
     name: str, server: FakeServer, lectern: Lectern
 ) -> None:
-    page = {"data": [document(), document(id="9" * 8, filename="x")], "has_more": False}
+    page = {"data": [document()], "has_more": False}
     server.on("GET", "/documents", httpx.Response(200, json=page))
     server.on("POST", f"/documents/{ID}/ask", httpx.Response(200, json=answer()))
     assert lectern("ask", name, "Who?", "--json")[0] == 0
@@ -142,7 +142,11 @@ def test_an_ambiguous_name_is_refused(server: FakeServer, lectern: Lectern) -> N
     page = {"data": [document(), document(id="2" * 8)], "has_more": False}
     server.on("GET", "/documents", httpx.Response(200, json=page))
     code, _, err = lectern("ask", "lights.txt", "Who?")
-    assert (code, err) == (1, "Error: 2 documents fit 'lights.txt'; give the id of one.\n")
+    assert (code, err) == (
+        1,
+        "Error: Several documents fit 'lights.txt'; give the id of one: "
+        f"{ID} (lights.txt), 22222222 (lights.txt).\n",
+    )
 
 
 def test_documents_are_listed_in_a_table(server: FakeServer, lectern: Lectern) -> None:
