@@ -109,7 +109,7 @@ def documents_table(documents: Iterable[Mapping[str, Any]]) -> Table:
             format_count(document["num_tokens"]),
             format_count(document["num_pages"]),
             format_bytes(document["num_bytes"]),
-            format_bytes(document["cache_bytes"]),
+            format_bytes(document["stored_bytes"]),
             format_moment(document["created_at"]),
         )
     return table

@@ -296,6 +296,7 @@ def document_bodies(
             artifacts.get(document.id),
             tiers.get(document.id),
             warnings.find(document, jobs.get(document.id)),
+            warnings.bytes_of(document, jobs.get(document.id)),
         )
         for document in documents
     ]

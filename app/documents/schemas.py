@@ -62,6 +62,9 @@ class WarningBody(Body):
 class DocumentBody(Body):
     """A document; times are Unix seconds.
 
+    `num_bytes` are the file's, `stored_bytes` its cache's on the disk, and `resident_bytes` those
+    that it takes, about, on the device that answers.
+
     `replaces` is the document that is deleted when this one is ready, until then.
 
     `tier` is the fastest place that holds its cache: the "device" that answers, the "host"'s
@@ -82,7 +85,8 @@ class DocumentBody(Body):
     ready_at: int | None
     expires_at: int | None
     progress: ProgressBody | None
-    cache_bytes: int | None
+    stored_bytes: int | None
+    resident_bytes: int | None
     is_stale: bool
     tier: Tier | None
     pinned: bool
@@ -165,6 +169,7 @@ def document_body(
     artifact: ArtifactRecord | None,
     tier: Tier | None = None,
     warnings: Iterable[MemoryWarning] = (),
+    resident_bytes: int | None = None,
 ) -> DocumentBody:
     """Make the body of a document.
 
@@ -173,6 +178,7 @@ def document_body(
         artifact: the artifact of a ready document.
         tier: of memory that holds it; None for none.
         warnings: about its place in memory.
+        resident_bytes: that it takes there, about; None if that is not known.
     """
     has_failed = document.status is DocumentStatus.FAILED
     return DocumentBody(
@@ -192,7 +198,8 @@ def document_body(
         ready_at=_unix_seconds(document.ready_at),
         expires_at=_unix_seconds(document.expires_at),
         progress=_progress_body(job),
-        cache_bytes=None if artifact is None else artifact.num_bytes,
+        stored_bytes=None if artifact is None else artifact.num_bytes,
+        resident_bytes=resident_bytes,
         is_stale=document.is_stale,
         tier=tier or (None if artifact is None else Tier.DISK),
         pinned=document.is_pinned,

@@ -136,7 +136,7 @@ class BudgetBody(Body):
 
 
 class UsageBody(Body):
-    """Numbers of tokens, and bytes of keys and values.
+    """Numbers of tokens, and bytes of keys and values: read for this answer, and held in memory.
 
     Of `completion_tokens`, which are all that were generated, `thinking_tokens` are no answer. Of
     `question_tokens`, which are of earlier turns too, `kept_tokens` were not computed again.
@@ -148,7 +148,7 @@ class UsageBody(Body):
     thinking_tokens: int
     kept_tokens: int
     kv_bytes_read: int
-    kv_bytes_stored: int
+    kv_bytes_resident: int
 
 
 class ThinkingBody(Body):

@@ -258,7 +258,7 @@ class RunningAnswer:
                 question_tokens=len(self.question),
                 completion_tokens=len(self.answer),
                 kv_bytes_read=meter.bytes_read,
-                kv_bytes_stored=self._document.kv_bytes,
+                kv_bytes_resident=self._document.kv_bytes,
                 thinking_tokens=self._text.num_thinking,
                 kept_tokens=self._num_kept,
             ),

@@ -291,7 +291,7 @@
     const lines = [
       `Read ${share(read.loaded)} of the document's cache for each word: about ${count(read.loaded * tokens)} of ${count(tokens)} tokens${read.raised ? `, more than the ${share(read.requested)} asked for, as this document needs at least ${share(read.applied)}` : ""}.`,
       `First word after ${duration(times.first_token)}, whole answer after ${duration(times.total)}.`,
-      `Full attention would have read ${count(tokens)} tokens (${bytes(usage.kv_bytes_stored)}) for each word${readMs ? `, and reading the document again takes ${duration(readMs)}` : ""}.`,
+      `Full attention would have read ${count(tokens)} tokens (${bytes(usage.kv_bytes_resident)}) for each word${readMs ? `, and reading the document again takes ${duration(readMs)}` : ""}.`,
     ];
     if (body.num_dropped_turns) lines.push(`The oldest ${count(body.num_dropped_turns)} turns no longer fitted and were left out.`);
     if (body.finish_reason === "length") lines.push("The answer was cut at the longest length.");
