@@ -11,6 +11,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from app.admin import routes as admin
 from app.documents import actions, content
+from app.documents import pages as document_pages
 from app.documents import routes as documents
 from app.documents.upload import remove_leftovers
 from app.http import errors, health, metrics
@@ -59,6 +60,7 @@ def create_app(services: Services) -> FastAPI:
         documents.router,
         actions.router,
         content.router,
+        document_pages.router,
         questions.router,
         chat.router,
         responses.router,

@@ -1,16 +1,22 @@
-"""`lectern cache`: list, remove and rebuild stored caches, on the server's own machine."""
+"""`lectern cache`: what is stored and what is in memory: list, remove, rebuild, load and evict."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+import time
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from cli.options import DataDir, not_none, read_settings
+from cli import client as api
+from cli.command_group import CommandGroup
+from cli.document_commands import Name
+from cli.documents import resolve as resolve_document
+from cli.exit_codes import NoSuchName
+from cli.local_storage import changing_storage, local_settings, looking_at_storage
+from cli.options import DEFAULT_URL, DataDir, Key, Url
 from cli.settings import Settings
 from cli.show import format_moment, make_console, say
-from common.errors import InvalidInput
+from common.errors import InvalidInput, Transient
 from common.format import format_bytes, format_count
 
 if TYPE_CHECKING:  # importing SQLAlchemy takes time, which other commands should not need
@@ -18,12 +24,24 @@ if TYPE_CHECKING:  # importing SQLAlchemy takes time, which other commands shoul
     from storage.storage import Storage
 
 SHOWN_CHARS = 12
+PREFETCH_S = 600.0
+POLL_S = 0.3
+
+
+class PrefetchFailed(Transient):
+    """A document was not in memory in time."""
+
+    code = "prefetch_failed"
+
+
 app = typer.Typer(
     name="cache",
-    help="List, remove and rebuild stored caches, on the server's own machine.",
+    help="List, drop, rebuild and tidy up stored caches; load and evict those of a running server.",
+    cls=CommandGroup,
     no_args_is_help=True,
     epilog="A cache belongs to the model and the settings that made it, which its fingerprint "
-    "names. Works on the database directly, whether the server runs or not.",
+    "names. `prefetch` and `evict` ask a running server; the others work on the database directly, "
+    "on the server's own machine, whether it runs or not.",
 )
 Fingerprint = Annotated[
     str | None,
@@ -40,8 +58,8 @@ Fingerprint = Annotated[
 def show(data_dir: DataDir = None) -> None:
     """List what is stored for each model and settings, and whether a running process uses it."""
     console = make_console()
-    with _storage(_settings(data_dir)) as storage:
-        stored = storage.space.stored()
+    with looking_at_storage(local_settings(data_dir)) as storage:
+        stored = () if storage is None else storage.space.stored()
     if stored:
         console.print(caches_table(stored))
     else:
@@ -61,8 +79,8 @@ def drop(
     data_dir: DataDir = None,
 ) -> None:
     """Remove the caches of other models and settings. Documents stay, and can be read again."""
-    settings = _settings(data_dir)
-    with _storage(settings) as storage:
+    settings = local_settings(data_dir)
+    with changing_storage(settings) as storage:
         stored = storage.space.stored()
         if fingerprints:
             chosen = {resolve((one.fingerprint for one in stored), name) for name in fingerprints}
@@ -82,8 +100,8 @@ def rebuild(fingerprint: Fingerprint = None, data_dir: DataDir = None) -> None:
 
     A running worker does it; documents that are read stay as they are.
     """
-    settings = _settings(data_dir)
-    with _storage(settings) as storage:
+    settings = local_settings(data_dir)
+    with changing_storage(settings) as storage:
         known = [*_living(storage), *(one.fingerprint for one in storage.space.stored())]
         chosen = resolve(known, fingerprint) if fingerprint else _current(storage, settings)
         bound = storage.of(chosen)
@@ -94,6 +112,56 @@ def rebuild(fingerprint: Fingerprint = None, data_dir: DataDir = None) -> None:
     say(make_console(), f"Queued {num_queued} documents, {tokens} tokens, to be read again.")
 
 
+@app.command()
+def gc(data_dir: DataDir = None) -> None:
+    """Remove what interrupted work has left: unfinished caches, and parts of uploads.
+
+    A running worker does the same every minute. Nothing that any process uses or writes is touched.
+    """
+    settings = local_settings(data_dir)
+    with looking_at_storage(settings) as storage:
+        if storage is None:
+            say(make_console(), "Nothing is stored here.")
+            return
+        from app.documents.upload import remove_leftovers
+
+        num_folders = storage.artifacts.collect_garbage()
+        num_parts = remove_leftovers(settings.data_dir / "incoming")
+        storage.db.erase_deleted()
+    say(make_console(), f"Removed {num_folders} unfinished caches and {num_parts} partial uploads.")
+
+
+@app.command()
+def prefetch(
+    document: Name,
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait until it is in memory.")] = False,
+    url: Url = DEFAULT_URL,
+    key: Key = None,
+) -> None:
+    """Load a ready document into a running server's memory, for questions that will come."""
+    with api.Client(url, key) as client:
+        body = client.act(resolve_document(client, document), "prefetch")
+        deadline_s = time.monotonic() + PREFETCH_S
+        while wait and body["tier"] != "device":
+            if time.monotonic() > deadline_s:
+                raise PrefetchFailed(f"{body['filename']} is still on the {body['tier']}.")
+            time.sleep(POLL_S)
+            body = client.document(body["id"])
+    said = "is in memory" if body["tier"] == "device" else "is being loaded"
+    say(make_console(), f"{body['filename']} {said}.")
+
+
+@app.command()
+def evict(document: Name, url: Url = DEFAULT_URL, key: Key = None) -> None:
+    """Take a document out of a running server's memory; its cache stays on the disk.
+
+    Questions that are being answered from it keep it until they end. A pinned one is refused.
+    """
+    with api.Client(url, key) as client:
+        body = client.act(resolve_document(client, document), "evict")
+    say(make_console(), f"{body['filename']} leaves memory; its cache stays on the disk.")
+
+
 def resolve(fingerprints: Iterable[str], text: str) -> str:
     """Return the one fingerprint that begins with a text.
 
@@ -101,7 +169,7 @@ def resolve(fingerprints: Iterable[str], text: str) -> str:
     """
     fitting = {one for one in fingerprints if text and one.startswith(text.lower())}
     if not fitting:
-        raise InvalidInput(f"Nothing is stored for '{text}'; `lectern cache list` shows what is.")
+        raise NoSuchName(f"Nothing is stored for '{text}'; `lectern cache list` shows what is.")
     if len(fitting) > 1:
         raise InvalidInput(f"{len(fitting)} fingerprints begin with '{text}'; give more of one.")
     return fitting.pop()
@@ -156,16 +224,3 @@ def _living(storage: "Storage") -> set[str]:
 
     processes = storage.processes
     return {one.fingerprint for role in (SERVER, WORKER) for one in processes.living(role)}
-
-
-def _settings(data_dir: DataDir) -> Settings:
-    return read_settings(**not_none(data_dir=data_dir))
-
-
-@contextmanager
-def _storage(settings: Settings) -> Iterator["Storage"]:
-    """Open storage while the block runs."""
-    from storage.storage import open_storage
-
-    with closing(open_storage(settings.storage())) as storage:
-        yield storage

@@ -17,9 +17,17 @@ Event = tuple[str, dict[str, Any]]
 
 
 class Refused(LecternError):
-    """The server refused the request, or answered something that is not its API."""
+    """The server refused the request, or answered something that is not its API.
+
+    Attributes:
+        status: of its response; 0 if it was none of its own refusals.
+    """
 
     code = "refused"
+
+    def __init__(self, message: str, *, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class NoServer(LecternError):
@@ -37,17 +45,23 @@ class Client:
         url: the server's address, such as http://127.0.0.1:8080.
         key: an API key; None for routes that need none.
         transport: replaces the network in tests.
+        timeout_s: longest wait in seconds for a part of a response.
     """
 
     def __init__(
-        self, url: str, key: str | None, *, transport: httpx.BaseTransport | None = None
+        self,
+        url: str,
+        key: str | None,
+        *,
+        transport: httpx.BaseTransport | None = None,
+        timeout_s: float = READ_S,
     ) -> None:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._url = url
         self._http = httpx.Client(
             base_url=url,
             headers=headers,
-            timeout=httpx.Timeout(READ_S, connect=CONNECT_S),
+            timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
             transport=transport,
             trust_env=_host(url) not in LOOPBACK,  # no proxy for this machine itself
         )
@@ -81,6 +95,27 @@ class Client:
         """Return the bodies of the documents that a name or the beginning of an id stands for."""
         found: list[dict[str, Any]] = self._json("GET", "/documents", params={"name": name})["data"]
         return found
+
+    def change(self, document_id: str, **fields: Any) -> dict[str, Any]:
+        """Change a document's `filename`, or whether it is `pinned`, and return its body."""
+        return self._json("PATCH", f"/documents/{document_id}", json=fields)
+
+    def delete(self, document_id: str) -> None:
+        """Delete a document and everything that was made of it."""
+        self._send("DELETE", f"/documents/{document_id}")
+
+    def act(self, document_id: str, action: str) -> dict[str, Any]:
+        """Do something to a document, and return its body.
+
+        Args:
+            action: "retry", "cancel", "prefetch" or "evict".
+        """
+        return self._json("POST", f"/documents/{document_id}/{action}")
+
+    def text(self, document_id: str, page: int | None = None) -> dict[str, Any]:
+        """Return the text that was read from a document, or from one page of it."""
+        only = {} if page is None else {"page": str(page)}
+        return self._json("GET", f"/documents/{document_id}/text", params=only)
 
     def documents(self) -> Iterator[dict[str, Any]]:
         """Yield the bodies of all documents, newest first, fetched page by page."""
@@ -124,12 +159,15 @@ class Client:
             yield name, data
 
     def _json(self, method: str, path: str, **request: Any) -> dict[str, Any]:
+        return _parse(self._send(method, path, **request).text)
+
+    def _send(self, method: str, path: str, **request: Any) -> httpx.Response:
         try:
             response = self._http.request(method, path, **request)
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
         _raise_for_error(response)
-        return _parse(response.text)
+        return response
 
     def _stream(self, method: str, path: str, **request: Any) -> Iterator[Event]:
         try:
@@ -170,7 +208,7 @@ def _raise_for_error(response: httpx.Response) -> None:
     """Raise Refused with the server's message if the response is an error."""
     if response.is_error:
         hint = " Set LECTERN_API_KEY." if response.status_code == 401 else ""
-        raise Refused(_message(_parse(response.text)) + hint)
+        raise Refused(_message(_parse(response.text)) + hint, status=response.status_code)
 
 
 def _parse(text: str) -> dict[str, Any]:

@@ -1,19 +1,22 @@
 """`lectern doctor`: whether settings and machine are sound, and what to expect of a model."""
 
+import hashlib
 import importlib.metadata
 import os
 import platform
+import re
 import shutil
 import socket
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
 from rich.console import Console
 
+import app
 from cli.listener import CannotServe, listen
+from cli.local_storage import looking_at_storage
 from cli.model_report import ModelReport
 from cli.settings import Settings
 from cli.show import say
@@ -22,6 +25,7 @@ from common.format import format_bytes, format_count
 from engine.document.cache_bytes import CacheBytes
 
 LITTLE_DISK_BYTES = 1 << 30
+ASSET = re.compile(r"^\| `([^`]+)` \|.*\| `([0-9a-f]{64})` \|", re.MULTILINE)
 FAISS = ("faiss-cpu", "faiss-gpu", "faiss-gpu-cu12")
 
 
@@ -47,14 +51,16 @@ class Check:
 
 
 def check_setup(settings: Settings) -> Iterator[Check]:
-    """Look at the machine, the data folder, the database, Redis and the port; changes nothing."""
+    """Look at machine, data folder, disk, database, Redis, pages and port; changes nothing."""
     yield Check("python", platform.python_version())
     yield _check_torch()
     yield _check_faiss()
     yield _check_data_dir(settings.data_dir)
+    yield _check_disk(settings)
     yield _check_database(settings)
     if settings.redis_url is not None:
         yield _check_redis(settings.redis_url.get_secret_value())
+    yield check_assets(Path(app.__file__).parent)
     yield _check_port(settings.server.host, settings.server.port)
 
 
@@ -85,15 +91,54 @@ def _version(name: str) -> str | None:
 
 def _check_data_dir(folder: Path) -> Check:
     """Look for a folder that can be written, or a place where it can be made."""
+    place = _existing(folder)
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        return Check("data folder", f"{folder} cannot be written", is_sound=False)
+    state = "can be written" if folder.exists() else "is made by the first start"
+    return Check("data folder", f"{folder} {state}")
+
+
+def _check_disk(settings: Settings) -> Check:
+    """Look whether the disk has room for the largest upload, and a little more for its cache."""
+    try:
+        usage = shutil.disk_usage(_existing(settings.data_dir))
+    except OSError as error:
+        return Check("disk", f"cannot be looked at ({type(error).__name__})", is_sound=False)
+    needed_bytes = max(LITTLE_DISK_BYTES, settings.server.max_upload_bytes)
+    found = f"{format_bytes(usage.free)} of {format_bytes(usage.total)} free"
+    if usage.free < needed_bytes:
+        return Check("disk", f"{found}, less than {format_bytes(needed_bytes)}", is_sound=False)
+    return Check("disk", found)
+
+
+def _existing(folder: Path) -> Path:
+    """Return the folder, or the nearest one above it that exists."""
     place = folder.resolve()
     while not place.exists() and place != place.parent:
         place = place.parent
-    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        return Check("data folder", f"{folder} cannot be written", is_sound=False)
-    free_bytes = shutil.disk_usage(place).free
-    state = "" if folder.exists() else ", which the first start makes"
-    found = f"{folder}{state}; {format_bytes(free_bytes)} free"
-    return Check("data folder", found, is_sound=free_bytes >= LITTLE_DISK_BYTES)
+    return place
+
+
+def check_assets(folder: Path) -> Check:
+    """Look whether the pages' scripts, styles and fonts are there as they were released.
+
+    Args:
+        folder: of the package `app`, whose static folders name the hashes of their files.
+    """
+    notices = sorted(folder.rglob("static/NOTICE.md"))
+    wrong, num_files = [], 0
+    for notice in notices:
+        for name, sha256 in ASSET.findall(notice.read_text(encoding="utf-8")):
+            num_files += 1
+            path = notice.parent / name
+            if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
+                wrong.append(name)
+    if not num_files:
+        return Check("browser assets", "are missing; install Lectern anew", is_sound=False)
+    if wrong:
+        found = f"{', '.join(wrong)}: missing or changed; install Lectern anew"
+        return Check("browser assets", found, is_sound=False)
+    return Check("browser assets", f"{num_files} as released; nothing is loaded from elsewhere")
 
 
 def _check_database(settings: Settings) -> Check:
@@ -101,19 +146,30 @@ def _check_database(settings: Settings) -> Check:
     from sqlalchemy import create_engine, text
     from sqlalchemy.exc import SQLAlchemyError
 
+    from storage.config import SQLITE_FILE
+    from storage.db.migrate import revision_of, revisions
+
     config = settings.storage()
-    if not config.database_url and not (config.data_dir / "lectern.sqlite3").exists():
+    if not config.database_url and not (config.data_dir / SQLITE_FILE).exists():
         return Check("database", "SQLite, which the first start makes")
     engine = create_engine(config.sql_url())
     question = "PRAGMA schema_version" if engine.dialect.name == "sqlite" else "SELECT 1"
     try:
         with engine.connect() as connection:
             connection.execute(text(question))
+            revision = revision_of(connection)
     except SQLAlchemyError as error:
         return Check("database", f"does not answer ({type(error).__name__})", is_sound=False)
     finally:
         engine.dispose()
-    return Check("database", f"{engine.dialect.name} answers")
+    known, name = revisions(), engine.dialect.name
+    if revision is None:
+        return Check("database", f"{name} answers; the first start makes its tables")
+    if revision not in known:
+        found = f"{name} answers, but its tables are of a newer version of Lectern"
+        return Check("database", found, is_sound=False)
+    state = "up to date" if revision == known[0] else "older; the next start brings them up to date"
+    return Check("database", f"{name} answers; its tables are {state}")
 
 
 def _check_redis(url: str) -> Check:
@@ -150,10 +206,8 @@ def check_deleted(console: Console, settings: Settings, text: str) -> None:
         deleted_id = UUID(text)
     except ValueError:
         raise InvalidInput(f"'{text}' is no id of a document or tenant.") from None
-    from storage.storage import open_storage
-
-    with closing(open_storage(settings.storage())) as storage:
-        traces = list(storage.find_traces(deleted_id))
+    with looking_at_storage(settings) as storage:
+        traces = [] if storage is None else list(storage.find_traces(deleted_id))
     for trace in traces:
         say(console, f"FAIL  {trace.place}: {trace.what}")
     if traces:

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from cli.command_group import CommandGroup
 from cli.options import not_none, read_settings
 from cli.show import make_console, say
 from common import plugins
@@ -22,6 +23,7 @@ if TYPE_CHECKING:  # importing torch takes seconds, which `--help` should not ne
 app = typer.Typer(
     name="heads",
     help="Choose which attention heads read the whole document.",
+    cls=CommandGroup,
     no_args_is_help=True,
 )
 

@@ -1,7 +1,7 @@
-"""`lectern key`: make, list and revoke API keys, on the server's own machine."""
+"""`lectern keys`: make, list and revoke API keys, on the server's own machine."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
@@ -10,9 +10,14 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from cli.command_group import CommandGroup
+from cli.exit_codes import NoSuchName
 from cli.limits import Assignments, parse_limits
-from cli.options import DataDir, not_none, read_settings
+from cli.local_storage import changing_storage, local_settings, looking_at_storage
+from cli.names import did_you_mean
+from cli.options import DataDir
 from cli.show import format_moment, make_console, say
+from cli.tenants import get_tenant, unknown_tenant
 from common.errors import InvalidInput
 from common.scopes import ALL_SCOPES, parse_scopes
 
@@ -23,12 +28,13 @@ if TYPE_CHECKING:  # importing SQLAlchemy takes time, which other commands shoul
 MARK = "lk_"
 DEFAULT = "default"
 Tenant = Annotated[str, typer.Option("--tenant", help="Name of the tenant that has the key.")]
-HOW_TO_MAKE = "Make one with `lectern key create NAME`."
+HOW_TO_MAKE = "Make one with `lectern keys create NAME`."
 MAX_DAYS = 36_500
 
 app = typer.Typer(
-    name="key",
+    name="keys",
     help="Make, list, limit and revoke API keys, on the server's own machine.",
+    cls=CommandGroup,
     no_args_is_help=True,
     epilog="Works on the database directly, whether the server runs or not.",
 )
@@ -60,8 +66,11 @@ def create(
 def show(tenant: Tenant = DEFAULT, data_dir: DataDir = None) -> None:
     """List a tenant's keys, oldest first: how each begins, what it may do, whether it is valid."""
     console = make_console()
-    with _storage(data_dir, tenant) as (storage, tenant_id):
-        records = storage.keys.list(tenant_id)
+    with looking_at_storage(local_settings(data_dir)) as storage:
+        tenant_id = None if storage is None else storage.tenants.find(tenant)
+        if storage is not None and tenant_id is None and tenant != DEFAULT:
+            raise unknown_tenant(storage, tenant)
+        records = [] if storage is None or tenant_id is None else storage.keys.list(tenant_id)
     if records:
         console.print(keys_table(records))
     else:
@@ -71,7 +80,7 @@ def show(tenant: Tenant = DEFAULT, data_dir: DataDir = None) -> None:
 @app.command()
 def revoke(
     key: Annotated[
-        str, typer.Argument(help="The key as `lectern key list` shows it, or the beginning of it.")
+        str, typer.Argument(help="The key as `lectern keys list` shows it, or the beginning of it.")
     ],
     tenant: Tenant = DEFAULT,
     data_dir: DataDir = None,
@@ -94,7 +103,7 @@ def revoke(
 @app.command()
 def limit(
     key: Annotated[
-        str, typer.Argument(help="The key as `lectern key list` shows it, or the beginning of it.")
+        str, typer.Argument(help="The key as `lectern keys list` shows it, or the beginning of it.")
     ],
     assignments: Assignments,
     tenant: Tenant = DEFAULT,
@@ -122,7 +131,10 @@ def resolve(keys: Sequence["ApiKeyRecord"], text: str) -> "ApiKeyRecord":
     beginning = text.strip().lower().removeprefix(MARK).partition("_")[0]
     fitting = [key for key in keys if beginning and key.prefix.startswith(beginning)]
     if not fitting:
-        raise InvalidInput(f"No key begins with '{MARK}{beginning}'; `lectern key list` shows all.")
+        hint = did_you_mean(text.strip(), (key.name for key in keys))
+        raise NoSuchName(
+            f"No key begins with '{MARK}{beginning}'; `lectern keys list` shows all.{hint}"
+        )
     if len(fitting) > 1:
         raise InvalidInput(f"{len(fitting)} keys begin with '{MARK}{beginning}'; give more of one.")
     return fitting[0]
@@ -162,13 +174,9 @@ def is_valid(key: "ApiKeyRecord") -> bool:
 @contextmanager
 def _storage(data_dir: DataDir, tenant: str) -> Iterator[tuple["Storage", UUID]]:
     """Open storage while the block runs; the block gets it and the tenant of that name."""
-    from storage.files import make_files_private
-    from storage.storage import open_storage
-
-    make_files_private()
-    with closing(open_storage(read_settings(**not_none(data_dir=data_dir)).storage())) as storage:
+    with changing_storage(local_settings(data_dir)) as storage:
         storage.tenants.default()  # it is made by whoever comes first
-        yield storage, storage.tenants.get(tenant).id
+        yield storage, get_tenant(storage, tenant).id
 
 
 def _public_part(key: "ApiKeyRecord") -> str:

@@ -8,39 +8,87 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from cli import caches, heads, keys, tenants
+from cli import asking, caches, document_commands, heads, keys, tenants
+from cli import client as api
 from cli import documents as commands
-from cli.client import Client
+from cli.command_group import CommandGroup
+from cli.document_commands import Name
+from cli.exit_codes import TOLD, exit_code
 from cli.listener import listen
-from cli.options import DEFAULT_URL, AsJson, DataDir, Key, Url, not_none, read_settings
+from cli.options import (
+    DEFAULT_URL,
+    AsJson,
+    DataDir,
+    Key,
+    Url,
+    not_none,
+    parse_budget,
+    read_settings,
+)
 from cli.show import make_console, say
 from common.errors import LecternError
+from common.logging import configure
 
 app = typer.Typer(
     name="lectern",
+    cls=CommandGroup,
     help="Read a long document once, ask it any number of questions fast.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
-    epilog="Settings are environment variables, LECTERN_...; the README lists them.",
+    epilog=f"Settings are environment variables, LECTERN_...; the README lists them.\n\n{TOLD}",
 )
+Budget = Annotated[
+    str,
+    typer.Option(
+        help="How much of the document's cache may be read per token: fast (5 %), balanced (15 %), "
+        "exact (all), or a share such as 10% or 0.1."
+    ),
+]
+Quote = Annotated[
+    bool | None,
+    typer.Option(
+        "--quote/--free",
+        help="Answer by the document's own passages alone, or freely; without either as the "
+        "server's settings say.",
+        show_default=False,
+    ),
+]
+MaxTokens = Annotated[int | None, typer.Option(min=1, help="Longest answer.", show_default=False)]
 
-app.add_typer(tenants.app)
-app.add_typer(keys.app)
-app.add_typer(keys.app, name="keys", hidden=True)  # the same, by the name of a list
+app.add_typer(document_commands.app)
 app.add_typer(caches.app)
+app.add_typer(keys.app)
+app.add_typer(keys.app, name="key", hidden=True)  # the same, by its earlier name
+app.add_typer(tenants.app)
 app.add_typer(heads.app)
 
 
 def main() -> None:
-    """Run the command; an error becomes one sentence on standard error and exit code 1."""
+    """Run the command; an error becomes one sentence on standard error and an exit code."""
+    configure("ERROR")  # on standard error; servers and workers set their own level
     try:
-        app()
+        app(prog_name="lectern")
     except LecternError as error:
         Console(stderr=True, highlight=False).print(
             f"Error: {error.message}", markup=False, soft_wrap=True
         )
-        sys.exit(1)
+        sys.exit(exit_code(error))
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        say(make_console(), _version())
+        raise typer.Exit
+
+
+@app.callback()
+def lectern(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", is_eager=True, callback=_tell_version),
+    ] = False,
+) -> None:
+    """Read a long document once, ask it any number of questions fast."""
 
 
 @app.command()
@@ -63,8 +111,8 @@ def demo(
     """Upload a handbook, watch it being read, ask eight questions, keep serving.
 
     Needs no network. Runs a server with an embedded worker on SQLite in a folder of its own, which
-    is removed at the end. In a terminal the server then stays up until Ctrl-C. Fewer than six right
-    answers of eight are a failure (exit code 1).
+    is removed at the end. In a terminal the server then stays up until Ctrl-C; elsewhere it stops.
+    Fewer than six right answers of eight are a failure (exit code 1).
     """
     server = {"host": "127.0.0.1", "port": port, "embedded_worker": True}
     settings = read_settings(database_url=None, redis_url=None, server=server)
@@ -126,38 +174,33 @@ def upload(
     wait: Annotated[
         bool, typer.Option("--wait", "-w", help="Show progress until every file is read.")
     ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the documents as JSON, and no progress.")
+    ] = False,
     url: Url = DEFAULT_URL,
     key: Key = None,
 ) -> None:
-    """Upload files to be read. The same file again gives the same document."""
-    with Client(url, key) as client:
-        commands.upload(client, make_console(), files, wait=wait)
+    """Upload files to be read. The same file again gives the same document.
+
+    Ctrl-C while it waits ends the waiting; what was uploaded is read all the same.
+    """
+    with api.Client(url, key) as client:
+        commands.upload(client, make_console(), files, wait=wait, as_json=as_json)
 
 
 @app.command()
 def ask(
-    document: Annotated[
-        str, typer.Argument(help="The document's id, the beginning of it, or its file name.")
-    ],
-    question: Annotated[str, typer.Argument(help="The question, in quotes.")],
-    budget: Annotated[
-        str,
-        typer.Option(
-            help="How much of the document's cache may be read per token: fast (5 %), balanced "
-            "(15 %), exact (all), or a number up to 1."
-        ),
-    ] = "balanced",
-    mode: Annotated[
+    document: Name,
+    question: Annotated[
         str | None,
-        typer.Option(
-            help="quote: an answer of the document's own passages; free. Without it as the "
-            "server's settings say.",
+        typer.Argument(
+            help="The question, in quotes; without it, or as `-`, standard input.",
             show_default=False,
         ),
     ] = None,
-    max_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Longest answer.", show_default=False)
-    ] = None,
+    budget: Budget = "balanced",
+    quote: Quote = None,
+    max_tokens: MaxTokens = None,
     max_thinking_tokens: Annotated[
         int | None,
         typer.Option(min=0, help="Longest thinking before the answer.", show_default=False),
@@ -173,30 +216,41 @@ def ask(
     url: Url = DEFAULT_URL,
     key: Key = None,
 ) -> None:
-    """Ask a document that is ready; prints the answer and the passages attended to."""
+    """Ask a document that is ready; prints the answer and the passages attended to.
+
+    Ctrl-C stops the answer, on the server too.
+    """
     options = {
-        "budget": _budget(budget),
-        "mode": mode,
+        "budget": parse_budget(budget),
+        "mode": _mode(quote),
         "max_tokens": max_tokens,
         "max_thinking_tokens": max_thinking_tokens,
         "temperature": temperature,
         "top_p": top_p,
         "seed": seed,
     }
-    command = commands.ask_json if as_json else commands.ask
-    with Client(url, key) as client:
-        command(client, make_console(), document, question, options)
+    command = asking.ask_json if as_json else asking.ask
+    text = asking.read_question(question)
+    with api.Client(url, key) as client:
+        command(client, make_console(), document, text, options)
 
 
 @app.command()
-def documents(as_json: AsJson = False, url: Url = DEFAULT_URL, key: Key = None) -> None:
-    """List the documents with their state and the size of their caches.
+def chat(
+    document: Name,
+    budget: Budget = "balanced",
+    quote: Quote = None,
+    max_tokens: MaxTokens = None,
+    url: Url = DEFAULT_URL,
+    key: Key = None,
+) -> None:
+    """Ask one question after the other, each with those before it.
 
-    Ids are shortened; --json prints them whole.
+    Without a terminal each line of standard input is a question. The server keeps nothing of it.
     """
-    command = commands.show_documents_json if as_json else commands.show_documents
-    with Client(url, key) as client:
-        command(client, make_console())
+    options = {"budget": parse_budget(budget), "mode": _mode(quote), "max_tokens": max_tokens}
+    with api.Client(url, key) as client:
+        asking.chat(client, make_console(), document, options)
 
 
 @app.command()
@@ -265,20 +319,21 @@ def doctor(
         raise checks.NotSound("Not everything is sound; see above.")
 
 
-@app.command()
+@app.command(hidden=True)
 def version() -> None:
-    """Print the version."""
+    """Print the version, as --version does."""
+    say(make_console(), _version())
+
+
+def _mode(quote: bool | None) -> str | None:
+    """Return the mode of a request; None for what the server's settings say."""
+    return None if quote is None else "quote" if quote else "free"
+
+
+def _version() -> str:
     from importlib.metadata import version as version_of
 
-    say(make_console(), version_of("lectern"))
-
-
-def _budget(text: str) -> str | float:
-    """Return the budget as a number if it is one, or else the name, which the server checks."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
+    return version_of("lectern")
 
 
 if __name__ == "__main__":

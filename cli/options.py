@@ -10,6 +10,7 @@ import typer
 from pydantic import ValidationError
 from rich.console import Console
 
+from cli.client import Client
 from cli.settings import PREFIX, RENAMED, Settings, variables
 from common.errors import InvalidInput
 
@@ -40,6 +41,32 @@ DataDir = Annotated[
         show_default=False,
     ),
 ]
+
+
+def environment_client(timeout_s: float) -> Client:
+    """Return a client of the server that the environment names, for a shell that completes names.
+
+    Args:
+        timeout_s: seconds that an answer may take, as somebody waits for the key that they pressed.
+    """
+    return Client(
+        os.environ.get(URL_VARIABLE, DEFAULT_URL), os.environ.get(KEY_VARIABLE), timeout_s=timeout_s
+    )
+
+
+def parse_budget(text: str) -> str | float:
+    """Return a budget as the server takes it: `10%` and `0.1` as a number, or else the name.
+
+    Raises: InvalidInput for a number that is no share.
+    """
+    number = text.strip().removesuffix("%").strip()
+    try:
+        share = float(number) / (100 if text.strip().endswith("%") else 1)
+    except ValueError:
+        return text.strip()
+    if not 0 < share <= 1:
+        raise InvalidInput(f"The budget '{text}' is no share: write 10% or 0.1, at most 100%.")
+    return share
 
 
 def not_none(**options: Any) -> dict[str, Any]:

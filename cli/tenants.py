@@ -1,8 +1,8 @@
 """`lectern tenant`: make, list, suspend and delete tenants, on the server's own machine."""
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,8 +10,12 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from cli.command_group import CommandGroup
+from cli.exit_codes import NoSuchName
 from cli.limits import Assignments, parse_limits, use_table
-from cli.options import DataDir, not_none, read_settings
+from cli.local_storage import changing_storage, local_settings, looking_at_storage
+from cli.names import did_you_mean
+from cli.options import DataDir
 from cli.show import format_moment, make_console, say
 from common.errors import InvalidInput
 
@@ -25,6 +29,7 @@ MAX_DAYS = 36_500
 app = typer.Typer(
     name="tenant",
     help="Make, list, suspend and delete tenants, on the server's own machine.",
+    cls=CommandGroup,
     no_args_is_help=True,
     epilog="A tenant owns documents and keys, and two tenants share nothing. Works on the database "
     "directly, whether the server runs or not.",
@@ -46,7 +51,7 @@ def create(
     ] = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Make a tenant. It has no key yet: `lectern key create NAME --tenant TENANT` makes one."""
+    """Make a tenant. It has no key yet: `lectern keys create NAME --tenant TENANT` makes one."""
     with _storage(data_dir) as storage:
         storage.tenants.create(name, None if ttl_days is None else ttl_days * DAY_S)
     say(make_console(), f"Made the tenant {name}.")
@@ -55,17 +60,22 @@ def create(
 @app.command("list")
 def show(data_dir: DataDir = None) -> None:
     """List all tenants by name."""
-    with _storage(data_dir) as storage:
-        storage.tenants.default()  # it is made by whoever comes first
-        tenants = storage.tenants.list()
-    make_console().print(tenants_table(tenants))
+    console = make_console()
+    with looking_at_storage(local_settings(data_dir)) as storage:
+        tenants = [] if storage is None else storage.tenants.list()
+    if tenants:
+        console.print(tenants_table(tenants))
+    else:
+        say(console, "No tenants here. The first start of a server makes one.")
 
 
 @app.command("show")
 def show_one(name: Name, data_dir: DataDir = None) -> None:
     """Show what a tenant may use, and what it has used."""
-    with _storage(data_dir) as storage:
-        uses = storage.quotas.use(storage.tenants.get(name).id)
+    with looking_at_storage(local_settings(data_dir)) as storage:
+        if storage is None:
+            raise NoSuchName(f"There is no tenant '{name}', as nothing is stored here yet.")
+        uses = storage.quotas.use(get_tenant(storage, name).id)
     make_console().print(use_table(uses))
 
 
@@ -74,7 +84,7 @@ def limit(name: Name, assignments: Assignments, data_dir: DataDir = None) -> Non
     """Set or remove limits of a tenant; running servers follow within two seconds."""
     amounts = parse_limits(assignments)
     with _storage(data_dir) as storage:
-        tenant = storage.tenants.get(name)
+        tenant = get_tenant(storage, name)
         storage.quotas.limits.set_for_tenant(tenant.id, amounts)
         uses = storage.quotas.use(tenant.id)
     make_console().print(use_table(uses))
@@ -84,7 +94,7 @@ def limit(name: Name, assignments: Assignments, data_dir: DataDir = None) -> Non
 def suspend(name: Name, data_dir: DataDir = None) -> None:
     """Refuse a tenant's keys from the next request on, and let its documents wait unread."""
     with _storage(data_dir) as storage:
-        storage.tenants.suspend(storage.tenants.get(name).id)
+        storage.tenants.suspend(get_tenant(storage, name).id)
     say(make_console(), f"Suspended {name}. `lectern tenant resume` lets it go on.")
 
 
@@ -92,7 +102,7 @@ def suspend(name: Name, data_dir: DataDir = None) -> None:
 def resume(name: Name, data_dir: DataDir = None) -> None:
     """Let a suspended tenant go on."""
     with _storage(data_dir) as storage:
-        storage.tenants.resume(storage.tenants.get(name).id)
+        storage.tenants.resume(get_tenant(storage, name).id)
         storage.notifier.notify_workers()
     say(make_console(), f"{name} goes on.")
 
@@ -105,7 +115,7 @@ def delete(
 ) -> None:
     """Delete a tenant with its keys, documents, caches and answers, for good."""
     with _storage(data_dir) as storage:
-        tenant = storage.tenants.get(name)
+        tenant = get_tenant(storage, name)
         if not yes:
             if not sys.stdin.isatty():
                 raise InvalidInput("This deletes all of its documents, for good; say --yes.")
@@ -128,16 +138,22 @@ def tenants_table(tenants: Sequence["TenantRecord"]) -> Table:
     return table
 
 
-@contextmanager
-def _storage(data_dir: DataDir) -> Iterator["Storage"]:
-    """Open storage while the block runs."""
-    from storage.files import make_files_private
-    from storage.storage import open_storage
+def get_tenant(storage: "Storage", name: str) -> "TenantRecord":
+    """Return the tenant of a name. Raises: NoSuchName, which tells the nearest names."""
+    if storage.tenants.find(name) is None:
+        raise unknown_tenant(storage, name)
+    return storage.tenants.get(name)
 
-    make_files_private()
-    settings = read_settings(**not_none(data_dir=data_dir))
-    with closing(open_storage(settings.storage())) as storage:
-        yield storage
+
+def unknown_tenant(storage: "Storage", name: str) -> NoSuchName:
+    """Return the error for a name that no tenant has."""
+    hint = did_you_mean(name, (one.name for one in storage.tenants.list()))
+    return NoSuchName(f"There is no tenant '{name}'; `lectern tenant list` shows all.{hint}")
+
+
+def _storage(data_dir: DataDir) -> AbstractContextManager["Storage"]:
+    """Open storage while the block runs."""
+    return changing_storage(local_settings(data_dir))
 
 
 def _when(moment: datetime) -> str:

@@ -297,6 +297,12 @@ class PinsExceedMemory(NotReady):
     code = "pins_exceed_memory"
 
 
+class DocumentPinned(NotReady):
+    """A pinned document stays in memory until it is unpinned."""
+
+    code = "document_pinned"
+
+
 # -- temporary faults --------------------------------------------------------------------------
 
 

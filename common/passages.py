@@ -8,9 +8,9 @@ from enum import StrEnum
 
 from common.sentences import sentence_spans
 
-LONGEST_WHOLE_ITEM = 300  # characters of a list item that is one passage, however many sentences
 LONGEST_HEADING = 200  # characters of a heading that are told
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
+_QUOTED_LINE = re.compile(r"\n[ \t]*(?:>[ \t]*)+")
 _MARKER = re.compile(r"(?:\d{1,3}|[A-Za-z]|[ivxlcIVXLC]{1,6})[.)]|\([\dA-Za-z]{1,4}\)|[-*+\u2022]")
 _LAST_WORD = re.compile(r"(?:^|(?<=[\s(\[\"'\u201c\u2018/]))(\w[\w.\u2019'-]*)\.\s*$")
 _FIRST_WORD = re.compile(r"[\s(\[\"'\u201c\u2018]*([\w\u2019'-]+)")
@@ -23,13 +23,13 @@ def _words(text: str) -> frozenset[str]:
 # Abbreviations that always stand before something, that do so before a number, and others, after
 # which a sentence begins only with a word that begins sentences. Compared in lower case.
 _BEFORE_WORDS = _words(
-    """mr mrs ms dr prof st mt fig figs eq eqs tab ch vol vols e.g i.e cf vs v gen col lt capt sgt
-    maj rev hon gov sen rep pres messrs mme mlle approx bzw z.b d.h u.a vgl hr fr frl p.ex sog resp
-    viz op ed eds dept"""
+    """mr mrs ms dr prof cllr st mt fig figs eq eqs tab ch vol vols e.g i.e cf vs v gen col lt capt
+    sgt maj rev hon gov sen rep pres messrs mme mlle approx bzw z.b d.h u.a vgl hr fr frl p.ex sog
+    resp viz op ed eds dept"""
 )
 _BEFORE_NUMBERS = _words(
-    """no nos p pp art arts sec secs par paras nr abs cl ref refs abb kap bd s ca c jan feb mar apr
-    jun jul aug sep sept oct nov dec n"""
+    """no nos tel p pp art arts sec secs par paras nr abs cl ref refs abb kap bd s ca c jan feb mar
+    apr jun jul aug sep sept oct nov dec n"""
 )
 _WITHIN = _words(
     """u.s u.k u.n e.u u.s.a d.c a.m p.m etc inc ltd co corp jr sr al bros ph.d m.d b.a m.a b.c a.d
@@ -78,7 +78,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Passage:
-    """A sentence, table row, list item, heading or line of code.
+    """A sentence, table row, heading or line of code; a list item is one, or some, sentences.
 
     Attributes:
         start, end: its half-open span of characters in the document's text.
@@ -140,8 +140,8 @@ NO_STRUCTURE = DocumentStructure((), ())
 def structure_of(text: str, blocks: Sequence[Block]) -> DocumentStructure:
     """Divide blocks into passages.
 
-    A heading, table row or short list item is a passage; a line of code is one; everything else is
-    divided into sentences, whose lines may be broken anywhere.
+    A heading or a table row is a passage; a line of code is one; everything else is divided into
+    sentences, whose lines may be broken anywhere.
 
     Args:
         text: the document's text.
@@ -158,6 +158,14 @@ def structure_of(text: str, blocks: Sequence[Block]) -> DocumentStructure:
 def plain_structure(text: str) -> DocumentStructure:
     """The structure of a text of which nothing is known: each line is a paragraph."""
     return structure_of(text, [Block(BlockKind.PARAGRAPH, *span) for span in line_spans(text)])
+
+
+def quote_of(text: str, start: int, end: int) -> str:
+    """A passage as it is shown: lines, which may be broken anywhere, joined with blanks.
+
+    Marks before each line of a passage that is quoted in Markdown or in a letter are left out.
+    """
+    return " ".join(_QUOTED_LINE.sub("\n", text[start:end]).split())
 
 
 def line_spans(text: str) -> Iterator[tuple[int, int]]:
@@ -192,8 +200,6 @@ def _spans_of(text: str, block: Block) -> Iterable[tuple[int, int]]:
         return [(start + first, start + last) for first, last in line_spans(text[start:end])]
     if block.kind in (BlockKind.HEADING, BlockKind.TABLE_ROW):
         return [(start, end)]
-    if block.kind is BlockKind.LIST_ITEM and end - start <= LONGEST_WHOLE_ITEM:
-        return [(start, end)]
     return [(start + first, start + last) for first, last in whole_sentence_spans(text[start:end])]
 
 
@@ -206,12 +212,14 @@ def _goes_on(text: str, start: int, end: int, following: int) -> bool:
     """
     if _MARKER.fullmatch(text[start:end]) and len(text[start:end]) <= 5:
         return True
+    following_word = _FIRST_WORD.match(text, following)
+    after = following_word.group(1) if following_word else ""
+    if after[:1].islower():  # "Who is it?" he asked.
+        return True
     found = _LAST_WORD.search(text[max(start, end - 24) : end])
     if found is None:
         return False
     word = found.group(1)
-    following_word = _FIRST_WORD.match(text, following)
-    after = following_word.group(1) if following_word else ""
     if len(word) == 1 and word.isupper() and word != "I":
         return after[:1].isupper() and after.lower() not in _STARTERS
     word = word.lower()

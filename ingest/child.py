@@ -16,17 +16,18 @@ NICENESS = 15
 def main() -> None:
     """Do the task that standard input describes, and write the result to standard output.
 
-    The result is a line of JSON, followed by the extracted text in UTF-8. An expected error is a
-    result too. If the process ends without a result, it has exceeded a limit.
+    The result is a line of JSON, followed by the extracted text in UTF-8, or by a picture. An
+    expected error is a result too. If the process ends without a result, it has exceeded a limit.
     """
     task = json.load(sys.stdin)
     limits = Limits(**task["limits"])
     _confine(limits)
     try:
-        meta, text = _run(task["action"], Path(task["path"]), task["kind"], limits)
+        meta, data = _run(task, Path(task["path"]), limits)
     except LecternError as error:
-        meta, text = {"error": {"class": type(error).__name__, "message": error.message}}, ""
-    sys.stdout.buffer.write(json.dumps(meta).encode() + b"\n" + text.encode())
+        told = {"class": type(error).__name__, "message": error.message, "param": error.param}
+        meta, data = {"error": told}, b""
+    sys.stdout.buffer.write(json.dumps(meta, separators=(",", ":")).encode() + b"\n" + data)
     sys.stdout.buffer.flush()
 
 
@@ -50,13 +51,24 @@ def _forbid(event: str, _details: tuple[Any, ...]) -> None:
         raise PermissionError(f"not allowed here: {event}")
 
 
-def _run(action: str, path: Path, kind: str, limits: Limits) -> tuple[dict[str, Any], str]:
-    if action == "inspect":
+def _run(task: dict[str, Any], path: Path, limits: Limits) -> tuple[dict[str, Any], bytes]:
+    if task["action"] == "inspect":
         from ingest.inspect import inspect
 
-        return {"kind": vars(inspect(path, kind, limits))}, ""
-    from ingest.extract import extract
+        return {"kind": vars(inspect(path, task["kind"], limits))}, b""
+    if task["action"] == "draw":
+        from ingest.pdf_pages import open_pdf
 
-    document = extract(path, kind, limits)
-    pages = [(page.number, page.start, page.end) for page in document.pages]
-    return {"pages": pages, "warnings": dict(document.warnings)}, document.text
+        with open_pdf(path) as pdf:
+            return {}, pdf.draw(task["page"], task["width"], limits.pixels)
+    from ingest.extract import extract
+    from ingest.page_words import words_to_json
+
+    document = extract(path, task["kind"], limits)
+    meta = {
+        "pages": [(page.number, page.start, page.end) for page in document.pages],
+        "blocks": [(one.kind, one.start, one.end, one.level) for one in document.blocks],
+        "words": words_to_json(document.words),
+        "warnings": dict(document.warnings),
+    }
+    return meta, document.text.encode()

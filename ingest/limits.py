@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from common.errors import DocumentTooLong
+
 MIB = 1024 * 1024
 
 
@@ -18,6 +20,7 @@ class Limits:
         entries: parts that an archive may have.
         stream_bytes: bytes that one stream inside a PDF may unpack to.
         text_chars: characters that the extracted text may have.
+        pixels: that the picture of a page may have.
     """
 
     timeout_s: float = 60.0
@@ -28,3 +31,17 @@ class Limits:
     entries: int = 2000
     stream_bytes: int = 32 * MIB
     text_chars: int = 128 * MIB
+    pixels: int = 12_000_000
+
+
+def too_long_error(num_chars: int, limits: Limits, *, is_all: bool = True) -> DocumentTooLong:
+    """Return the error that refuses a text.
+
+    Args:
+        num_chars: that were counted.
+        is_all: whether these are all; counting may have ended with the limit.
+    """
+    return DocumentTooLong(
+        f"The file holds {'' if is_all else 'more than '}{num_chars:,} characters; at most "
+        f"{limits.text_chars:,} can be read, as the text has to fit into the model's context."
+    )

@@ -11,8 +11,10 @@ from typing import Any
 
 from common import errors
 from common.errors import DocumentRejected, LecternError
+from common.passages import Block, BlockKind
 from ingest.inspect import Kind, presumed_kind
 from ingest.limits import Limits as Limits
+from ingest.page_words import words_from_json
 from ingest.text import DocumentText, PageSpan
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,9 +44,32 @@ def extract_limited(
     Raises: the errors of `ingest.extract.extract`; DocumentRejected if the process exceeded a
         limit or died.
     """
-    meta, text = _call("extract", path, kind, limits, check)
-    pages = tuple(PageSpan(*page) for page in meta["pages"])
-    return DocumentText(text, pages, meta["warnings"])
+    meta, text = _call({"action": "extract", "kind": kind}, path, limits, check)
+    return DocumentText(
+        text.decode(),
+        tuple(PageSpan(*page) for page in meta["pages"]),
+        tuple(Block(BlockKind(block), *rest) for block, *rest in meta["blocks"]),
+        words_from_json(meta["words"]),
+        meta["warnings"],
+    )
+
+
+def draw_limited(
+    path: Path, page: int, width: int, limits: Limits, check: Callable[[], object] = no_check
+) -> bytes:
+    """Draw a page of a PDF in a new process that is limited in time and memory.
+
+    Args:
+        path: the file.
+        page: its number, from 1.
+        width: of the picture in pixels.
+        limits: limits of the process and of the picture.
+        check: called several times a second; if it raises, the process is ended.
+    Returns: a PNG file.
+    Raises: InvalidInput for a page that is not there, or a picture that is too large;
+        DocumentRejected if the process exceeded a limit or died.
+    """
+    return _call({"action": "draw", "page": page, "width": width}, path, limits, check)[1]
 
 
 def inspect_limited(
@@ -62,17 +87,17 @@ def inspect_limited(
     Raises: the errors of `ingest.inspect.inspect`.
     """
     try:
-        meta, _ = _call("inspect", path, filename, limits, check)
+        meta, _ = _call({"action": "inspect", "kind": filename}, path, limits, check)
     except LimitExceeded:
         return presumed_kind(path, filename)
     return Kind(**meta["kind"])
 
 
 def _call(
-    action: str, path: Path, kind: str, limits: Limits, check: Callable[[], object]
-) -> tuple[dict[str, Any], str]:
-    """Run `ingest.child`, and return its result: a JSON object and a text."""
-    task = {"action": action, "path": str(path.resolve()), "kind": kind, "limits": vars(limits)}
+    task: dict[str, Any], path: Path, limits: Limits, check: Callable[[], object]
+) -> tuple[dict[str, Any], bytes]:
+    """Run `ingest.child`, and return its result: a JSON object, and a text or a picture."""
+    task = {**task, "path": str(path.resolve()), "limits": vars(limits)}
     with subprocess.Popen(
         [sys.executable, "-I", "-c", BOOTSTRAP, str(ROOT)],
         stdin=subprocess.PIPE,
@@ -85,13 +110,13 @@ def _call(
         except BaseException:
             process.kill()
             raise
-    line, _, text = output.partition(b"\n")
+    line, _, data = output.partition(b"\n")
     if process.returncode != 0 or not line:
         raise LimitExceeded("The file needs more memory or time than reading it may take.")
     meta = json.loads(line)
     if "error" in meta:
         raise _typed_error(meta["error"])
-    return meta, text.decode()
+    return meta, data
 
 
 def _communicate(
@@ -110,7 +135,7 @@ def _communicate(
         unsent = None
 
 
-def _typed_error(error: dict[str, str]) -> LecternError:
+def _typed_error(error: dict[str, Any]) -> LecternError:
     """Return the error that the child has raised, as an object of the same class."""
     kind: type[LecternError] = getattr(errors, error["class"], DocumentRejected)
-    return kind(error["message"])
+    return kind(error["message"], param=error["param"])

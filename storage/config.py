@@ -6,6 +6,8 @@ from typing import Annotated
 
 from annotated_types import Ge, Gt
 
+SQLITE_FILE = "lectern.sqlite3"
+
 
 @dataclass(frozen=True)
 class StorageConfig:
@@ -33,4 +35,4 @@ class StorageConfig:
 
     def sql_url(self) -> str:
         """Return the SQLAlchemy URL of the named database, or else of SQLite in the data folder."""
-        return self.database_url or f"sqlite:///{self.data_dir.resolve() / 'lectern.sqlite3'}"
+        return self.database_url or f"sqlite:///{self.data_dir.resolve() / SQLITE_FILE}"

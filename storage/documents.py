@@ -97,6 +97,7 @@ class Documents:
         metadata: Mapping[str, str] | None = None,
         priority: int = 0,
         admit: Callable[[Session], None] = lambda _: None,
+        admit_again: Callable[[Session], None] = lambda _: None,
     ) -> tuple[DocumentRecord, bool]:
         """Store a file and queue it to be read, unless the tenant has the same content already.
 
@@ -114,6 +115,7 @@ class Documents:
             metadata: what its owner notes on it.
             priority: of its reading among those of its tenant; 0 is usual.
             admit: called in the transaction that adds a row, to raise what forbids it.
+            admit_again: the same for the transaction that queues a failed document again.
         Returns: the document, and whether this call queued it, because it is new or had failed.
         Raises: StorageFull, DatabaseUnavailable, Busy.
         """
@@ -130,7 +132,7 @@ class Documents:
         )
         new = _NewRow(file, ttl_s, admit)
         for _ in range(MAX_TRIES):
-            existing = self._find_same_content(file, path)
+            existing = self._find_same_content(file, path, admit_again)
             if existing is not None:
                 return existing
             key = self._blobs.put(path)
@@ -430,7 +432,9 @@ class Documents:
                 raise DocumentNotFound
             return self._record(row)
 
-    def _find_same_content(self, file: _NewFile, path: Path) -> tuple[DocumentRecord, bool] | None:
+    def _find_same_content(
+        self, file: _NewFile, path: Path, admit_again: Callable[[Session], None]
+    ) -> tuple[DocumentRecord, bool] | None:
         """Return the tenant's document with this content, queued again if it had failed."""
         same_content = self._view().where(
             Document.tenant_id == file.tenant_id, Document.sha256 == file.sha256
@@ -443,19 +447,28 @@ class Documents:
         has_original = self._has_original(document)
         if has_original and document.status is not DocumentStatus.FAILED:
             return document, False
-        return self._repair(document, None if has_original else self._blobs.put(path))
+        new_key = None if has_original else self._blobs.put(path)
+        try:
+            return self._repair(document, new_key, admit_again)
+        except LecternError:
+            if new_key is not None:
+                self._blobs.delete(new_key)
+            raise
 
     def _repair(
-        self, document: DocumentRecord, new_key: str | None
+        self, document: DocumentRecord, new_key: str | None, admit: Callable[[Session], None]
     ) -> tuple[DocumentRecord, bool] | None:
         """Give a document its original again, and queue it if it has failed.
 
         Args:
             new_key: key of the original that takes the place of one that was lost or cut short;
                 None if it was not.
+            admit: called first where a failed document is to be queued, to raise what forbids it.
         Returns: the document, and whether it was queued; None if it has been deleted.
         """
         with self._db.session() as session:
+            if document.status is DocumentStatus.FAILED:
+                admit(session)
             row = transitions.lock_document(session, document.id)
             if row is not None:
                 row.blob_key = new_key or row.blob_key

@@ -7,7 +7,7 @@ from typing import cast
 from uuid import UUID
 
 from common import plugins
-from common.errors import DocumentNotFound
+from common.errors import DocumentNotFound, LecternError
 from common.status import DocumentStatus
 from storage import blobs as blob_stores
 from storage import notify as notifiers
@@ -17,7 +17,7 @@ from storage.artifacts.space import ArtifactSpace
 from storage.artifacts.store import Artifacts
 from storage.blobs.base import Blobs
 from storage.browser_sessions import BrowserSessions
-from storage.config import StorageConfig
+from storage.config import SQLITE_FILE, StorageConfig
 from storage.dashboard import Dashboard
 from storage.db.database import Database
 from storage.documents import Documents
@@ -153,6 +153,25 @@ def open_storage(config: StorageConfig) -> Storage:
     make_private_folder(folder)
     db = Database(config.sql_url())
     db.migrate()
+    return assemble(db, config)
+
+
+def open_existing(config: StorageConfig) -> Storage | None:
+    """Put the parts together without making anything, for somebody who only looks.
+
+    Returns: None if there is no database yet, or nothing in it.
+    Raises: DatabaseUnavailable; Permanent if the schema is of another version.
+    """
+    if not config.database_url and not (config.data_dir / SQLITE_FILE).is_file():
+        return None
+    db = Database(config.sql_url())
+    try:
+        if not db.has_schema():
+            db.close()
+            return None
+    except LecternError:
+        db.close()
+        raise
     return assemble(db, config)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from common.passages import DocumentStructure, plain_structure, structure_of
 from common.status import Phase, Progress
 from engine.document.artifact import DOCUMENT_FILE, describe, layer_file, pack_layer, pack_text
 from engine.document.cache import DocumentCache, LayerCache
@@ -15,6 +16,7 @@ from engine.model.memory import out_of_memory_as_busy
 from engine.residents.transfer import copy_layer
 from engine.turns import DeviceTurns
 from ingest.limits import Limits
+from ingest.page_words import WORDS_FILE, pack_words
 from ingest.sandbox import extract_limited
 from ingest.text import DocumentText
 from precompute.build import most_document_chars, precompute_document
@@ -84,8 +86,11 @@ class ModelArtifactBuilder:
                 progress,
                 on_layer=store,
                 turns=self._turns,
+                structure=_structure(document),
             )
         files.write(DOCUMENT_FILE, pack_text(cache).pieces())
+        if document.words:
+            files.write(WORDS_FILE, (pack_words(document.words),))
         return BuiltArtifact(
             manifest=describe(cache, dtype),
             kv_bytes=_stored_kv_bytes(cache, dtype),
@@ -100,6 +105,13 @@ class ModelArtifactBuilder:
         most_chars = most_document_chars(self._model(), self._config)
         limits = with_most_chars(self._limits, most_chars)
         return extract_limited(path, kind, limits, lambda: progress(Phase.EXTRACT, 0, 0))
+
+
+def _structure(document: DocumentText) -> DocumentStructure:
+    """The structure of a text; an extractor that tells no blocks leaves lines."""
+    if not document.blocks:
+        return plain_structure(document.text)
+    return structure_of(document.text, document.blocks)
 
 
 def extraction_limits(config: WorkerConfig) -> Limits:

@@ -1,5 +1,6 @@
-"""Routes of what can be done to the reading of a document: to try it again, and to stop it."""
+"""Routes of what can be done to a document: read it again, stop that, take it out of memory."""
 
+from functools import partial
 from uuid import UUID
 
 from fastapi import APIRouter, Response
@@ -7,10 +8,13 @@ from fastapi.concurrency import run_in_threadpool
 
 from app.documents.routes import read_document
 from app.documents.schemas import DocumentBody, parse_document_id
-from app.http.auth import ScopedRoute, TenantDep, needs
+from app.http.auth import CallerDep, ScopedRoute, TenantDep, needs
 from app.services.services import Services, ServicesDep
+from common.errors import DocumentPinned
 from common.scopes import Scope
 from common.status import DocumentStatus
+from engine.residents.entry import Reason
+from storage.db.records import ApiKeyRecord
 
 router = APIRouter(prefix="/documents", tags=["documents"], route_class=ScopedRoute)
 WRITES = [needs(Scope.WRITE)]
@@ -18,12 +22,12 @@ WRITES = [needs(Scope.WRITE)]
 
 @router.post("/{document_id}/retry", status_code=202, dependencies=WRITES)
 async def retry_document(
-    document_id: str, response: Response, tenant_id: TenantDep, services: ServicesDep
+    document_id: str, response: Response, caller: CallerDep, services: ServicesDep
 ) -> DocumentBody:
     """Read a failed document again; any other one stays as it is."""
     key = parse_document_id(document_id)
     response.headers["location"] = f"/documents/{key}"
-    return await run_in_threadpool(_retry, services, tenant_id, key)
+    return await run_in_threadpool(_retry, services, caller, key)
 
 
 @router.post("/{document_id}/cancel", status_code=202, dependencies=WRITES)
@@ -36,12 +40,35 @@ async def cancel_document(
     return await run_in_threadpool(_cancel, services, tenant_id, key)
 
 
-def _retry(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
+@router.post("/{document_id}/evict", status_code=202, dependencies=WRITES)
+async def evict_document(
+    document_id: str, tenant_id: TenantDep, services: ServicesDep
+) -> DocumentBody:
+    """Take a ready document out of memory; its cache stays on the disk, for its next question.
+
+    Questions that are being answered from it keep it until they end.
+    """
+    key = parse_document_id(document_id)
+    return await run_in_threadpool(_evict, services, tenant_id, key)
+
+
+def _evict(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
     document = services.storage.documents.get(tenant_id, document_id)
-    if document.status is DocumentStatus.FAILED:
-        services.storage.jobs.enqueue(document_id)
-        services.storage.notifier.notify_workers()
+    if document.is_pinned:
+        raise DocumentPinned("The document is pinned in memory; unpin it first.")
+    if document.status is DocumentStatus.READY:  # one that is not stored yet is nowhere else
+        services.resident_documents.drop_document(document_id, reason=Reason.ASKED)
     return read_document(services, tenant_id, document_id)
+
+
+def _retry(services: Services, caller: ApiKeyRecord, document_id: UUID) -> DocumentBody:
+    storage = services.storage
+    document = storage.documents.get(caller.tenant_id, document_id)
+    if document.status is DocumentStatus.FAILED:
+        admit = partial(storage.quotas.admit_reading, caller=caller)
+        storage.jobs.enqueue(document_id, admit=admit)
+        storage.notifier.notify_workers()
+    return read_document(services, caller.tenant_id, document_id)
 
 
 def _cancel(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:

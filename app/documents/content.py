@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
 
-from app.documents.schemas import TextBody, TextPageBody, parse_document_id
+from app.documents.schemas import BlockBody, TextBody, TextPageBody, parse_document_id
 from app.http.auth import ScopedRoute, TenantDep, needs
 from app.services.document_loader import check_ready
 from app.services.services import Services, ServicesDep
@@ -63,6 +63,12 @@ async def document_text(
             for one in text.pages
             if one.start <= stop and one.end >= begin
         ],
+        blocks=[
+            BlockBody(kind=one.kind, level=one.level, start_char=one.start, end_char=one.end)
+            for one in text.structure.blocks
+            if one.start < stop and one.end > begin
+        ],
+        text_format=text.format,
     )
 
 
@@ -97,4 +103,6 @@ def _span_of_page(text: DocumentText, number: int) -> tuple[int, int]:
     for page in text.pages:
         if page.number == number:
             return page.start, page.end
+    if not text.pages:
+        raise InvalidInput("page: a document of this kind has no pages.", param="page")
     raise InvalidInput(f"page: the document has {len(text.pages)} pages.", param="page")

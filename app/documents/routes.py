@@ -240,6 +240,7 @@ def add_document(
         metadata=wishes.metadata,
         priority=wishes.priority,
         admit=lambda session: quotas.admit_document(session, caller, file.num_bytes),
+        admit_again=lambda session: quotas.admit_reading(session, caller),
     )
     if replaced is not None:
         document = documents.replace(caller.tenant_id, document.id, replaced.id)

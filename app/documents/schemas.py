@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from app.http.schemas import MAX_TTL_S, MIN_TTL_S, MOST_PRIORITY, Body, whole_characters
 from app.services.memory_warnings import MemoryWarning
 from common.errors import DocumentNotFound
+from common.passages import BlockKind
 from common.status import DocumentStatus
 from engine.residents.entry import Tier
 from storage.db.records import ArtifactRecord, DocumentRecord, JobRecord
@@ -104,8 +105,23 @@ class TextPageBody(Body):
     end_char: int
 
 
+class BlockBody(Body):
+    """A heading, paragraph, list item, table row or piece of code, and its half-open span.
+
+    `level` is that of a heading, from 1; 0 for other blocks.
+    """
+
+    kind: BlockKind
+    level: int
+    start_char: int
+    end_char: int
+
+
 class TextBody(Body):
-    """A part of a document's text, as a half-open span of characters, and the pages it is on."""
+    """A part of a document's text, as a half-open span of characters, and the pages it is on.
+
+    `blocks` are those that the part has some of. `text_format` is the version of text extraction.
+    """
 
     document_id: str
     text: str
@@ -113,6 +129,29 @@ class TextBody(Body):
     end_char: int
     num_chars: int
     pages: list[TextPageBody]
+    blocks: list[BlockBody]
+    text_format: int
+
+
+class WordBody(Body):
+    """A word, or the part of it on a line: its half-open span of characters, its box in points."""
+
+    start_char: int
+    end_char: int
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+class PageWordsBody(Body):
+    """The words of a page, and its size in points as it is shown."""
+
+    document_id: str
+    page: int
+    width: float
+    height: float
+    words: list[WordBody]
 
 
 class DocumentChange(BaseModel):
@@ -192,7 +231,7 @@ def document_body(
         if has_failed
         else None,
         num_tokens=document.num_tokens,
-        num_pages=document.num_pages,
+        num_pages=document.num_pages or None,
         reading_ms=_reading_body(document),
         created_at=int(document.created_at.timestamp()),
         ready_at=_unix_seconds(document.ready_at),

@@ -117,16 +117,20 @@ def display_name(filename: str) -> str:
     return shown or "document"
 
 
-def remove_leftovers(folder: Path) -> None:
+def remove_leftovers(folder: Path) -> int:
     """Remove the temporary files of processes that were killed, whose locks nobody holds any more.
 
     Args:
         folder: where temporary files are made.
+    Returns: how many were removed.
     """
+    num_removed = 0
     for path in folder.glob("upload-*"):
         with suppress(FileNotFoundError, BlockingIOError), path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             path.unlink()
+            num_removed += 1
+    return num_removed
 
 
 def _is_shown(char: str) -> bool:

@@ -43,6 +43,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "cache_stale": 409,
         "cache_rebuilding": 409,
         "pins_exceed_memory": 409,
+        "document_pinned": 409,
         "upload_too_large": 413,
         "unsupported_type": 415,
         "invalid_request": 422,

@@ -19,7 +19,7 @@ from common.errors import Busy, ShuttingDown
 from common.owner import Owner
 from ingest.inspect import Kind, inspect_quickly, presumed_kind
 from ingest.limits import Limits
-from ingest.sandbox import inspect_limited
+from ingest.sandbox import draw_limited, inspect_limited
 
 NUM_THREADS = 8
 INSPECTION_S = 10.0  # or less, if extraction may take less
@@ -89,6 +89,29 @@ class UploadRoom:
         if presumed.name != "pdf":
             raise Busy(CROWDED, retry_after_s=WAIT_S)
         return presumed
+
+    async def draw(self, path: Path, page: int, width: int, owner: Owner) -> bytes:
+        """Draw a page of a PDF, in a process of its own like those that look into uploads.
+
+        Args:
+            page: its number, from 1.
+            width: of the picture in pixels.
+        Returns: a PNG file.
+        Raises: what `ingest.sandbox.draw_limited` raises; Busy, ShuttingDown.
+        """
+        with anyio.move_on_after(WAIT_S) as waiting:
+            async with self._processes.slot(owner):
+                waiting.deadline = float("inf")
+                return await to_thread.run_sync(
+                    draw_limited,
+                    path,
+                    page,
+                    width,
+                    self._limits,
+                    self._check_not_stopping,
+                    limiter=self._process_threads,
+                )
+        raise Busy(CROWDED, retry_after_s=WAIT_S)
 
     def _check_not_stopping(self) -> None:
         if self._stopping_s() > STOP_INSPECTION_S:

@@ -26,6 +26,8 @@ from bench.faults.server import Caller
 from training.record import Weights, circumstances
 
 NUM_BYTES = 600
+# Room for the cache of one document in memory, and not for two.
+RESIDENT = {"LECTERN_SERVER__RESIDENT_CACHE_BYTES": "250000"}
 FOLDER = """SELECT folder FROM artifacts WHERE document_id = ?"""
 
 
@@ -38,19 +40,21 @@ def measure(options: Namespace) -> dict[str, Any]:
 def _measure(options: Namespace, model: str, weights: Weights) -> dict[str, Any]:
     """Damage the artifact of every document, ask about each, wait, ask again; and so on.
 
-    The server keeps no document in memory, so that every question loads the artifact.
+    The server's memory holds one document, so that every question loads the artifact.
     """
     num_documents, rounds = (6, 2) if options.smoke else (40, 25)
     chance = random.Random(0)
     texts = {number: text_with_code(number + 1, NUM_BYTES) for number in range(num_documents)}
     at_once, damages = Counter[str](), Counter[str]()
     wrong = lost = 0
-    with place(model, settings={"LECTERN_SERVER__RESIDENT_CACHE_BYTES": "1"}) as at:
+    with place(model, settings=RESIDENT) as at:
         at.start("serve")
         at.wait_until_ready()
         caller = at.caller()
         ids = read_all(caller, texts)
         expected = {number: answer(caller, document_id) for number, document_id in ids.items()}
+        if None in expected.values():
+            raise RuntimeError("Not every document was answered before any damage.")
         for _ in range(rounds):
             folders = [_folder(at, document_id) for document_id in ids.values()]
             for folder in folders:
@@ -60,8 +64,7 @@ def _measure(options: Namespace, model: str, weights: Weights) -> dict[str, Any]
                 at_once[kind] += 1
                 wrong += text is not None and text != expected[number]
             for number, document_id in ids.items():
-                caller.wait_until_read(document_id)
-                text = answer(caller, document_id)
+                text = _answer_in_the_end(caller, document_id)
                 lost += text is None
                 wrong += text is not None and text != expected[number]
     return {
@@ -82,6 +85,16 @@ def _ask(caller: Caller, document_id: str) -> tuple[str, str | None]:
     if reply.status == 200:
         return "200", str(reply.json()["answer"])
     return f"{reply.status} {reply.json()['error']['code']}", None
+
+
+def _answer_in_the_end(caller: Caller, document_id: str) -> str | None:
+    """Ask once more where damage is found only now, as the document was in memory before."""
+    for _ in range(2):
+        caller.wait_until_read(document_id)
+        text = answer(caller, document_id)
+        if text is not None:
+            return text
+    return None
 
 
 def _folder(at: Place, document_id: str) -> Path:

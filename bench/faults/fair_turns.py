@@ -1,5 +1,7 @@
 """A tenant with one document and one question beside another with 200 documents and 200 questions.
 
+The other tenant asks with 50 keys, so that it is tenants that must take turns, not keys.
+
 python -m bench.faults.fair_turns
 """
 
@@ -7,6 +9,7 @@ import json
 import threading
 import time
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -20,7 +23,7 @@ from storage.db.tables import Job
 from storage.storage import Storage, open_storage
 from training.record import circumstances, percentiles
 
-DOCUMENTS, QUESTIONS, PROBES, CALLERS = 200, 200, 12, 32
+DOCUMENTS, QUESTIONS, PROBES, CALLERS, KEYS = 200, 200, 12, 32, 50
 TEXT = "The gate of the east wing closes at 18:40. Room 7 holds 49 chairs. " * 40
 QUESTION = "When does the gate of the east wing close?"
 assert BOUNDARY not in TEXT
@@ -32,18 +35,19 @@ def measure(options: Any) -> dict[str, Any]:
     num_questions = 20 if options.smoke else QUESTIONS
     with serving(options.model) as server:
         storage = open_storage(StorageConfig(server.folder / "data"))
-        keys = [
-            storage.keys.create(storage.tenants.create(name), name)[0] for name in ("many", "few")
-        ]
-        many, few = (server.caller(key) for key in keys)
+        busy = storage.tenants.create("many")
+        theirs_keys = [storage.keys.create(busy, f"{number}")[0] for number in range(KEYS)]
+        key, _ = storage.keys.create(storage.tenants.create("few"), "few")
+        many, few = server.caller(theirs_keys[0]), server.caller(key)
         ready = few.upload_patiently("ready.txt", TEXT.encode()).json()["id"]
         theirs = many.upload_patiently("ready.txt", TEXT.encode()).json()["id"]
-        for caller, document_id in ((few, ready), (many, theirs)):
+        for caller, its_key, document_id in ((few, key, ready), (many, theirs_keys[0], theirs)):
             caller.wait_until_read(document_id)
-            _first_token_ms(server, keys[0 if caller is many else 1], document_id)
-        alone = [_first_token_ms(server, keys[1], ready) for _ in range(PROBES)]
+            _first_token_ms(server, its_key, document_id)
+        alone = [_first_token_ms(server, key, ready) for _ in range(PROBES)]
         begun_before = _upload_beside(storage, many, few, num_documents)
-        together = _ask_beside(server, keys, (theirs, ready), num_questions)
+        asked = _Asked(theirs, theirs_keys, num_questions)
+        together = _ask_beside(server, asked, key, ready)
         storage.close()
     return {
         "benchmark": "one document and one question beside another tenant's many",
@@ -76,20 +80,28 @@ def _job_of(storage: Storage, document_id: UUID) -> JobRecord:
     return job
 
 
-def _ask_beside(
-    server: Server, keys: list[str], documents: tuple[str, str], num_questions: int
-) -> list[float]:
+@dataclass(frozen=True)
+class _Asked:
+    """What the busy tenant asks: so many questions about a document, with its keys in turn."""
+
+    document_id: str
+    keys: list[str]
+    num_questions: int
+
+
+def _ask_beside(server: Server, asked: _Asked, key: str, document_id: str) -> list[float]:
     """Return the milliseconds to first tokens while the other tenant's questions are under way."""
-    numbers, lock = iter(range(num_questions)), threading.Lock()
+    numbers, lock = iter(range(asked.num_questions)), threading.Lock()
     samples: list[float] = []
 
     def ask_all() -> None:
-        with closing(server.caller(keys[0])) as caller:
-            while True:
-                with lock:
-                    if next(numbers, None) is None:
-                        return
-                while (reply := caller.ask(documents[0], QUESTION)).status in (429, 503):
+        while True:
+            with lock:
+                number = next(numbers, None)
+            if number is None:
+                return
+            with closing(server.caller(asked.keys[number % len(asked.keys)])) as caller:
+                while (reply := caller.ask(asked.document_id, QUESTION)).status in (429, 503):
                     time.sleep(float(reply.headers.get("retry-after", "1")))
 
     threads = [threading.Thread(target=ask_all, daemon=True) for _ in range(CALLERS)]
@@ -97,7 +109,7 @@ def _ask_beside(
         thread.start()
     time.sleep(0.5)
     while any(thread.is_alive() for thread in threads) and len(samples) < PROBES:
-        samples.append(_first_token_ms(server, keys[1], documents[1]))
+        samples.append(_first_token_ms(server, key, document_id))
     for thread in threads:
         thread.join()
     return samples

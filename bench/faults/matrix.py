@@ -45,6 +45,7 @@ class Call:
 
     Attributes:
         status: of its success.
+        code: what it says of the matrix's document, which is no PDF; none for a success.
         request: further arguments of the request.
         target: what the id in its path names: "document", one to be "deleted", a "key", the "model"
             of a document, or nothing.
@@ -55,6 +56,7 @@ class Call:
     request: Mapping[str, Any] = field(default_factory=dict)
     target: str = ""
     missing: str = "document_not_found"
+    code: str = ""
 
 
 ASK = {"json": {"question": "When does the gate close?", "max_tokens": 2}}
@@ -67,6 +69,7 @@ CHAT = {
 }
 RESPONSE = {"json": {"model": "lectern", "input": "When?", "max_output_tokens": 2}}
 FILE = {"files": {"file": ("shared.txt", b"A text that two tenants have.")}}
+NO_PAGES = Call(400, target="document", code="invalid_input")
 CALLS: Mapping[Operation, Call] = {
     ("post", "/documents"): Call(202, FILE),
     ("get", "/documents"): Call(),
@@ -78,8 +81,11 @@ CALLS: Mapping[Operation, Call] = {
     ("post", "/documents/{document_id}/prefetch"): Call(202, target="document"),
     ("get", "/documents/{document_id}/content"): Call(target="document"),
     ("get", "/documents/{document_id}/text"): Call(target="document"),
+    ("get", "/documents/{document_id}/pages/{page}/words"): NO_PAGES,
+    ("get", "/documents/{document_id}/pages/{page}/image"): NO_PAGES,
     ("post", "/documents/{document_id}/retry"): Call(202, target="document"),
     ("post", "/documents/{document_id}/cancel"): Call(202, target="document"),
+    ("post", "/documents/{document_id}/evict"): Call(202, target="document"),
     ("post", "/v1/chat/completions"): Call(request=CHAT),
     ("post", "/v1/responses"): Call(request=RESPONSE),
     ("post", "/v1/files"): Call(request=FILE),
@@ -166,7 +172,7 @@ class Matrix:
     ) -> Iterator[WrongCell]:
         call, key = CALLS[operation], self._keys[relation, scope]
         found = self._request(operation, call, key, self._target(call.target, scope is needed))
-        expected: tuple[int, str] = (call.status, "")
+        expected: tuple[int, str] = (call.status, call.code)
         if relation in REFUSALS:
             expected = REFUSALS[relation]
         elif scope is not needed:
@@ -190,7 +196,7 @@ class Matrix:
         method, path = operation
         for name in ("document_id", "file_id", "key_id"):
             path = path.replace(f"{{{name}}}", target)
-        path = path.replace("{model}", f"lectern/{target}")
+        path = path.replace("{page}", "1").replace("{model}", f"lectern/{target}")
         return self._send(method, path, key, **call.request)
 
     def _target(self, kind: str, may_change: bool) -> str:

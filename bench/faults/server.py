@@ -99,12 +99,12 @@ class Caller:
         body = json.dumps({"question": question, "max_tokens": max_tokens}).encode()
         return self.call("POST", f"/documents/{document_id}/ask", body)
 
-    def upload(self, name: str, data: bytes) -> Reply:
+    def upload(self, name: str, data: bytes, path: str = "/documents") -> Reply:
         """Upload a file, once."""
         disposition = f'form-data; name="file"; filename="{name}"'
         head = f"--{BOUNDARY}\r\nContent-Disposition: {disposition}\r\n\r\n".encode()
         body = head + data + f"\r\n--{BOUNDARY}--\r\n".encode()
-        return self.call("POST", "/documents", body, f"multipart/form-data; boundary={BOUNDARY}")
+        return self.call("POST", path, body, f"multipart/form-data; boundary={BOUNDARY}")
 
     def upload_patiently(self, name: str, data: bytes, timeout_s: float = 600.0) -> Reply:
         """Upload a file, and again as often as the server asks for patience."""

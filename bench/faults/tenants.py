@@ -83,7 +83,7 @@ def _send(server: Server, method: str, path: str, key: str, **request: Any) -> A
     with closing(server.caller(key)) as caller:
         if "files" in request:
             ((name, data),) = request["files"].values()
-            reply = caller.upload(name, data)
+            reply = caller.upload(name, data, path)
         else:
             reply = caller.call_json(method.upper(), path, request.get("json"))
     code = "" if reply.status < 400 else str(reply.json()["error"]["code"])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from common.passages import Passage
+from common.passages import Passage, quote_of
 from engine.attend.clusters import DeviceSelection, FullSelection, Lookup, Selection, gather_tokens
 from engine.document.cache import DocumentCache, LayerCache
 from engine.kernels.shared.accumulate_attention_mass import (
@@ -113,6 +113,10 @@ class AttentionMass:
         """Add mass that was noted by place in the document (tokens,)."""
         self._mass += mass
 
+    def add_at(self, places: Tensor, mass: Tensor) -> None:
+        """Add mass on some tokens (some,), given their places in the document (some,) int64."""
+        self._mass.index_add_(0, places, mass)
+
     @property
     def by_place(self) -> Tensor:
         """The mass by place in the document (tokens,) fp32, which may be added to."""
@@ -160,7 +164,7 @@ def _last_token(rows: Tensor, group: int) -> Tensor:
 
 def _evidence(document: DocumentCache, passage: Passage, weight: float) -> Evidence:
     start, end = passage.start, passage.end
-    quote = " ".join(document.text[start:end].split())  # lines are broken anywhere
+    quote = quote_of(document.text, start, end)
     if len(quote) > MAX_QUOTE_CHARS:
         quote = quote[: MAX_QUOTE_CHARS - 1] + "…"
     pages = (page.number for page in document.pages if page.start <= start < page.end)

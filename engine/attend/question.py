@@ -104,17 +104,19 @@ class QuestionState:
         """The thresholds of the present decoding pass; what reads all where there is no budget."""
         return READ_ALL if self.controller is None else self.controller.pass_thresholds()
 
-    def attend_own(self, call: AttentionCall) -> State:
-        """Attend to the question's own keys alone, those of this pass included.
+    def append_own(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Take in the question's own keys and values of this pass in a layer.
 
-        Whoever calls this attends to the document and counts what is read of it.
+        Whoever calls this attends to them and to the document, and counts what is read of it.
 
-        Returns: the state, out (kv_heads, group x tokens, head_dim).
+        Args:
+            key, value: (kv_heads, tokens, head_dim).
+        Returns: all that there are in the layer now, as `key` and `value`.
         """
-        if call.layer == 0:
-            self._begin_pass(call.query.shape[1])
-        self._append(call)
-        return self._attend_question(call, _fold(call.query, call.key.shape[0]))
+        if layer == 0:
+            self._begin_pass(key.shape[1])
+        self._append(layer, key, value)
+        return self._keys[layer], self._values[layer]
 
     def keys_and_values(self) -> Iterator[tuple[Tensor, Tensor]]:
         """By layer the question's own keys and values (kv_heads, tokens, head_dim)."""
@@ -135,7 +137,7 @@ class QuestionState:
         """
         if call.layer == 0:
             self._begin_pass(call.query.shape[1])
-        self._append(call)
+        self._append(call.layer, call.key, call.value)
         layer = self.document.layers[call.layer]
         if call.alibi is not None:
             self.meter.count(layer, FullSelection.of(layer))
@@ -259,13 +261,13 @@ class QuestionState:
         if self._in_prefill:
             self.meter.num_prefills = self.meter.num_passes
 
-    def _append(self, call: AttentionCall) -> None:
-        if len(self._keys) <= call.layer:
-            self._keys.append(call.key)
-            self._values.append(call.value)
+    def _append(self, layer: int, key: Tensor, value: Tensor) -> None:
+        if len(self._keys) <= layer:
+            self._keys.append(key)
+            self._values.append(value)
             return
-        self._keys[call.layer] = torch.cat((self._keys[call.layer], call.key), dim=1)
-        self._values[call.layer] = torch.cat((self._values[call.layer], call.value), dim=1)
+        self._keys[layer] = torch.cat((self._keys[layer], key), dim=1)
+        self._values[layer] = torch.cat((self._values[layer], value), dim=1)
 
     def _attend_question(self, call: AttentionCall, rows: Tensor) -> State:
         keys, values = self._keys[call.layer], self._values[call.layer]

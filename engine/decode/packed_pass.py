@@ -7,13 +7,15 @@ question's own.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import torch
 from torch import Tensor, nn
 
 from engine.attend.question import QuestionState
-from engine.attend.rows import MIN_ROWS, attend_rows, can_share
+from engine.attend.rows import MIN_ROWS, attend_own, attend_rows, can_share
 from engine.kernels.shared.attend_keys import MAX_SCORES
+from engine.kernels.shared.state import State
 from engine.model.attention import AttentionCall, forward
 
 
@@ -47,24 +49,35 @@ class PackedStates:
 
         Returns: outputs (heads, tokens, head_dim) in the query's dtype.
         """
-        queries, keys, values = (
-            torch.split(part, list(self.lengths), dim=1)
-            for part in (call.query, call.key, call.value)
-        )
-        out: list[Tensor | None] = [None] * len(self.states)
-        for rows in self._groups(call):
-            states = [self.states[row] for row in rows]
-            query, key, value = (
-                torch.cat([part[row] for row in rows], dim=1) for part in (queries, keys, values)
-            )
-            found = attend_rows(states, replace(call, query=query, key=key, value=value))
-            for row, one in zip(rows, found.chunk(len(rows), dim=1), strict=True):
-                out[row] = one
-        for row, state in enumerate(self.states):
-            if out[row] is None:
-                part = replace(call, query=queries[row], key=keys[row], value=values[row])
-                out[row] = state.attend(part)
-        return torch.cat([one for one in out if one is not None], dim=1)
+        groups = self._groups(call)
+        out = torch.empty_like(call.query)
+        if groups:
+            self._attend_shared(call, groups, out)
+        shared = {row for rows in groups for row in rows}
+        start = 0
+        for row, (state, length) in enumerate(zip(self.states, self.lengths, strict=True)):
+            if row not in shared:
+                mine = slice(start, start + length)
+                out[:, mine] = state.attend(_part(call, mine))
+            start += length
+        return out
+
+    def _attend_shared(self, call: AttentionCall, groups: list[list[int]], out: Tensor) -> None:
+        """Attend for rows of single tokens, those about one document together."""
+        starts = list(accumulate(self.lengths, initial=0))
+        places = torch.tensor([starts[row] for rows in groups for row in rows])
+        states = [self.states[row] for rows in groups for row in rows]
+        packed = _part(call, places)
+        own = attend_own(states, packed)
+        group = call.query.shape[0] // call.key.shape[0]
+        found, start = [], 0
+        for rows in groups:
+            end = start + len(rows)
+            mine = slice(start * group, end * group)
+            part = State(own.out[:, mine], own.lse[:, mine])
+            found.append(attend_rows(states[start:end], _part(packed, slice(start, end)), part))
+            start = end
+        out.index_copy_(1, places, torch.cat(found, dim=1))
 
     def _groups(self, call: AttentionCall) -> list[list[int]]:
         """Rows of single tokens about the same document, where they may be attended together."""
@@ -78,6 +91,12 @@ class PackedStates:
             most = max(1, MAX_SCORES // (call.query.shape[0] * num_tokens))
             parts += [rows[start : start + most] for start in range(0, len(rows), most)]
         return [rows for rows in parts if len(rows) >= MIN_ROWS]
+
+
+def _part(call: AttentionCall, tokens: slice | Tensor) -> AttentionCall:
+    """A call for some of its tokens alone."""
+    query, key, value = (part[:, tokens] for part in (call.query, call.key, call.value))
+    return replace(call, query=query, key=key, value=value)
 
 
 @torch.inference_mode()

@@ -288,21 +288,23 @@ class ResidentDocuments(Generic[Cache]):
                     entry.is_pinned = is_pinned
             self._changed.notify_all()
 
-    def drop(self, key: Hashable) -> None:
+    def drop(self, key: Hashable, reason: Reason = Reason.DROPPED) -> None:
         """Forget a cache in all tiers; whoever uses it keeps it until the lease ends."""
         with self._changed:
             entry = self._entries.pop(key, None)
             if entry is not None:
-                entry.is_dropped = True
+                entry.is_dropped, entry.dropped_for = True, reason
                 self._free_if_idle(entry)
 
-    def drop_document(self, document: Hashable, but: Hashable = None) -> None:
+    def drop_document(
+        self, document: Hashable, but: Hashable = None, reason: Reason = Reason.DROPPED
+    ) -> None:
         """Forget all caches of a document, except one key's."""
         with self._changed:
             keys = [key for key, entry in self._entries.items() if entry.document == document]
         for key in keys:
             if key != but:
-                self.drop(key)
+                self.drop(key, reason)
 
     def clear(self) -> None:
         """Forget all caches, pinned ones too; those in use go when their leases end."""
@@ -418,7 +420,7 @@ class ResidentDocuments(Generic[Cache]):
         if entry.is_dropped:
             if entry.device is not None:
                 self._tell_left(entry)
-                self._evictions[Tier.DEVICE][Reason.DROPPED] += 1
+                self._evictions[Tier.DEVICE][entry.dropped_for] += 1
             entry.device = None
             self._used[Tier.DEVICE] -= entry.device_bytes
             entry.device_bytes = 0

@@ -36,11 +36,13 @@ class Reason(StrEnum):
         ROOM: another document needed the room.
         OUT_OF_MEMORY: the device had no memory left, whatever the limit says.
         DROPPED: it was deleted or replaced, or its cache is no longer to be used.
+        ASKED: somebody asked for its memory.
     """
 
     ROOM = "room"
     OUT_OF_MEMORY = "out_of_memory"
     DROPPED = "dropped"
+    ASKED = "asked"
 
 
 class Source(Protocol[Loaded]):
@@ -118,7 +120,7 @@ class Entry(Generic[Cache]):
         device, host: the cache in each tier.
         device_bytes, host_bytes: that are counted for it, from before it is there until it is gone.
         leases: questions that use it or wait for it.
-        is_dropped: whether it is forgotten as soon as nobody uses it.
+        is_dropped: whether it is forgotten as soon as nobody uses it; `dropped_for` says why.
         moving: ends when the load or the eviction under way does; None if there is none.
     """
 
@@ -131,6 +133,7 @@ class Entry(Generic[Cache]):
     leases: int = 0
     is_pinned: bool = False
     is_dropped: bool = False
+    dropped_for: Reason = Reason.DROPPED
     moving: "Future[None] | None" = None
 
     @property

@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # for annotations alone
     from engine.decode.running_answer import RunningAnswer
     from engine.engine import Engine
 
+LOAD_S = 0.005  # that a step waits for a question whose document may be in memory
 IDLE_S = 0.25  # that the loop waits for its inbox while there is nothing to do
 STUCK_S = 30.0  # that a forward pass may take before the loop counts as stuck
 MOST_FAILURES = 3  # failed steps in a row that a loop which works may have
@@ -182,10 +183,12 @@ class EngineLoop:
         for question in self._scheduler.questions():
             if question.item.request.listener.is_cancelled:
                 self._end(question, CallerGone(GONE))
-        for question in self._scheduler.admit():
+        admitted = self._scheduler.admit()
+        for question in admitted:
             question.item.request.listener.begin()
             loading = self._helpers.submit(self._prepare, question.item.request)
             loading.add_done_callback(partial(self._post_loaded, question))
+        self._await_loaded(admitted)
         step = self._scheduler.next_step()
         if step is not None:
             self._take(step)
@@ -197,6 +200,19 @@ class EngineLoop:
                 _do(self._inbox.get(timeout=IDLE_S))
             while True:
                 _do(self._inbox.get_nowait())
+
+    def _await_loaded(self, admitted: list[Question]) -> None:
+        """Wait a moment for documents that are in memory, so that their questions join this step.
+
+        Otherwise whoever has just come would wait for a whole step of others.
+        """
+        deadline_s = time.monotonic() + LOAD_S
+        while any(question.phase is Phase.LOADING for question in admitted):
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                return
+            with suppress(queue.Empty):
+                _do(self._inbox.get(timeout=left_s))
 
     def _receive(self, request: AnswerRequest) -> None:
         self._scheduler.add(request.owner, Answering(request))

@@ -1,7 +1,7 @@
 """How much work a forward pass may hold, so that nobody waits long for it; learned from times."""
 
 PREFILL_STEP_S = 0.030  # that somebody who decodes waits for others' prefills
-DECODE_STEP_S = 0.120  # that a question's prefill waits for others' tokens
+DECODE_STEP_S = 0.080  # that a question's prefill waits for others' tokens
 RECENT_WEIGHT = 0.2
 MIN_ROWS = 4
 

@@ -73,38 +73,44 @@ class Step(Generic[Item]):
     num_tokens: int
 
 
-class _Served:
-    """How much is done for each of several owners, and which of them was served last.
+class _Turns:
+    """How many running questions each of several owners has, and when each had its last turn.
 
-    Args:
-        turns: numbers that grow.
+    An owner is a tenant or a key of one. Those that have no question are forgotten.
     """
 
-    def __init__(self, turns: Iterator[int]) -> None:
+    def __init__(self) -> None:
         self.num_running: Counter[Hashable] = Counter()
-        self._turns = turns
-        self._last_turn: dict[Hashable, int] = {}
+        self._count = count(1)
+        self._admitted: dict[Hashable, int] = {}
+        self._prefilled: dict[Hashable, int] = {}
 
-    def last_turn(self, owner: Hashable) -> int:
-        """When the owner was last served; 0 for not lately."""
-        return self._last_turn.get(owner, 0)
+    def of_admission(self, owner: Hashable) -> tuple[int, int]:
+        """Least for the owner that gets the next slot: who has fewest, and waits for longest."""
+        return self.num_running[owner], self._admitted.get(owner, 0)
 
-    def turn(self, owner: Hashable) -> tuple[int, int]:
-        """What is least for the owner that is next: who has least, and waits for longest."""
-        return self.num_running[owner], self.last_turn(owner)
+    def of_prefill(self, owner: Hashable) -> int:
+        """Least for the owner that is prefilled next; a slot alone is no turn."""
+        return self._prefilled.get(owner, 0)
 
-    def serve(self, owner: Hashable) -> int:
-        """Note that an owner is served now."""
-        self._last_turn[owner] = next(self._turns)
-        return self._last_turn[owner]
+    def admit(self, owner: Hashable) -> int:
+        """Note that an owner gets a slot; return a number that grows."""
+        self.num_running[owner] += 1
+        self._admitted[owner] = next(self._count)
+        return self._admitted[owner]
+
+    def prefill(self, owner: Hashable) -> None:
+        """Note that a part of a prefill is an owner's."""
+        self._prefilled[owner] = next(self._count)
 
     def leave(self, owner: Hashable, *, is_waiting: bool) -> None:
-        """Note that a question does not run any more; forget an owner that has no other."""
+        """Note that an owner has one running question less."""
         self.num_running[owner] -= 1
         if not self.num_running[owner]:
             del self.num_running[owner]
             if not is_waiting:
-                self._last_turn.pop(owner, None)
+                self._admitted.pop(owner, None)
+                self._prefilled.pop(owner, None)
 
 
 class Scheduler(Generic[Item]):
@@ -121,8 +127,7 @@ class Scheduler(Generic[Item]):
         # By tenant and by key; neither is there without a question.
         self._waiting: dict[Hashable, dict[Owner, deque[Scheduled[Item]]]] = {}
         self._running: dict[Scheduled[Item], None] = {}  # in the order of their last steps
-        turns = count(1)
-        self._tenants, self._keys = _Served(turns), _Served(turns)
+        self._tenants, self._keys = _Turns(), _Turns()
         self._decoded_last = True
 
     @property
@@ -172,9 +177,8 @@ class Scheduler(Generic[Item]):
             else:
                 question.phase, question.paused_in = question.paused_in, None
             self._running[question] = None
-            for served, owner in self._owners(question):
-                served.num_running[owner] += 1
-            turn = self._serve(question)
+            self._keys.admit(question.owner)
+            turn = self._tenants.admit(question.owner.tenant)
             question.admitted = question.admitted or turn
         return begun
 
@@ -228,9 +232,9 @@ class Scheduler(Generic[Item]):
 
     def _next_with_room(self) -> Scheduled[Item] | None:
         """The next question that may run now; where a slot must be made free, it is."""
-        for tenant in sorted(self._waiting, key=self._tenants.turn):
+        for tenant in sorted(self._waiting, key=self._tenants.of_admission):
             lines = self._waiting[tenant]
-            question = lines[min(lines, key=self._keys.turn)][0]
+            question = lines[min(lines, key=self._keys.of_admission)][0]
             if len(self._running) < self._max_running:
                 return question
             victim = self._find_victim(question)
@@ -276,13 +280,6 @@ class Scheduler(Generic[Item]):
         self._tenants.leave(question.owner.tenant, is_waiting=bool(lines))
         self._keys.leave(question.owner, is_waiting=question.owner in lines)
 
-    def _serve(self, question: Scheduled[Item]) -> int:
-        """Note that a question's tenant and key have their turn now; return a number that grows."""
-        return max(served.serve(owner) for served, owner in self._owners(question))
-
-    def _owners(self, question: Scheduled[Item]) -> tuple[tuple[_Served, Hashable], ...]:
-        return (self._tenants, question.owner.tenant), (self._keys, question.owner)
-
     def _line(self, question: Scheduled[Item]) -> deque[Scheduled[Item]]:
         lines = self._waiting.setdefault(question.owner.tenant, {})
         return lines.setdefault(question.owner, deque())
@@ -306,7 +303,7 @@ class Scheduler(Generic[Item]):
         num_tokens = 0
 
         def turn(owner: Owner) -> tuple[int, int]:
-            return self._tenants.last_turn(owner.tenant), self._keys.last_turn(owner)
+            return self._tenants.of_prefill(owner.tenant), self._keys.of_prefill(owner)
 
         while lines:
             owner = min(lines, key=turn)
@@ -317,7 +314,8 @@ class Scheduler(Generic[Item]):
                 break
             chosen.append(question)
             num_tokens += question.next_tokens
-            self._serve(question)
+            self._tenants.prefill(owner.tenant)
+            self._keys.prefill(owner)
         self._decoded_last = False
         return Step(StepKind.PREFILL, tuple(chosen), num_tokens)
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from common import plugins
-from common.errors import DocumentRejected, DocumentTooLong, EmptyDocument, LecternError
+from common.errors import DocumentRejected, EmptyDocument, LecternError
 from ingest import extract as extractors
 from ingest.extract.base import Extractor
-from ingest.limits import Limits
+from ingest.limits import Limits, too_long_error
 from ingest.text import DocumentText
 from ingest.warnings import find_warnings
 
@@ -36,10 +36,7 @@ def extract(path: Path, kind: str, limits: Limits) -> DocumentText:
 
 def _check_text(document: DocumentText, kind: str, limits: Limits) -> None:
     if len(document.text) > limits.text_chars:
-        raise DocumentTooLong(
-            f"The file holds {len(document.text):,} characters; at most {limits.text_chars:,} can "
-            "be read, as the text has to fit into the model's context."
-        )
+        raise too_long_error(len(document.text), limits)
     if not document.text.strip().strip("\ufeff"):
         hint = " Scanned pages need text recognition first." if kind == "pdf" else ""
         raise EmptyDocument(f"The file holds no text.{hint}")

@@ -1,4 +1,4 @@
-"""PDF files: the text of each page, in the order in which the file draws it."""
+"""PDF files: the text of the pages, in the order in which it is read."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,8 +8,10 @@ from pypdf.errors import DependencyError, LimitReachedError
 
 from common.errors import DocumentRejected, EncryptedPdf
 from ingest.archive import unpacked_bytes_limit
-from ingest.limits import Limits
-from ingest.text import DocumentText, join_pages
+from ingest.limits import Limits, too_long_error
+from ingest.paragraphs import join_lines
+from ingest.pdf_pages import open_pdf
+from ingest.text import DocumentText
 
 
 @dataclass(frozen=True)
@@ -21,8 +23,23 @@ class PdfExtractor:
     def extract(self, path: Path) -> DocumentText:
         """Return the text of the file at `path` with one span for each page.
 
-        Raises: EncryptedPdf; DocumentRejected if the file is damaged or unpacks to too much.
+        PDFium, which reads the pages, has no limits of its own; pypdf looks first how much they
+        unpack to.
+
+        Raises: EncryptedPdf; DocumentRejected if the file is damaged or unpacks to too much;
+            DocumentTooLong.
         """
+        self._check(path)
+        pages, num_chars = [], 0
+        with open_pdf(path) as pdf:
+            for number in range(1, pdf.num_pages + 1):
+                pages.append(pdf.read(number))
+                num_chars += sum(len(word.text) for run in pages[-1].runs for word in run.words)
+                if num_chars > self.limits.text_chars:
+                    raise too_long_error(num_chars, self.limits, is_all=False)
+        return join_lines(pages)
+
+    def _check(self, path: Path) -> None:
         max_bytes = self.limits.stream_bytes
         with pypdf.apply_configuration(
             disable_legacy_handling=True,
@@ -32,24 +49,21 @@ class PdfExtractor:
             array_based_stream_maximum_output_length=max_bytes,
         ):
             try:
-                return self._read(path)
+                self._count(path)
             except LimitReachedError as error:
                 raise _bomb_error() from error
 
-    def _read(self, path: Path) -> DocumentText:
+    def _count(self, path: Path) -> None:
         with pypdf.PdfReader(path) as reader:
             if is_locked(reader):
                 raise EncryptedPdf(
                     "The PDF asks for a password. Remove it and upload the file again."
                 )
             remaining = unpacked_bytes_limit(path, self.limits)
-            pages = []
             for page in reader.pages:
                 remaining -= _count_content_bytes(page)
                 if remaining < 0:
                     raise _bomb_error()
-                pages.append(page.extract_text())
-        return join_pages(pages or [""])
 
 
 def is_locked(reader: pypdf.PdfReader) -> bool:

@@ -98,6 +98,7 @@ class ArtifactDraft:
     def __enter__(self) -> Self:
         """Make the folder. Raises: StorageFull, Transient."""
         with disk_errors():
+            self._root.mkdir(parents=True, exist_ok=True)
             self._path.mkdir()
         self._lock = lock_folder(self._path)
         if self._lock is None:

@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -127,7 +127,6 @@ class Artifacts:
         self._failpoint = failpoint
         self._fingerprint = fingerprint
         self._confirm = confirm
-        root.mkdir(parents=True, exist_ok=True)
 
     def of(self, fingerprint: str, confirm: Callable[[], None] = no_confirm) -> "Artifacts":
         """Return the same artifacts, of which only those of one fingerprint are current.
@@ -238,7 +237,7 @@ class Artifacts:
 
         Whoever writes one finds the document gone and removes it.
         """
-        for entry in os.scandir(self._root):
+        for entry in self._entries():
             if entry.name.startswith(f"{document_id}.") and FOLDER.match(entry.name):
                 lock = lock_folder(self._root / entry.name)
                 if lock is not None:
@@ -247,7 +246,7 @@ class Artifacts:
 
     def unclaimed(self) -> tuple[str, ...]:
         """Return the names of folders that have no row and that no process is writing."""
-        names = [entry.name for entry in os.scandir(self._root) if FOLDER.match(entry.name)]
+        names = [entry.name for entry in self._entries() if FOLDER.match(entry.name)]
         with self._db.reading() as session:
             published = set(session.scalars(select(Artifact.folder)))
         return tuple(name for name in names if name not in published and self._is_idle(name))
@@ -268,7 +267,7 @@ class Artifacts:
             quarantine_s: seconds for which damaged artifacts are kept while their document exists.
         Returns: how many folders were removed.
         """
-        names = [entry.name for entry in os.scandir(self._root) if FOLDER.match(entry.name)]
+        names = [entry.name for entry in self._entries() if FOLDER.match(entry.name)]
         with self._db.reading() as session:
             published = set(session.scalars(select(Artifact.folder)))
         return sum(self._collect(name, quarantine_s) for name in names if name not in published)
@@ -340,6 +339,10 @@ class Artifacts:
 
     def _is_current(self) -> ColumnElement[bool]:
         return Artifact.fingerprint == self._fingerprint if self._fingerprint else true()
+
+    def _entries(self) -> Sequence["os.DirEntry[str]"]:
+        """Return what is in the root folder, which the first artifact makes."""
+        return list(os.scandir(self._root)) if self._root.is_dir() else []
 
     def _folder(self, name: str) -> Path:
         if FOLDER.fullmatch(name) is None:

@@ -21,7 +21,6 @@ class LocalBlobs:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
 
     def put(self, path: Path) -> str:
         """Store a copy of the file `path`; see `Blobs.put`.
@@ -33,6 +32,7 @@ class LocalBlobs:
         part = self._file(f"{key}.part")
         try:
             with disk_errors():
+                self._folder.mkdir(parents=True, exist_ok=True)
                 _copy(path, part)
                 part.rename(self._file(key))
                 sync_folder(self._folder)
@@ -61,9 +61,10 @@ class LocalBlobs:
 
     def keys(self) -> Iterator[str]:
         """See `Blobs.keys`."""
-        for entry in os.scandir(self._folder):
-            if KEY.fullmatch(entry.name):
-                yield entry.name
+        if self._folder.is_dir():
+            for entry in os.scandir(self._folder):
+                if KEY.fullmatch(entry.name):
+                    yield entry.name
 
     def _file(self, key: str) -> Path:
         if not KEY.fullmatch(key):
@@ -72,7 +73,7 @@ class LocalBlobs:
 
 
 def build(config: Path) -> LocalBlobs:
-    """Store blobs in the folder `config`, which is made if it is missing."""
+    """Store blobs in the folder `config`, which is made with the first of them."""
     return LocalBlobs(config)
 
 

@@ -24,7 +24,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.sql import func
 
-from common.errors import DatabaseUnavailable
+from common.errors import DatabaseUnavailable, Permanent
 from storage.db import migrate
 from storage.db.dialects import postgresql, sqlite
 from storage.db.errors import typed_error
@@ -169,6 +169,22 @@ class Database:
             except sqlite3.Error as error:  # others use it, or the disk has no room for a copy
                 log = structlog.get_logger("lectern.storage")
                 log.warning("old deletions not overwritten yet", reason=type(error).__name__)
+
+    def has_schema(self) -> bool:
+        """Return whether the schema is there; nothing is made or migrated.
+
+        Raises: DatabaseUnavailable; Permanent if it is of another version of this program.
+        """
+        with self.reading() as session:
+            revision = migrate.revision_of(session.connection())
+        if revision is None:
+            return False
+        if revision != migrate.revisions()[0]:
+            raise Permanent(
+                "The database is of another version of Lectern; a start of this version's server "
+                "brings an older one up to date."
+            )
+        return True
 
     def erase_deleted(self) -> bool:
         """Overwrite what was deleted, as far as the database does not do so by itself.

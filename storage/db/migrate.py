@@ -49,6 +49,11 @@ def revisions() -> tuple[str, ...]:
     return tuple(script.revision for script in scripts.walk_revisions())
 
 
+def revision_of(connection: Connection) -> str | None:
+    """Return the revision of a database's schema; None for an empty database."""
+    return MigrationContext.configure(connection).get_current_revision()
+
+
 def config(connection: Connection) -> Config:
     """Return Alembic's configuration for an open connection."""
     alembic_config = Config()

@@ -1,12 +1,12 @@
 """Jobs: the durable queue of documents to read, with leases and fencing tokens."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from sqlalchemy import and_, func, select, update
-from sqlalchemy.orm import aliased
+from sqlalchemy.orm import Session, aliased
 
 from common.errors import DocumentNotFound, JobCancelled
 from common.status import JobStatus, Phase
@@ -57,14 +57,21 @@ class Jobs:
 
     # -- for everybody -------------------------------------------------------------------------
 
-    def enqueue(self, document_id: UUID, priority: int = 0) -> JobRecord:
+    def enqueue(
+        self,
+        document_id: UUID,
+        priority: int = 0,
+        admit: Callable[[Session], None] = lambda _: None,
+    ) -> JobRecord:
         """Queue a document to be read, or read again; return its active job if it has one.
 
         Args:
             priority: the highest of a tenant's jobs are taken first.
+            admit: called first in the transaction, to raise what forbids it.
         Raises: DocumentNotFound.
         """
         with self._db.session() as session:
+            admit(session)
             document = transitions.lock_document(session, document_id)
             if document is None:
                 raise DocumentNotFound

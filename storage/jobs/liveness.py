@@ -26,14 +26,13 @@ class WorkerLiveness:
     """Lock files in one folder, one for each worker.
 
     Args:
-        folder: where the files are, made if it is missing; all workers share it.
+        folder: where the files are, made with the first of them; all workers share it.
         host: the name of this machine; the system's host name if it is empty.
     """
 
     def __init__(self, folder: Path, host: str = "") -> None:
         self._folder = folder
         self._host = NOT_PLAIN.sub("-", host or socket.gethostname())[:60] or "host"
-        folder.mkdir(parents=True, exist_ok=True)
 
     def new_owner(self) -> str:
         """Return a name for a worker of this process, different at every call."""
@@ -46,6 +45,7 @@ class WorkerLiveness:
         Args:
             owner: the worker's name, from `new_owner`.
         """
+        self._folder.mkdir(parents=True, exist_ok=True)
         unlocked = self._folder / f"{uuid4().hex}.entering"
         descriptor = os.open(unlocked, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         path = unlocked

@@ -1,7 +1,7 @@
 """The quotas of tenants and keys: what a request may use is taken here, or refused."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -119,7 +119,7 @@ class Quotas:
         """
         if any(resource in self.limits.of(caller) for resource in STOCKS):
             with self._db.reading() as session:
-                self._check_stocks(session, caller, num_bytes)
+                self._check_stocks(session, caller, _of_document(num_bytes))
 
     def admit_document(self, session: Session, caller: ApiKeyRecord, num_bytes: int) -> None:
         """Return if a document may be added; until the transaction ends nobody else adds one.
@@ -128,7 +128,16 @@ class Quotas:
         """
         if any(resource in self.limits.of(caller) for resource in STOCKS):
             lock_tenant(session, caller.tenant_id)
-            self._check_stocks(session, caller, num_bytes)
+            self._check_stocks(session, caller, _of_document(num_bytes))
+
+    def admit_reading(self, session: Session, caller: ApiKeyRecord) -> None:
+        """Return if a document that is stored may be queued; as `admit_document` for the rest.
+
+        Raises: QuotaExceeded.
+        """
+        if Resource.QUEUED_JOBS in self.limits.of(caller):
+            lock_tenant(session, caller.tenant_id)
+            self._check_stocks(session, caller, {Resource.QUEUED_JOBS: 1})
 
     def take_question(self, caller: ApiKeyRecord, num_tokens: int, most_s: float) -> QuestionGrant:
         """Take a place and tokens for a question; `settle` must be called when it has ended.
@@ -205,10 +214,11 @@ class Quotas:
             return place
         raise RateLimited(f"{_whose(place)} may have {place.amount} {NAMES[Resource.QUESTIONS]}.")
 
-    def _check_stocks(self, session: Session, caller: ApiKeyRecord, num_bytes: int) -> None:
+    def _check_stocks(
+        self, session: Session, caller: ApiKeyRecord, more: Mapping[Resource, int]
+    ) -> None:
         limits = self.limits.of(caller)
-        more = {Resource.BYTES: num_bytes, Resource.DOCUMENTS: 1, Resource.QUEUED_JOBS: 1}
-        for resource in STOCKS:
+        for resource in more:
             for limit in limits.get(resource, ()):
                 uploader = caller.prefix if limit.is_of_key else None
                 counted = count_stocks(session, (resource,), caller.tenant_id, uploader)
@@ -239,6 +249,11 @@ class Quotas:
                 if caller is not None:
                     key_used = self.places.count(caller.id, is_of_key=True)
             yield ResourceUse(resource, limit, used, key_limit, key_used, reset_s)
+
+
+def _of_document(num_bytes: int) -> Mapping[Resource, int]:
+    """What one more document adds to each stock."""
+    return {Resource.BYTES: num_bytes, Resource.DOCUMENTS: 1, Resource.QUEUED_JOBS: 1}
 
 
 def _whose(limit: Limit) -> str:

@@ -2,9 +2,10 @@
 
 import hashlib
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from uuid import UUID
 
 from starlette.testclient import TestClient
@@ -81,13 +82,18 @@ class StorageSeeder:
         fingerprint: str = FINGERPRINT,
         after: Callable[[JobRecord], object] = lambda job: None,
         warnings: dict[str, str] | None = None,
+        extra: Mapping[str, bytes] = MappingProxyType({}),
     ) -> None:
-        """Do the next job as a worker would, with the cache that was read before."""
+        """Do the next job as a worker would, with the cache that was read before.
+
+        Args:
+            extra: further files of the artifact, by name.
+        """
         job = self._claim()
         after(job)
         manifest, files = pack(self.cache, "float32")
         with self.storage.artifacts.draft(job.document_id, fingerprint) as draft:
-            for name, data in files:
+            for name, data in (*files, *extra.items()):
                 draft.write(name, data)
             draft.publish(
                 job,

@@ -6,7 +6,7 @@ from starlette.testclient import TestClient
 
 from tests.app.seeding import StorageSeeder
 
-STREAMS_AND_FILES = ("/events", "/content", "/metrics")
+STREAMS_AND_FILES = ("/events", "/content", "/metrics", "/image")
 
 
 def test_the_schema_is_valid(client: TestClient) -> None:

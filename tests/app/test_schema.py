@@ -48,6 +48,7 @@ OPERATIONS = (
     ("get", "/documents/{document_id}/text"),
     ("post", "/documents/{document_id}/retry"),
     ("post", "/documents/{document_id}/cancel"),
+    ("post", "/documents/{document_id}/evict"),
     ("get", "/usage"),
     ("get", "/keys"),
     REVOKE_KEY,

@@ -102,7 +102,8 @@ def lectern(
     server: FakeServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, str, str]]:
     """Run the command against the server in memory; returns exit code, output and errors."""
-    monkeypatch.setattr(cli_main, "Client", lambda _url, _key: server.client())
+    monkeypatch.setattr("cli.main.configure", lambda _level: None)  # it is for a whole process
+    monkeypatch.setattr("cli.client.Client", lambda _url, _key: server.client())
 
     def run(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr("sys.argv", ["lectern", *arguments])

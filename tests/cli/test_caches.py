@@ -89,20 +89,39 @@ def test_caches_in_use_are_not_removed(
     assert names(storage) == {ONE, TWO}
 
 
-@pytest.mark.parametrize(("name", "problem"), [("9", "Nothing"), ("2", "2 fingerprints")])
+@pytest.mark.parametrize(
+    ("name", "problem", "ended"), [("9", "Nothing", 4), ("2", "2 fingerprints", 1)]
+)
 def test_a_name_must_fit_one(
     lectern: Run,
     storage: Storage,
     documents: list[DocumentRecord],
     name: str,
     problem: str,
+    ended: int,
 ) -> None:
     storage.of(THREE).jobs.enqueue(documents[1].id)
     publish(storage.of(THREE), documents[1], fingerprint=THREE)
     code, _, err = lectern("cache", "drop", name)
-    assert code == 1
+    assert code == ended
     assert problem in err
     assert len(names(storage)) == 3
+
+
+def test_what_interrupted_work_has_left_is_removed(
+    lectern: Run, storage: Storage, documents: list[DocumentRecord], tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    left = data / "artifacts" / f"{documents[0].id}.{'a' * 32}.draft"
+    left.mkdir()
+    (data / "incoming").mkdir()
+    (data / "incoming" / "upload-x").touch()
+    kept = {path.name for path in (data / "artifacts").iterdir()} - {left.name}
+    code, out, _ = lectern("cache", "gc")
+    assert code == 0
+    assert out.endswith("Removed 1 unfinished caches and 1 partial uploads.\n")
+    assert {path.name for path in (data / "artifacts").iterdir()} == kept
+    assert list((data / "incoming").iterdir()) == []
 
 
 def test_documents_without_a_cache_are_queued_for_the_running_server(

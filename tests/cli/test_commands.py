@@ -27,7 +27,20 @@ def lights(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "command", ["demo", "serve", "worker", "upload", "ask", "documents", "key", "heads", "doctor"]
+    "command",
+    [
+        "demo",
+        "serve",
+        "worker",
+        "upload",
+        "ask",
+        "chat",
+        "documents",
+        "cache",
+        "keys",
+        "heads",
+        "doctor",
+    ],
 )
 def test_every_command_explains_itself(command: str, lectern: Lectern) -> None:
     code, out, _ = lectern(command, "--help")
@@ -55,7 +68,7 @@ def test_upload_wait_follows_until_ready(
     server.on("GET", f"/documents/{ID}/events", frames)
     code, out, _ = lectern("upload", str(lights), "--wait")
     assert code == 0
-    assert "13010/13010" in out
+    assert "13,010/13,010 tokens" in out
 
 
 def test_a_refused_file_does_not_stop_the_others(
@@ -132,7 +145,7 @@ def test_ask_can_print_json(server: FakeServer, lectern: Lectern) -> None:
 def test_a_document_may_be_named_by_file_or_prefix(
     name: str, server: FakeServer, lectern: Lectern
 ) -> None:
-    page = {"data": [document()], "has_more": False}
+    page = {"data": [document(), document(id="9" * 8, filename="x")], "has_more": False}
     server.on("GET", "/documents", httpx.Response(200, json=page))
     server.on("POST", f"/documents/{ID}/ask", httpx.Response(200, json=answer()))
     assert lectern("ask", name, "Who?", "--json")[0] == 0
@@ -142,10 +155,10 @@ def test_an_ambiguous_name_is_refused(server: FakeServer, lectern: Lectern) -> N
     page = {"data": [document(), document(id="2" * 8)], "has_more": False}
     server.on("GET", "/documents", httpx.Response(200, json=page))
     code, _, err = lectern("ask", "lights.txt", "Who?")
+    shown = f"{ID[:8]}, 22222222"
     assert (code, err) == (
         1,
-        "Error: Several documents fit 'lights.txt'; give the id of one: "
-        f"{ID} (lights.txt), 22222222 (lights.txt).\n",
+        f"Error: 2 documents fit 'lights.txt' ({shown}); give the id of one.\n",
     )
 
 
@@ -174,7 +187,7 @@ def test_an_empty_list_says_what_to_do(server: FakeServer, lectern: Lectern) -> 
 
 def test_an_error_is_one_sentence_and_no_traceback(server: FakeServer, lectern: Lectern) -> None:
     server.on("POST", f"/documents/{ID}/ask", refusal(409, "The document is still reading."))
-    assert lectern("ask", ID, "Who?") == (1, "", "Error: The document is still reading.\n")
+    assert lectern("ask", ID, "Who?") == (5, "", "Error: The document is still reading.\n")
 
 
 def test_a_file_that_does_not_exist_is_a_usage_error(lectern: Lectern) -> None:

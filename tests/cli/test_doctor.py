@@ -2,19 +2,24 @@
 
 import json
 import re
+import shutil
 import socket
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from transformers import LlamaConfig
 
 from app.config import ServerConfig
-from cli.doctor import check_setup
+from cli.doctor import Check, check_assets, check_setup
 from cli.model_report import families_table, report_on
 from cli.settings import Settings
+from common.errors import Permanent
 from engine.document.cache_bytes import CacheBytes
 from engine.model.head_plan import HeadPlan, write_plan
 from reader import WEIGHTS
+from storage.storage import open_existing, open_storage
 from tests.cli.test_commands import Lectern
 from tests.models import FAMILIES, byte_tokenizer, sizes
 
@@ -123,6 +128,45 @@ def test_the_bundled_reader_is_served(tmp_path: Path) -> None:
     report = report_on(settings_for(tmp_path), str(WEIGHTS))
     assert report.refusal is None
     assert report.cache_with_plan is not None
+
+
+def test_the_pages_files_are_those_that_were_released(tmp_path: Path) -> None:
+    assert check_assets(ROOT / "app").is_sound
+    shutil.copytree(ROOT / "app", tmp_path / "app", ignore=shutil.ignore_patterns("*.py"))
+    changed = next((tmp_path / "app").rglob("htmx.min.js"))
+    changed.write_text("alert(1)")
+    found = check_assets(tmp_path / "app")
+    assert not found.is_sound
+    assert "htmx.min.js" in found.found
+    assert not check_assets(tmp_path / "nothing").is_sound
+
+
+def test_a_database_is_told_by_its_version(tmp_path: Path) -> None:
+    settings = settings_for(tmp_path)
+
+    def told() -> Check:
+        return {check.what: check for check in check_setup(settings)}["database"]
+
+    assert "which the first start makes" in told().found
+    open_storage(settings.storage()).close()
+    assert "up to date" in told().found
+    with closing(sqlite3.connect(tmp_path / "data" / "lectern.sqlite3")) as database:
+        database.execute("UPDATE alembic_version SET version_num = '0001'")
+        database.commit()
+        assert "brings them up to date" in told().found
+        database.execute("UPDATE alembic_version SET version_num = '9999'")
+        database.commit()
+    assert not told().is_sound
+    with pytest.raises(Permanent, match="another version"):
+        open_existing(settings.storage())
+
+
+def test_a_full_disk_is_not_sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = shutil._ntuple_diskusage(1 << 40, (1 << 40) - 1000, 1000)  # type: ignore[attr-defined]
+    monkeypatch.setattr("shutil.disk_usage", lambda _: full)
+    checks = {check.what: check for check in check_setup(settings_for(tmp_path))}
+    assert not checks["disk"].is_sound
+    assert "1.0 TiB" in checks["disk"].found
 
 
 def test_what_keeps_a_server_from_running_is_not_sound(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_a_name_that_no_list_could_show_is_refused(lectern: Run, name: str) -> N
 
 
 def test_an_empty_list_says_what_to_do(lectern: Run) -> None:
-    out = "No API keys here. Make one with `lectern key create NAME`.\n"
+    out = "No API keys here. Make one with `lectern keys create NAME`.\n"
     assert lectern("key", "list") == (0, out, "")
 
 
@@ -161,7 +161,8 @@ def test_after_the_last_key_it_says_how_to_make_one(
     assert lectern("key", "revoke", first)[1].count("\n") == 1
     code, out, _ = lectern("key", "revoke", last)
     assert code == 0
-    assert out.splitlines()[1] == ("No valid key is left. Make one with `lectern key create NAME`.")
+    told = "No valid key is left. Make one with `lectern keys create NAME`."
+    assert out.splitlines()[1] == told
     assert refused(storage, last)
     assert not refused(storage, make("new"))
 
@@ -172,9 +173,9 @@ def test_an_unknown_key_is_refused_and_not_repeated(
 ) -> None:
     set_prefixes(storage, "aaaa00000000")
     code, out, err = lectern("key", "revoke", text)
-    assert (code, out) == (1, "")
+    assert (code, out) == (4, "")
     assert err.startswith("Error: No key begins with 'lk_")
-    assert "`lectern key list` shows all" in err
+    assert "`lectern keys list` shows all" in err
     assert "SECRET" not in err
     assert storage.keys.list(storage.tenants.default())[0].revoked_at is None
 
@@ -188,7 +189,7 @@ def test_an_ambiguous_beginning_revokes_nothing(lectern: Run, storage: Storage) 
 
 def test_another_tenants_key_is_unknown(lectern: Run, storage: Storage) -> None:
     key, _ = storage.keys.create(storage.tenants.create("another"), "not ours")
-    assert lectern("key", "revoke", key)[0] == 1
+    assert lectern("key", "revoke", key)[0] == 4
     assert not refused(storage, key)
 
 
@@ -219,5 +220,5 @@ def test_unknown_scopes_make_no_key(lectern: Run, storage: Storage, scopes: str)
 
 def test_an_unknown_tenant_is_named(lectern: Run) -> None:
     code, _, err = lectern("key", "create", "x", "--tenant", "crows")
-    assert code == 1
+    assert code == 4
     assert err == "Error: There is no tenant 'crows'; `lectern tenant list` shows all.\n"

@@ -35,7 +35,7 @@ def test_tenants_are_made_and_listed(lectern: Run, storage: Storage) -> None:
     assert code == 0
     head, *rows = out.splitlines()
     assert head.split()[:2] == ["Tenant", "Id"]
-    assert [row.split()[0] for row in rows] == ["crows", "default"]
+    assert [row.split()[0] for row in rows] == ["crows"]
 
 
 @pytest.mark.parametrize("name", ["", "two\nlines", "n" * 201])

@@ -20,6 +20,7 @@ from common.passages import (
         ["The U.S. Army came.", "It was sent by the U.S.", "The war was over."],
         ["See Fig. 3 for No. 7, e.g. Oslo.", "Is that a no.", "Yes."],
         ["J. R. R. Tolkien wrote it.", "It lacks vitamin C.", "The crew fell ill."],
+        ['"Who is it?" he asked.', "Nobody spoke!", '"Hi! come in," I said.'],
         ["1. Open the lid.", "Then (if it is cold) wait.", '"Go!"', "He went."],
         ["Am 3. Mai kam z.B. Herr Kahl nach Bonn.", "Es war kalt."],
         ["A line that is\nbroken anywhere goes\non.", "So does\nthis."],

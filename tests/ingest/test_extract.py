@@ -15,7 +15,7 @@ from ingest.text import DocumentText
 from tests.ingest import samples
 from tests.ingest.conftest import Put
 
-BODY = f"Lights\n{samples.STORY}\nYear | Oil\n1871 | 12 l\n\n{samples.SECOND}"
+BODY = f"Lights\n\n{samples.STORY}\n\nYear | Oil\n1871 | 12 l\n\n{samples.SECOND}"
 
 
 def read(put: Put, kind: str, data: bytes) -> str:
@@ -62,7 +62,7 @@ def test_html_nested_deeper_than_python_recurses(put: Put) -> None:
 def test_pdf_text_comes_with_its_pages(put: Put) -> None:
     document = extract(put(samples.pdf()), "pdf", Limits())
     assert page_texts(document) == [
-        f"Lights\n{samples.STORY}",
+        f"Lights\n\n{samples.STORY}",
         "The second page names Odile.",
     ]
 
@@ -94,7 +94,7 @@ def test_docx_text_comes_in_order_with_its_tables(put: Put) -> None:
             "<w:p><w:moveFrom><w:r><w:t>old</w:t></w:r></w:moveFrom><w:r><w:t>x</w:t></w:r></w:p>",
             "x",
         ),
-        ("<w:p><w:r><w:t>a</w:t><w:tab/><w:t>b</w:t><w:br/><w:t>c</w:t></w:r></w:p>", "a\tb\nc"),
+        ("<w:p><w:r><w:t>a</w:t><w:tab/><w:t>b</w:t><w:br/><w:t>c</w:t></w:r></w:p>", "a\tb\n\nc"),
     ],
 )
 def test_docx_shows_what_word_shows(xml: str, text: str, put: Put) -> None:

@@ -69,5 +69,5 @@ def test_their_text_is_refused_by_its_characters_and_not_tokenized(
     assert (failed.status, failed.error_code) == ("failed", "document_too_long")
     assert failed.error_message is not None
     counts = [int(count) for count in re.findall(r"\d+", failed.error_message.replace(",", ""))]
-    assert counts[0] > 20 * NUM_PAGES
+    assert counts[0] > counts[1], "so many were counted before the rest was given up"
     assert counts[1] < model.spec.context_length

@@ -69,6 +69,26 @@ def test_a_prefetched_document_is_resident_for_its_first_question(
         assert client.post(f"/documents/{document_id}/ask", json=QUESTION).json()["cache_hit"]
 
 
+def test_a_document_leaves_memory_when_somebody_asks_and_a_pinned_one_does_not(
+    services: Services, seeder: StorageSeeder, cache: DocumentCache
+) -> None:
+    with client_with(services, seeder, cache, fitting=2, host=1) as client:
+        document_id = seeder.ready(client)
+        path = f"/documents/{document_id}"
+        assert client.post(f"{path}/evict").json()["tier"] == "disk", "it was not there anyway"
+        assert client.post(f"{path}/ask", json=QUESTION).status_code == 200
+        response = client.post(f"{path}/evict")
+        assert (response.status_code, response.json()["tier"]) == (202, "disk")
+        loaded = client.app.state.services.resident_documents  # type: ignore[attr-defined]
+        assert loaded.occupancy().device.evictions == {"asked": 1}
+        assert loaded.occupancy().device.num_bytes == 0
+        assert client.post(f"{path}/ask", json=QUESTION).status_code == 200, "it is loaded again"
+        client.patch(path, json={"pinned": True})
+        response = client.post(f"{path}/evict")
+        assert (response.status_code, response.json()["error"]["code"]) == (409, "document_pinned")
+        assert shown(client, document_id)["tier"] == "device"
+
+
 def test_a_document_that_is_not_ready_or_not_ones_own_is_not_prefetched(
     client: TestClient, seeder: StorageSeeder, other_tenant: dict[str, str]
 ) -> None:

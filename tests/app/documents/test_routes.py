@@ -18,7 +18,8 @@ UNKNOWN_ID = "6f0c3c1e-0000-4000-8000-000000000000"
 FIELDS = {
     "id", "object", "filename", "media_type", "num_bytes", "status", "error", "num_tokens",
     "num_pages", "reading_ms", "created_at", "ready_at", "progress", "stored_bytes",
-    "resident_bytes", "is_stale", "expires_at", "tier", "pinned", "warnings", "metadata", "priority", "replaces",
+    "resident_bytes", "is_stale", "expires_at", "tier", "pinned", "warnings", "metadata",
+    "priority", "replaces",
 }  # fmt: skip
 
 

@@ -84,6 +84,25 @@ def test_an_upload_over_the_quota_is_refused_before_it_is_read_and_not_tried_aga
     assert int(response.headers["retry-after"]) > 1, "a job may end"
 
 
+def test_a_document_that_is_read_again_counts_among_those_that_wait(
+    client: TestClient, seeder: StorageSeeder
+) -> None:
+    def upload(text: bytes) -> Any:
+        return client.post("/documents", files={"file": ("a.txt", text)})
+
+    failed = upload(b"The gate is green.").json()["id"]
+    assert client.post(f"/documents/{failed}/cancel").json()["status"] == "failed"
+    assert upload(b"The gate is blue.").status_code == 202
+    limit(seeder, queued_jobs=1)
+    for refused in (client.post(f"/documents/{failed}/retry"), upload(b"The gate is green.")):
+        assert refusal(refused) == (429, "quota_exceeded")
+        assert refused.headers["retry-after"] == "30"
+    assert client.get(f"/documents/{failed}").json()["status"] == "failed"
+    limit(seeder, queued_jobs=2)
+    assert client.post(f"/documents/{failed}/retry").json()["status"] == "queued"
+    assert client.post(f"/documents/{failed}/retry").status_code == 202, "it waits already"
+
+
 def test_tokens_are_told_settled_and_refused(client: TestClient, seeder: StorageSeeder) -> None:
     document_id = seeder.ready(client)
     limit(seeder, tokens_per_day=200)

@@ -16,6 +16,7 @@ from engine.decode.torch_runner import TorchRunner
 from engine.document.budget import EXACT
 from engine.document.cache import DocumentCache
 from engine.engine import Engine
+from engine.kernels.shared.state import State
 from engine.model.attention import AttentionCall
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel
@@ -23,11 +24,17 @@ from tests.models import ALIBI, FAMILIES, HALF, loaded, prose, read
 
 QUESTIONS = ("Who sold the maps?", "Where?", "How many lamps are there, and who counted them?")
 BUDGETS = (0.4, EXACT, 0.6)
+GATHERED, WHOLE = 1.0, 0.0  # how the keys come that any row reads
 
 
-def start(engine: Engine, document: DocumentCache, number: int) -> RunningAnswer:
+def start(
+    engine: Engine,
+    document: DocumentCache,
+    number: int,
+    budgets: tuple[float, ...] = BUDGETS,
+) -> RunningAnswer:
     """A question with a budget of its own."""
-    question, budget = QUESTIONS[number % 3], BUDGETS[number % 3]
+    question, budget = QUESTIONS[number % 3], budgets[number % 3]
     return engine.start(document, question, budget=budget, sampling=Sampling(8))
 
 
@@ -41,34 +48,38 @@ def logits_of(runner: TorchRunner, rows: list[RunningAnswer], step: int) -> Tens
 
 
 @pytest.mark.parametrize(
-    ("config", "plan"),
+    ("config", "plan", "most"),
     [
-        (FAMILIES["phi3-longrope"], None),  # one short document and one long: passes of their own
-        (FAMILIES["llama"], HALF),
-        (FAMILIES["gemma2"], None),
-        (ALIBI["mpt"], None),
+        # One short document and one long have passes of their own.
+        (FAMILIES["phi3-longrope"], None, GATHERED),
+        (FAMILIES["llama"], HALF, GATHERED),
+        (FAMILIES["llama"], HALF, WHOLE),
+        (FAMILIES["gemma2"], None, WHOLE),
+        (ALIBI["mpt"], None, WHOLE),
     ],
 )
 def test_logits_and_reads_in_a_crowd_are_those_alone(
-    config: PretrainedConfig, plan: HeadPlan | None, monkeypatch: pytest.MonkeyPatch
+    config: PretrainedConfig, plan: HeadPlan | None, most: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("engine.attend.rows.MOST", most)
+    budgets = (0.4, 0.5, 0.6) if most == GATHERED else BUDGETS  # who reads all needs no union
     shared: list[int] = []
 
-    def counted(states: Sequence[QuestionState], call: AttentionCall) -> Tensor:
+    def counted(states: Sequence[QuestionState], call: AttentionCall, own: State) -> Tensor:
         shared.append(len(states))
-        return attend_rows(states, call)
+        return attend_rows(states, call, own)
 
     monkeypatch.setattr("engine.decode.packed_pass.attend_rows", counted)
     model = loaded(config, plan=plan)
     documents = [read(model, prose(chars, seed=chars)) for chars in (200, 700)]
     runner = TorchRunner(model)
     engine = Engine(model, runner=runner)
-    crowd = [start(engine, documents[row % 2], row) for row in range(8)]
+    crowd = [start(engine, documents[row % 2], row, budgets) for row in range(8)]
     together = [logits_of(runner, crowd, step) for step in range(3)]
     # Of eight rows four are about each document; they share what they may share.
     assert set(shared) == ({4} if config.model_type != "mpt" else set())
     for row, one in enumerate(crowd):
-        alone = start(engine, documents[row % 2], row)
+        alone = start(engine, documents[row % 2], row, budgets)
         for step, wanted in enumerate(together):
             found = logits_of(runner, [alone], step)[0]
             assert_close(found, wanted[row], rtol=1e-4, atol=1e-4)

@@ -223,7 +223,7 @@ def test_a_crowd_of_one_key_does_not_keep_anothers_prefill_waiting() -> None:
     simulation.step()
     simulation.ask("modest", "m")
     names = [names for kind, names in (simulation.run()) if kind is PREFILL]
-    assert "m" in names[0]
+    assert names[0][0] == "m", "who has just come is prefilled before who had a turn"
 
 
 @pytest.mark.parametrize("phase", ["waiting", "loading", "running", "paused"])
@@ -285,7 +285,7 @@ def test_prefills_take_no_longer_than_those_who_decode_may_wait() -> None:
     assert pace.prefill_tokens == 4096
 
 
-@pytest.mark.parametrize(("fixed_s", "row_s", "rows"), [(0.01, 1e-5, 64), (0.04, 4e-3, 20)])
+@pytest.mark.parametrize(("fixed_s", "row_s", "rows"), [(0.01, 1e-5, 64), (0.04, 4e-3, 10)])
 def test_rows_of_a_step_follow_its_time(fixed_s: float, row_s: float, rows: int) -> None:
     pace = Pace(64)
     for _ in range(50):
