@@ -9,8 +9,9 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
+from app.documents.adding import add_document
 from app.documents.events import EventSource, follow_document
-from app.documents.names import find_document, fitting_documents
+from app.documents.names import fitting_documents
 from app.documents.schemas import (
     DocumentBody,
     DocumentChange,
@@ -135,7 +136,7 @@ async def _receive_document(
     async with receive_file(request, folder, services.config.max_upload_bytes, room.run) as file:
         kind = await room.inspect(file.path, file.filename, caller.owner)
         body: DocumentBody = await room.run(
-            add_document, services, caller, file, kind, wishes_of(file)
+            _add_document, services, caller, file, kind, wishes_of(file)
         )
     return body
 
@@ -216,37 +217,10 @@ async def document_events(
     return EventStream(follow_document(source, caller.tenant_id, key))
 
 
-def add_document(
+def _add_document(
     services: Services, caller: ApiKeyRecord, file: Upload, kind: Kind, wishes: UploadWishes
 ) -> DocumentBody:
-    """Store a file that was received and inspected as a document; return its body.
-
-    Raises: QuotaExceeded; what `find_document` raises.
-    """
-    quotas, documents = services.storage.quotas, services.storage.documents
-    replaced = None
-    if wishes.replaces is not None:
-        replaced = find_document(documents, caller.tenant_id, wishes.replaces, "replaces")
-    document, was_queued = documents.add(
-        caller.tenant_id,
-        file.path,
-        sha256=file.sha256,
-        filename=file.filename,
-        kind=kind.name,
-        media_type=kind.media_type,
-        num_bytes=file.num_bytes,
-        uploader=caller.prefix,
-        ttl_s=wishes.ttl_s,
-        metadata=wishes.metadata,
-        priority=wishes.priority,
-        admit=lambda session: quotas.admit_document(session, caller, file.num_bytes),
-        admit_again=lambda session: quotas.admit_reading(session, caller),
-    )
-    if replaced is not None:
-        document = documents.replace(caller.tenant_id, document.id, replaced.id)
-    if was_queued:
-        services.storage.notifier.notify_workers()
-    return document_bodies(services, [document])[0]
+    return document_bodies(services, [add_document(services, caller, file, kind, wishes)])[0]
 
 
 def _get_page(

@@ -5,12 +5,12 @@ import base64
 import binascii
 import time
 from collections.abc import Awaitable, Callable
+from uuid import UUID
 
 from fastapi.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
-from app.documents.routes import add_document
-from app.documents.schemas import parse_document_id
+from app.documents.adding import add_document
 from app.documents.upload import received_bytes
 from app.documents.wishes import UploadWishes
 from app.http.exchange import INLINE_FILE_BYTES
@@ -55,8 +55,8 @@ async def read_inline_file(
     name = file.filename or FILENAME
     async with received_bytes(data, name, folder, most_bytes, room.run) as upload:
         kind = await room.inspect(upload.path, upload.filename, caller.owner)
-        body = await room.run(add_document, services, caller, upload, kind, wishes)
-    return await _wait_until_read(services, caller, body.id, is_gone)
+        document = await room.run(add_document, services, caller, upload, kind, wishes)
+    return await _wait_until_read(services, caller, document.id, is_gone)
 
 
 def decode(text: str, param: str) -> bytes:
@@ -74,12 +74,12 @@ def decode(text: str, param: str) -> bytes:
 
 
 async def _wait_until_read(
-    services: Services, caller: ApiKeyRecord, document_id: str, is_gone: IsGone
+    services: Services, caller: ApiKeyRecord, document_id: UUID, is_gone: IsGone
 ) -> DocumentRecord:
-    documents, key = services.storage.documents, parse_document_id(document_id)
+    documents = services.storage.documents
     until_s = time.monotonic() + services.config.question_timeout_s
     while True:
-        document = await run_in_threadpool(documents.get, caller.tenant_id, key)
+        document = await run_in_threadpool(documents.get, caller.tenant_id, document_id)
         try:
             check_ready(document)
             return document
@@ -87,7 +87,7 @@ async def _wait_until_read(
             if time.monotonic() >= until_s:
                 reading_times = services.storage.reading_times
                 error.retry_after_s = await run_in_threadpool(
-                    reading_times.seconds_until_ready, key
+                    reading_times.seconds_until_ready, document_id
                 )
                 raise
         if services.question_queue.is_draining:

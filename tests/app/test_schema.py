@@ -61,8 +61,8 @@ OPERATIONS = (
 
 
 def has_tests_of_its_own(path: str) -> bool:
-    """Whether a route's shapes are held by the tests of OpenAI's client, or are no JSON."""
-    return path.startswith("/v1/") or path.endswith(("/content", "/metrics"))
+    """Whether a route's shapes are held by the tests of OpenAI's client or of pages, or no JSON."""
+    return path.startswith("/v1/") or "/pages/" in path or path.endswith(("/content", "/metrics"))
 
 
 CLOSED = tuple(operation for operation in OPERATIONS if operation not in PROBES)
