@@ -1,15 +1,19 @@
 """Store a received file as a document, however it was received."""
 
+from typing import TYPE_CHECKING
+
 from app.documents.names import find_document
 from app.documents.upload import Upload
 from app.documents.wishes import UploadWishes
-from app.services.services import Services
 from ingest.inspect import Kind
 from storage.db.records import ApiKeyRecord, DocumentRecord
 
+if TYPE_CHECKING:  # for annotations alone
+    from app.services.services import Services
+
 
 def add_document(
-    services: Services, caller: ApiKeyRecord, file: Upload, kind: Kind, wishes: UploadWishes
+    services: "Services", caller: ApiKeyRecord, file: Upload, kind: Kind, wishes: UploadWishes
 ) -> DocumentRecord:
     """Store a file that was received and inspected as a document; return it.
 

@@ -1,17 +1,20 @@
 """Which document a name stands for: the same for every call, and for the command line."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from common.errors import AmbiguousDocument, DocumentNotFound
 from storage.db.records import DocumentRecord
-from storage.documents import Documents
+
+if TYPE_CHECKING:  # for annotations alone
+    from storage.documents import Documents
 
 MOST_CANDIDATES = 10
 
 
 def fitting_documents(
-    documents: Documents, tenant_id: UUID, name: str, limit: int = MOST_CANDIDATES
+    documents: "Documents", tenant_id: UUID, name: str, limit: int = MOST_CANDIDATES
 ) -> Sequence[DocumentRecord]:
     """Return the documents that a name stands for, at most so many, newest first.
 
@@ -23,7 +26,7 @@ def fitting_documents(
 
 
 def find_document(
-    documents: Documents, tenant_id: UUID, name: str, param: str, prefix: str = ""
+    documents: "Documents", tenant_id: UUID, name: str, param: str, prefix: str = ""
 ) -> DocumentRecord:
     """Return the one document that a name stands for.
 
