@@ -63,8 +63,8 @@ def test_modes_are_compared_question_by_question() -> None:
 
 
 def test_a_tolerance_is_kept_to_the_nearest_question() -> None:
-    kept = AutoRow(0.15, 0.01, 0.5, 0.0, 0.05, 0.1, 0.9)
-    rows = [kept, replace(kept, chosen=1.0), replace(kept, lost=0.05)]
+    kept = AutoRow(0.15, 0.01, 0.5, 0.05, 0.05, 0.1, 0.9)
+    rows = [kept, replace(kept, chosen=1.0), replace(kept, lost=0.1)]
     found = report_auto(rows, tolerance=0.02, questions=20)
     assert found["kept"] == pytest.approx(2 / 3)
     assert found["below_exact"] == pytest.approx(2 / 3)
