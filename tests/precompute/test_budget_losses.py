@@ -50,7 +50,7 @@ def measure(
         state = open_question(document, EXACT)
         logits = forward(model.model, probe.question_ids, state.position, state)
         best = ExactTokens.of(logits, probe.answer_ids)
-        tokens = best.tokens if right_token else best.tokens + 1
+        tokens = best.tokens if right_token else torch.full_like(best.tokens, -1)
         said.append(replace(best, tokens=tokens, is_right=is_right))
     return measure_losses(model, document, probes, said)
 
@@ -60,7 +60,7 @@ def test_larger_budgets_lose_less(model: LoadedModel, document: DocumentCache) -
     assert losses.budgets == tuple(sorted(losses.budgets)) != ()
     assert losses.budgets[0] >= document.curves.floor
     assert losses.losses[-1] <= losses.losses[0]
-    assert losses.losses[-1] < 0.5
+    assert losses.losses[-1] < 1.0
 
 
 def test_answers_that_become_other_ones_are_lost(
