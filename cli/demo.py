@@ -2,13 +2,14 @@
 
 import json
 import re
+import shutil
 import signal
 import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -80,8 +81,10 @@ def run(
     # A shell starts background jobs with SIGINT ignored, but stopping must work there too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    make_private_folder(settings.data_dir)
-    with tempfile.TemporaryDirectory(prefix="demo-", dir=settings.data_dir) as data_dir:
+    with (
+        _folder_for(settings.data_dir),
+        tempfile.TemporaryDirectory(prefix="demo-", dir=settings.data_dir) as data_dir,
+    ):
         temporary = settings.model_copy(update={"data_dir": Path(data_dir)})
         try:
             _run(console, temporary, serve(temporary, listener), handbook, questions, stay=stay)
@@ -104,13 +107,15 @@ def _run(
         asked = ask_all(client, console, document["id"], questions)
         report(console, document, asked)
         check_answers(asked)
-        show_limits(console, settings)
-        show_next_steps(console, url, str(secrets.api_key), document["id"], asked[0].question)
-        if secrets.admin_password:
-            say(console, f"Dashboard: {url}/admin  password {secrets.admin_password}")
+        show_reader(console, settings)
         if stay:
+            show_address(console, url, secrets)
+            show_lines(console, url, str(secrets.api_key), document["id"], asked[0].question)
+            show_next_steps(console)
             say(console, "\nThe server keeps running. Ctrl-C stops it and removes the demo's data.")
             threading.Event().wait()
+    say(console, "\nThe demo's server has stopped, and its data are removed.")
+    show_next_steps(console)
 
 
 def find_handbook(folder: Path) -> tuple[Path, Path]:
@@ -186,34 +191,77 @@ def check_answers(asked: list[AskedQuestion]) -> None:
         )
 
 
-def show_limits(console: Console, settings: Settings) -> None:
-    """Print what the bundled reader cannot do, from its model card."""
-    lines = [] if settings.model else read_limits(WEIGHTS / "README.md")
-    if lines:
-        say(console, "\nWhat the bundled reader cannot do:")
-        for line in lines:
-            console.print(Text(f"- {line}"))
+def show_reader(console: Console, settings: Settings) -> None:
+    """Print what the bundled reader is, from its model card; nothing about another model."""
+    told = "" if settings.model else read_demonstration(WEIGHTS / "README.md")
+    if told:
+        console.print(Text(f"\nThe bundled reader is {told}"))
 
 
-def read_limits(card: Path) -> list[str]:
-    """Return the list items below the heading "Limits" of a model card, without markup.
+def read_demonstration(card: Path) -> str:
+    """Return the paragraph in which a model card says that its model is a demonstration.
 
     Args:
         card: the card's path, where there may be no file.
     """
-    if not card.exists():
-        return []
-    section = re.search(
-        r"^#+[^\n]*\blimits\b[^\n]*\n(.*?)(?=^#|\Z)",
-        card.read_text(encoding="utf-8"),
-        re.IGNORECASE | re.MULTILINE | re.DOTALL,
-    )
-    items = re.split(r"^[-*] ", section[1], flags=re.MULTILINE)[1:] if section else []
-    return [re.sub(r"[*`]", "", " ".join(item.split("\n\n")[0].split())) for item in items]
+    text = card.read_text(encoding="utf-8") if card.exists() else ""
+    found = re.search(r"^It is (a demonstration: .*?)\n\n", text, re.MULTILINE | re.DOTALL)
+    return " ".join(found[1].split()) if found else ""
 
 
-def show_next_steps(console: Console, url: str, key: str, document_id: str, question: str) -> None:
-    """Print the address, and two commands that can be copied."""
+def show_address(console: Console, url: str, secrets: Secrets) -> None:
+    """Print where the server is, and how to get in."""
+    say(console, f"\nURL: {url}")
+    say(console, f"     reading room: log in with the API key {secrets.api_key}")
+    if secrets.admin_password:
+        say(console, f"     dashboard at /admin: password {secrets.admin_password}")
+
+
+def show_next_steps(console: Console) -> None:
+    """Print what to do next: serve, with documents and a model of one's own."""
+    command = _command()
+    say(console, "\nWhat to do next:")
+    for what, line in (
+        ("Serve for good, and keep the API key that it prints", f"{command} serve"),
+        (
+            "Ask a document of yours, in another terminal",
+            f"export LECTERN_API_KEY=$({command} keys create me)",
+        ),
+        ("", f"{command} upload FILE --wait"),
+        ("", f'{command} ask FILE "YOUR QUESTION"'),
+        ("See what another model would take", f"{command} doctor --model MODEL"),
+        ("Serve it, a folder or a Hugging Face id", f"LECTERN_MODEL=MODEL {command} serve"),
+    ):
+        if what:
+            say(console, f"- {what}:")
+        say(console, f"    {line}")
+
+
+def _command() -> str:
+    """Return how this program is called from where it was started."""
+    program = Path(sys.executable).with_name("lectern")
+    if not program.exists() or shutil.which("lectern") == str(program):
+        return "lectern"
+    with suppress(ValueError):
+        return str(program.relative_to(Path.cwd()))
+    return str(program)
+
+
+@contextmanager
+def _folder_for(data_dir: Path) -> Iterator[None]:
+    """Let a data folder be there while the block runs; one that was not there before goes again."""
+    missing = [one for one in (data_dir, *data_dir.parents) if not one.exists()]
+    make_private_folder(data_dir)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # somebody has put something there meanwhile
+            for folder in missing:
+                folder.rmdir()
+
+
+def show_lines(console: Console, url: str, key: str, document_id: str, question: str) -> None:
+    """Print two commands that can be copied."""
     body = json.dumps({"question": question}, ensure_ascii=False).replace("'", "'\\''")
     python = (
         "import httpx, sys; "
@@ -222,7 +270,6 @@ def show_next_steps(console: Console, url: str, key: str, document_id: str, ques
         "timeout=60).json()['answer'])"
     )
     quoted = question.replace("'", "'\\''")
-    say(console, f"\nURL: {url}")
     say(
         console,
         f"curl: curl -s {url}/documents/{document_id}/ask -H 'Authorization: Bearer {key}' "

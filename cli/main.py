@@ -65,7 +65,7 @@ app.add_typer(heads.app)
 
 def main() -> None:
     """Run the command; an error becomes one sentence on standard error and an exit code."""
-    configure("WARNING")  # on standard error; servers and workers set their own level
+    configure("ERROR")  # on standard error; servers and workers set their own level
     try:
         app(prog_name="lectern")
     except LecternError as error:
@@ -111,8 +111,8 @@ def demo(
     """Upload a handbook, watch it being read, ask eight questions, keep serving.
 
     Needs no network. Runs a server with an embedded worker on SQLite in a folder of its own, which
-    is removed at the end. In a terminal the server then stays up until Ctrl-C. Fewer than six right
-    answers of eight are a failure (exit code 1).
+    is removed at the end. In a terminal the server then stays up until Ctrl-C; elsewhere it stops.
+    Fewer than six right answers of eight are a failure (exit code 1).
     """
     server = {"host": "127.0.0.1", "port": port, "embedded_worker": True}
     settings = read_settings(database_url=None, redis_url=None, server=server)

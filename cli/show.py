@@ -150,8 +150,9 @@ def document_details(document: Mapping[str, Any]) -> Table:
     table.add_row("status", status_text(document))
     if document.get("error"):
         table.add_row("reason", Text(document["error"]["message"] or ""))
-    length = f"{format_count(document['num_tokens'])} tokens"
-    table.add_row("length", f"{length}, {format_count(document['num_pages'])} pages")
+    length, num_pages = f"{format_count(document['num_tokens'])} tokens", document["num_pages"]
+    pages = "1 page" if num_pages == 1 else f"{format_count(num_pages)} pages"
+    table.add_row("length", f"{length}, {pages}")
     kind = f"{format_bytes(document['num_bytes'])}, {document['media_type']}"
     table.add_row("file", Text(kind))
     cache = format_bytes(document["cache_bytes"])

@@ -63,7 +63,9 @@ def measure_losses(
         check: called before each pass; may raise to stop.
     """
     curves = document.curves
-    most = min(curve.shares[-1] for curve in (curves.prefill, curves.decode))
+    if not (curves.prefill.shares and curves.decode.shares):
+        return BudgetLosses()
+    most = min(curves.prefill.shares[-1], curves.decode.shares[-1])
     budgets: list[float] = []
     losses: list[float] = []
     for budget in TRIED:

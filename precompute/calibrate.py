@@ -57,7 +57,7 @@ def calibrate(
             probes = maker.make(min(BATCH, settings.num_probes - done))
         said = ask_probes(model, document, probes, prefill, decode, check, profiler)
         if done == 0:
-            asked, exact = probes, said
+            asked, exact = probes, [ExactTokens.of(logits) for logits in said]
         progress(done + len(probes))
         before, curve = curve, decode.curve()
         if before is not None and _has_settled(before, decode):

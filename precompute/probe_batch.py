@@ -13,7 +13,6 @@ from engine.kernels.shared.scores import visible
 from engine.kernels.shared.state import State
 from engine.model.attention import AttentionCall, forward
 from engine.model.loader import LoadedModel
-from precompute.budget_losses import ExactTokens
 from precompute.probes import Probe
 from precompute.retrieval_profiler import MOST_PASSES, ProbePasses, RetrievalProfiler
 from precompute.score_histogram import ScoreHistogram
@@ -30,7 +29,7 @@ def ask_probes(
     decode: ScoreHistogram,
     check: Callable[[], None] = lambda: None,
     profiler: RetrievalProfiler | None = None,
-) -> list[ExactTokens]:
+) -> list[Tensor]:
     """Ask probes with their answers given, in one forward pass, and count their scores.
 
     Args:
@@ -38,7 +37,7 @@ def ask_probes(
         decode: counts each answer's tokens apart, as decoding selects.
         check: called before each layer attends; may raise to stop.
         profiler: counts attention mass; None for nobody.
-    Returns: what the model says in the first places of each answer.
+    Returns: logits (places, vocabulary) of the first places of each answer.
     """
     batch = ProbeBatch(document, probes, prefill, decode, check, profiler)
     ids = torch.cat([part for probe in probes for part in (probe.question_ids, probe.answer_ids)])
@@ -46,8 +45,7 @@ def ask_probes(
     drawn = [list(one.tokens) for one in _passes(document, probes)]
     keep = torch.tensor([token for tokens in drawn for token in tokens])
     logits = forward(model.model, ids.to(model.device), starts, batch, keep=keep.to(model.device))
-    parts = torch.split(logits, [len(tokens) for tokens in drawn])
-    return [ExactTokens.of(part) for part in parts]
+    return list(torch.split(logits, [len(tokens) for tokens in drawn]))
 
 
 class ProbeBatch(QuestionState):

@@ -33,6 +33,7 @@ FOLDER = Path(__file__).parent
 CARD = WEIGHTS / "README.md"
 SERVED, FULL, RELEASED = "reader.json", "reader_full_attention.json", "release.json"
 _WEAK = 0.9
+PLANTED = ("single", "same attribute", "same entity")
 _WIDTH = 100
 _BF16_BYTES = 2
 
@@ -56,13 +57,25 @@ def card() -> str:
     )
     return environment.get_template("card.md.jinja").render(
         **_of_model(), **_of_table(served or full), **_of_training(),
-        is_served=served is not None,
+        is_served=served is not None, shown=shown(served or full),
         full={(row.task, row.length): row for row in rows_of(full)} if served else {},
         difference=partial(difference, served or full, full),
         released=list(rows_of(released)) if released else [],
         fictional=_right_answers(_read("fictional_balanced.json")),
         count="{:,}".format, short=short_length,
     )  # fmt: skip
+
+
+def shown(result: dict[str, Any]) -> dict[str, float] | None:
+    """How often the reader is right about planted facts, and about natural prose beside them.
+
+    Returns: both shares; None where the result lacks one of them.
+    """
+    planted = answers_of(result, [(task, 16_384) for task in PLANTED])
+    natural = answers_of(result, [(f"{EXCERPTS}, {HELD_OUT_NAME}", 16_384)])
+    if planted is None or natural is None:
+        return None
+    return {"planted": planted.share, "natural": natural.share}
 
 
 def difference(served: dict[str, Any], full: dict[str, Any], row: ResultRow) -> str:

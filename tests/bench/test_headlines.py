@@ -11,6 +11,7 @@ import pytest
 import training
 from bench import RESULTS, bars, headlines
 from bench.bars import shipped_weights
+from reader import WEIGHTS
 from training.comparison import Place
 from training.data.facts import Question
 from training.scoring import row_of, score
@@ -23,6 +24,34 @@ def test_readme_says_what_the_results_say() -> None:
     assert text.count(headlines.START) == text.count(headlines.END) == 1
     begin, end = text.index(headlines.START), text.index(headlines.END) + len(headlines.END)
     assert text[begin:end] == headlines.headlines(), "run python -m bench.headlines"
+    begin = text.index(headlines.WHY)
+    end = text.index(headlines.END_OF_WHY) + len(headlines.END_OF_WHY)
+    assert text[begin:end] == headlines.why(), "run python -m bench.headlines"
+    assert end < 3000, "it is on the first screen"
+
+
+def test_planted_facts_never_stand_without_natural_prose() -> None:
+    texts = [headlines.README.read_text(), (WEIGHTS / "README.md").read_text().split("\n## ")[0]]
+    for text in texts:
+        lines = [line for line in re.split(r"\n\n|\n\|", text) if "planted" in line.lower()]
+        assert lines
+        for line in lines:
+            assert "natural prose" in " ".join(line.lower().split()), line
+    assert "demonstration" in texts[0]
+    assert "demonstration" in texts[1]
+
+
+def test_the_first_screen_follows_the_results(results: Path) -> None:
+    before = headlines.why()
+    assert "**53 ms**" in before
+    assert headlines.UNTOLD in before, "what was not measured is not left out"
+    change(results / "first_token_cpu.json", "first_token_ms.transformers_warm_prefix.p50", 777.0)
+    change(results / "decode_llama3_8b.json", "plans.half.ratios.warm_prefix_to_first_token", 3.0)
+    after = headlines.why()
+    assert "777 ms" in after
+    assert "160 ms" in after
+    change(results / "first_token_cpu.json", "weights", "0" * 64)
+    assert "bundled reader" not in headlines.why()
 
 
 @pytest.fixture

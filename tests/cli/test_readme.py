@@ -63,3 +63,12 @@ def test_the_files_that_the_readme_links_to_exist() -> None:
     for text, folder in ((README, ROOT), (OPERATIONS, ROOT / "docs")):
         for target in re.findall(r"\]\((?!http)([^)#]+)\)", text):
             assert (folder / target).exists(), target
+
+
+def test_the_picture_of_the_reading_room_is_shown_once_it_is_there() -> None:
+    picture, shown = ROOT / "docs" / "reading-room.png", "](docs/reading-room.png)"
+    assert picture.exists() == (shown in README)
+    if picture.exists():
+        assert picture.stat().st_size <= 200 * 1024
+        assert picture.read_bytes().startswith(b"\x89PNG")
+        assert README.index(shown) < 3500, "it is on the first screen"
