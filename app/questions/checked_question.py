@@ -122,7 +122,7 @@ def check_question(
         sampling,
         may_reuse=body.reuse_answer,
         wants_attention=body.attention,
-        kind=body.budget if isinstance(body.budget, str) else OTHER_KIND,
+        kind=_kind(body, sampling.mode),
     )
 
 
@@ -142,6 +142,12 @@ def _mode(body: QuestionBody, limits: ServerConfig, *, has_document: bool) -> An
     if body.mode is not None:
         return body.mode
     return "quote" if limits.answer_mode == "quote" and has_document else "free"
+
+
+def _kind(body: QuestionBody, mode: AnswerMode) -> str:
+    """Name like requests by their budget and mode: "fast", "balanced, quote", "other"."""
+    budget = body.budget if isinstance(body.budget, str) else OTHER_KIND
+    return budget if mode == "free" else f"{budget}, {mode}"
 
 
 def _or(value: Number | None, otherwise: Number) -> Number:
