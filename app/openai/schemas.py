@@ -293,6 +293,7 @@ class Citation(Body):
     weight: float
     heading: str | None
     paragraph: int | None
+    lexical: float = 0.0
 
 
 class OutputText(Body):

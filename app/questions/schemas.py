@@ -75,7 +75,10 @@ class QuestionBody(BaseModel):
 
 
 class EvidenceBody(Body):
-    """A passage that got much of the attention, as a half-open span of the extracted text.
+    """A passage that got much of the attention, or shares rare words with the question.
+
+    `weight` is its share of the attention, `lexical` how well its words fit, the best passage's
+    being 1; both count. The span is half-open, in the extracted text.
 
     `page` is null for formats without pages; `heading` is the nearest one above it, and `paragraph`
     the number of its paragraph, list item or table row below that.
@@ -88,6 +91,7 @@ class EvidenceBody(Body):
     weight: float
     heading: str | None
     paragraph: int | None
+    lexical: float = 0.0
 
 
 class QuoteBody(Body):
