@@ -42,7 +42,7 @@ class QuestionBody(BaseModel):
     # OpenAPI shows these bounds, but breaking them has error codes of its own.
     question: str = Field(json_schema_extra={"minLength": 1, "pattern": "\\S"})
     budget: Literal["fast", "balanced", "exact", "auto"] | Share = "balanced"
-    tolerance: float | None = Field(default=None, ge=0, lt=1, strict=True, allow_inf_nan=False)
+    tolerance: float | None = Field(default=None, ge=0, le=1, strict=True, allow_inf_nan=False)
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000, strict=True)
     max_thinking_tokens: int | None = Field(default=None, ge=0, le=1_000_000, strict=True)
     temperature: float | None = Field(default=None, ge=0, le=2, strict=True, allow_inf_nan=False)
@@ -67,7 +67,10 @@ class QuestionBody(BaseModel):
 
 
 class EvidenceBody(Body):
-    """A passage that got much of the attention, as a half-open span of the extracted text.
+    """A passage that got much of the attention, or shares rare words with the question.
+
+    `weight` is its share of the attention, `lexical` how well its words fit, the best passage's
+    being 1; both count. The span is half-open, in the extracted text.
 
     `page` is null for formats without pages; `heading` is the nearest one above it, and `paragraph`
     the number of its paragraph, list item or table row below that.
@@ -80,6 +83,7 @@ class EvidenceBody(Body):
     weight: float
     heading: str | None
     paragraph: int | None
+    lexical: float = 0.0
 
 
 class QuoteBody(Body):
