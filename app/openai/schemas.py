@@ -29,7 +29,7 @@ Budget = Literal["fast", "balanced", "exact", "auto"] | Share
 
 
 class FileBody(Body):
-    """A document as a file; `precompute` says how far its reading is."""
+    """A document as a file; `precompute` says how far its reading is, `metadata` what is noted."""
 
     id: str
     object: Literal["file"] = "file"
@@ -41,6 +41,7 @@ class FileBody(Body):
     status: Literal["uploaded", "processed", "error"]
     status_details: str | None
     precompute: dict[str, Any] | None
+    metadata: dict[str, str]
 
 
 class FilePage(Body):
@@ -91,7 +92,7 @@ class AskParameters(Parameters):
     temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
     top_p: float | None = Field(default=None, gt=0, le=1, allow_inf_nan=False)
     budget: Budget = "balanced"
-    tolerance: float | None = Field(default=None, ge=0, lt=1, allow_inf_nan=False)
+    tolerance: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
     max_thinking_tokens: int | None = Field(default=None, ge=0, le=1_000_000)
     ignore_eos: bool = False
     mode: AnswerMode | None = None
@@ -293,6 +294,7 @@ class Citation(Body):
     weight: float
     heading: str | None
     paragraph: int | None
+    lexical: float = 0.0
 
 
 class OutputText(Body):
