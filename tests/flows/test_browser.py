@@ -20,7 +20,7 @@ from tests.flows.browser import AXE, Watched, chromium, shots_folder
 from tests.flows.conftest import LecternServer
 from tests.ingest.samples import pdf_lines, pdf_pages
 
-QUESTION, ANSWER = "When does the night ferry to Gannet Rock leave?", "22:25"
+QUESTION, ANSWER = "When does the night ferry to Gannet Rock cast off?", "22:25"
 READING_MS = 120_000
 LINES_OF_A_PAGE = 40
 
