@@ -4,8 +4,10 @@ import ipaddress
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt, Le, MinLen, Predicate
+from annotated_types import Ge, Gt, Le, Lt, MinLen, Predicate
 from pydantic import SecretStr
+
+from engine.document.budget import TOLERANCE
 
 MIB = 1024 * 1024
 
@@ -35,6 +37,8 @@ class ServerConfig:
             is "quote" for the bundled reader and "free" for any other model.
         stop_repetition: whether an answer that repeats itself is ended, where a request does not
             say.
+        auto_tolerance: share of the answers at the budget "auto" that may be others than at
+            `exact`, where a request does not say.
         concurrent_questions: questions that are answered at the same time, one token of each in a
             forward pass.
         queued_questions: questions that may wait; further ones get status 429, or 503 where those
@@ -75,6 +79,7 @@ class ServerConfig:
     sampling: Literal["greedy", "model"] = "greedy"
     answer_mode: Literal["auto", "free", "quote"] = "auto"
     stop_repetition: bool = True
+    auto_tolerance: Annotated[float, Ge(0), Lt(1)] = TOLERANCE
     concurrent_questions: Annotated[int, Gt(0)] = 64
     queued_questions: Annotated[int, Ge(0)] = 192
     question_timeout_s: Annotated[float, Gt(0)] = 300.0

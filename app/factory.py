@@ -97,7 +97,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     for document in await run_in_threadpool(services.storage.documents.pinned):
         services.prefetcher.start(document)
     try:
-        yield
+        with app.state.admin.lines.listening():
+            yield
     finally:
         services.prefetcher.close()
         await run_in_threadpool(services.question_queue.close, GRACE_S)

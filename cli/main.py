@@ -41,7 +41,7 @@ Budget = Annotated[
     str,
     typer.Option(
         help="How much of the document's cache may be read per token: fast (5 %), balanced (15 %), "
-        "exact (all), or a share such as 10% or 0.1."
+        "exact (all), auto (the least that keeps the answers), or a share such as 10% or 0.1."
     ),
 ]
 Quote = Annotated[

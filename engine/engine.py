@@ -31,6 +31,7 @@ from engine.decode.quoting import Quoting
 from engine.decode.running_answer import RunningAnswer
 from engine.decode.sampling import Sampling, TokenMask, draw_tokens, non_finite
 from engine.decode.turn_states import DocumentKey, TurnStates
+from engine.document.budget import Budget
 from engine.document.cache import DocumentCache
 from engine.fallbacks import Cause, Fallbacks, Part
 from engine.model.fingerprint import digest
@@ -131,7 +132,7 @@ class Engine:
         document: DocumentCache,
         question: str,
         *,
-        budget: float,
+        budget: Budget,
         sampling: Sampling,
         turns: Sequence[Turn] = (),
         may_drop_turns: bool = False,
@@ -143,7 +144,8 @@ class Engine:
         What the model marks as thinking comes first, in deltas that say so.
 
         Args:
-            budget: share of the document cache's bytes that may be read per token, in (0, 1].
+            budget: share of the document cache's bytes that may be read per token, in (0, 1]; or
+                how much the answer may lose by what is not read.
             turns: earlier questions with their answers, oldest first.
             may_drop_turns: whether the oldest turns are left out where they do not fit.
             document_key: as which document's turns earlier ones may be kept, see `prepare`.
@@ -180,7 +182,7 @@ class Engine:
         document: DocumentCache,
         question: str,
         *,
-        budget: float,
+        budget: Budget,
         sampling: Sampling,
         turns: Sequence[Turn] = (),
         mask: TokenMask | None = None,
@@ -197,7 +199,7 @@ class Engine:
         document: DocumentCache,
         question: str,
         *,
-        budget: float,
+        budget: Budget,
         sampling: Sampling,
         turns: Sequence[Turn] = (),
         may_drop_turns: bool = False,
@@ -208,7 +210,8 @@ class Engine:
 
         Args:
             document: what is asked about; one without tokens for a chat with the model alone.
-            budget: share of the document cache's bytes that may be read per token, in (0, 1].
+            budget: share of the document cache's bytes that may be read per token, in (0, 1]; or
+                how much the answer may lose by what is not read.
             turns: earlier questions with their answers, oldest first.
             may_drop_turns: whether the oldest turns are left out where they do not fit.
             document_key: as which document's turns earlier ones may be kept; the answer is the same
@@ -243,7 +246,7 @@ class Engine:
         document: DocumentCache,
         turns: Sequence[Turn],
         *,
-        budget: float,
+        budget: Budget,
         document_key: DocumentKey,
     ) -> RunningAnswer:
         """Tokenize turns that are to be prefilled, for a question that may come; as `prepare`.
@@ -329,6 +332,9 @@ class Engine:
                 found.append(row.push(token.token, token.log_probability))
             if was_thinking and not row.is_thinking:
                 self.runner.forget_evidence(row)
+            elif row.may_end_sentence:
+                self.runner.collect_evidence(row)
+                row.mark_sentence()
         return found
 
     def check(self) -> None:

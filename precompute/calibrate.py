@@ -1,6 +1,6 @@
 """Calibration: from a budget to what loads it, measured on probe questions."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from engine.document.budget import BALANCED, FAST, BudgetCurve, BudgetCurves, Thresholds
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
+from precompute.budget_losses import ExactTokens, measure_losses
 from precompute.config import PrecomputeConfig
 from precompute.probe_batch import ask_probes
 from precompute.probes import Probe, ProbeMaker
+from precompute.retrieval_profiler import RetrievalProfiler
 from precompute.score_histogram import ScoreHistogram
 
 BATCH = 16  # probes of one forward pass
@@ -26,7 +28,7 @@ def calibrate(
     check: Callable[[], None] = lambda: None,
     first_probes: Future["DrawnProbes"] | None = None,
 ) -> DocumentCache:
-    """Ask probe questions with their answers given, and fit the budget curves.
+    """Ask probe questions with their answers given, fit the budget curves, and find what they lose.
 
     Probes are asked in batches, until one of them no longer changes the curve of decoding or
     `settings.num_probes` were asked.
@@ -37,28 +39,35 @@ def calibrate(
             even where fewer were enough; may raise to stop.
         check: called within each batch, before a layer attends; may raise to stop.
         first_probes: from `probes_beside`; None to draw them here.
-    Returns: the document with its curves; without clusters there is nothing to choose.
+    Returns: the document with its curves and its retrieval profile; without clusters there is
+        nothing to choose, and no profile.
     """
     if not any(layer.has_clusters for layer in document.layers):
         return replace(document, curves=_constant(document))
     prefill = ScoreHistogram(settings.lookup, document, apart=False)
     decode = ScoreHistogram(settings.lookup, document, apart=True)
+    profiler = RetrievalProfiler(document)
     drawn = _draw(model, document, settings) if first_probes is None else first_probes.result()
     probes, maker = drawn.first, drawn.maker
     curve: BudgetCurve | None = None
+    asked: Sequence[Probe] = ()
+    exact: Sequence[ExactTokens] = ()
     for done in range(0, settings.num_probes, BATCH):
         if done > 0:
             probes = maker.make(min(BATCH, settings.num_probes - done))
-        ask_probes(model, document, probes, prefill, decode, check)
+        said = ask_probes(model, document, probes, prefill, decode, check, profiler)
+        if done == 0:
+            asked, exact = probes, [ExactTokens.of(logits) for logits in said]
         progress(done + len(probes))
         before, curve = curve, decode.curve()
         if before is not None and _has_settled(before, decode):
             progress(settings.num_probes)
             break
     first = prefill.curve()
-    return replace(
-        document, curves=BudgetCurves(first, curve or decode.curve(), prefill.split(first))
-    )
+    curves = BudgetCurves(first, curve or decode.curve(), prefill.split(first))
+    document = replace(document, curves=curves, profile=profiler.profile())
+    losses = measure_losses(model, document, asked, exact, check)
+    return replace(document, curves=replace(curves, losses=losses))
 
 
 @dataclass(frozen=True)

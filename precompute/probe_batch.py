@@ -14,6 +14,7 @@ from engine.kernels.shared.state import State
 from engine.model.attention import AttentionCall, forward
 from engine.model.loader import LoadedModel
 from precompute.probes import Probe
+from precompute.retrieval_profiler import MOST_PASSES, ProbePasses, RetrievalProfiler
 from precompute.score_histogram import ScoreHistogram
 
 # fp32 scores of rows and clusters that are held at a time: few on a CPU, for its cache.
@@ -27,18 +28,24 @@ def ask_probes(
     prefill: ScoreHistogram,
     decode: ScoreHistogram,
     check: Callable[[], None] = lambda: None,
-) -> None:
+    profiler: RetrievalProfiler | None = None,
+) -> list[Tensor]:
     """Ask probes with their answers given, in one forward pass, and count their scores.
 
     Args:
         prefill: counts each question's tokens together, as a question's prefill selects.
         decode: counts each answer's tokens apart, as decoding selects.
         check: called before each layer attends; may raise to stop.
+        profiler: counts attention mass; None for nobody.
+    Returns: logits (places, vocabulary) of the first places of each answer.
     """
-    batch = ProbeBatch(document, probes, prefill, decode, check)
+    batch = ProbeBatch(document, probes, prefill, decode, check, profiler)
     ids = torch.cat([part for probe in probes for part in (probe.question_ids, probe.answer_ids)])
     starts = (batch.places + document.num_tokens).to(model.device)
-    forward(model.model, ids.to(model.device), starts, batch)
+    drawn = [list(one.tokens) for one in _passes(document, probes)]
+    keep = torch.tensor([token for tokens in drawn for token in tokens])
+    logits = forward(model.model, ids.to(model.device), starts, batch, keep=keep.to(model.device))
+    return list(torch.split(logits, [len(tokens) for tokens in drawn]))
 
 
 class ProbeBatch(QuestionState):
@@ -47,7 +54,7 @@ class ProbeBatch(QuestionState):
     Each token has its own probe's place behind the document, and sees its own probe alone.
 
     Args:
-        prefill, decode, check: as of `ask_probes`.
+        prefill, decode, check, profiler: as of `ask_probes`.
 
     Attributes:
         places: each token's place in its probe (tokens,) int64.
@@ -60,9 +67,11 @@ class ProbeBatch(QuestionState):
         prefill: ScoreHistogram,
         decode: ScoreHistogram,
         check: Callable[[], None] = lambda: None,
+        profiler: RetrievalProfiler | None = None,
     ) -> None:
         super().__init__(document, FullClusterAttention(), FullClusterAttention())
-        self._check = check
+        self._check, self._profiler = check, profiler
+        self._passes = _passes(document, probes) if profiler is not None else []
         self._histograms, self._parts = (prefill, decode), _ranges(probes)
         lengths = [len(probe.question_ids) + len(probe.answer_ids) for probe in probes]
         self.places = torch.cat([torch.arange(length) for length in lengths])
@@ -94,12 +103,15 @@ class ProbeBatch(QuestionState):
         layer: LayerCache,
         attention: ClusterAttention,
     ) -> AttendedClusters:
+        found = super()._attend_retrieval(call, rows, dense, layer, attention)
         if layer.has_clusters:
             group = call.query.shape[0] // call.key.shape[0]
             lookup = Lookup(rows, group, dense.lse, call.scale, call.softcap, call.layer)
             for histogram, part in zip(self._histograms, self._parts, strict=True):
                 self._count(histogram, lookup, layer, part)
-        return super()._attend_retrieval(call, rows, dense, layer, attention)
+            if self._profiler is not None:
+                self._profiler.count(lookup, found.state.lse, layer, self._passes)
+        return found
 
     def _count(
         self, histogram: ScoreHistogram, lookup: Lookup, layer: LayerCache, part: Sequence[range]
@@ -112,6 +124,18 @@ class ProbeBatch(QuestionState):
             places = torch.tensor([place for one in ranges for place in one])
             tokens = _tokens_of(lookup, len(self.places), places.to(lookup.rows.device))
             histogram.count(tokens, layer, [len(one) for one in ranges])
+
+
+def _passes(document: DocumentCache, probes: Sequence[Probe]) -> list[ProbePasses]:
+    """The tokens of the pass behind which answers are drawn, and where the answers stand."""
+    offsets, found = document.offsets.cpu(), []
+    for probe, question, answer in zip(probes, *_ranges(probes), strict=True):
+        start, end = probe.passage
+        inside = ((offsets[:, 1] > start) & (offsets[:, 0] < end)).nonzero()[:, 0]
+        first, last = (int(inside[0]), int(inside[-1]) + 1) if len(inside) else (0, 0)
+        drawn = [question[-1], *answer[:-1]][:MOST_PASSES]
+        found.append(ProbePasses(tuple(drawn), first, last))
+    return found
 
 
 def _ranges(probes: Sequence[Probe]) -> tuple[list[range], list[range]]:

@@ -38,10 +38,12 @@ class Probe:
 
     Attributes:
         question_ids, answer_ids: (tokens,) int64; at least one token each.
+        passage: half-open span of characters in which the answer stands.
     """
 
     question_ids: Tensor
     answer_ids: Tensor
+    passage: Span = (0, 0)
 
 
 class ProbeMaker:
@@ -97,7 +99,8 @@ class ProbeMaker:
         answer_ids = self._prompt.encode_answer(passage[first:last])[:ANSWER_TOKENS]
         answer_ids = answer_ids[: max(1, self._room // 2)]
         question_ids = self._prompt.encode_question(question)
-        return Probe(question_ids[-max(1, self._room - len(answer_ids)) :], answer_ids)
+        question_ids = question_ids[-max(1, self._room - len(answer_ids)) :]
+        return Probe(question_ids, answer_ids, (start, end))
 
     def _piece(self, passage: str) -> Span:
         """A few characters from anywhere in a passage without words, about a few tokens long."""

@@ -5,7 +5,9 @@ A session is its key's: it may do what the key may, and it ends when the key doe
 
 import hashlib
 import secrets
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import bindparam, delete, select
@@ -14,7 +16,6 @@ from common.errors import Unauthorized
 from storage.db.database import Database
 from storage.db.records import ApiKeyRecord
 from storage.db.tables import ApiKey, BrowserSession, Tenant
-from storage.keys import admitted
 
 TOKEN_BYTES = 32
 MAX_TOKEN_CHARS = 100
@@ -34,10 +35,16 @@ FOUND = (
 
 
 class BrowserSessions:
-    """The sessions of all keys."""
+    """The sessions of all keys.
 
-    def __init__(self, db: Database) -> None:
+    Args:
+        admitted: returns the record of a key that may be used now, given its row; see
+            `storage.keys.admitted`.
+    """
+
+    def __init__(self, db: Database, admitted: Callable[[Any], ApiKeyRecord]) -> None:
         self._db = db
+        self._admitted = admitted
 
     def open(self, key_id: UUID) -> str:
         """Open a session of a key that was verified; return the token for its cookie."""
@@ -63,7 +70,7 @@ class BrowserSessions:
         row = next(iter(self._db.rows(FOUND, wanted=_digest(token))), None)
         if row is None or row.session_expires_at <= datetime.now(UTC):
             raise Unauthorized(ENDED)
-        return admitted(row)
+        return self._admitted(row)
 
     def close(self, token: str) -> None:
         """End a session, if there is one."""

@@ -1,5 +1,6 @@
 """Queries of the dashboard: the queue, the documents, and what their questions cost and saved."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, TypeVar
@@ -63,6 +64,7 @@ class QueueRow:
     crashes: int
     created_at: datetime
     started_at: datetime | None
+    priority: int
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,9 @@ class DocumentRow:
     """A document, its cache and its questions; the means are None if there were no questions."""
 
     document_id: UUID
+    tenant_id: UUID
+    tenant: str
+    is_pinned: bool
     filename: str
     status: DocumentStatus
     error_code: str | None
@@ -89,6 +94,18 @@ class DocumentRow:
 
 
 @dataclass(frozen=True)
+class FailureRow:
+    """A document that could not be read."""
+
+    document_id: UUID
+    filename: str
+    tenant: str
+    error_code: str | None
+    error_message: str | None
+    failed_at: datetime | None
+
+
+@dataclass(frozen=True)
 class TenantRow:
     """A tenant: what it has, what it has used today, and what it may; a limit is None for any.
 
@@ -97,6 +114,7 @@ class TenantRow:
         tokens: of today's questions and answers.
     """
 
+    tenant_id: UUID
     name: str
     is_suspended: bool
     documents: int
@@ -148,7 +166,10 @@ class Dashboard:
         )
 
     def queue(self, limit: int) -> tuple[QueueRow, ...]:
-        """Return at most `limit` documents that wait or are being read, the oldest jobs first."""
+        """Return at most `limit` documents that wait or are being read.
+
+        Those that are being read come first, then the highest priority, then the oldest.
+        """
         active_job = and_(Job.document_id == Document.id, Job.status.in_(ACTIVE_STATUSES))
         query = (
             select(
@@ -162,20 +183,31 @@ class Dashboard:
                 Job.crashes,
                 Job.created_at,
                 Job.started_at,
+                Job.priority,
             )
             .join(Job, active_job)
             .where(Document.status.in_(IN_WORK_STATUSES))
-            .order_by(Job.created_at, Job.id)
+            .order_by(Job.started_at.is_(None), Job.priority.desc(), Job.created_at, Job.id)
             .limit(limit)
         )
         return self._rows(QueueRow, query)
 
-    def documents(self, limit: int) -> tuple[DocumentRow, ...]:
-        """Return the `limit` newest documents with the figures of their questions."""
+    def documents(
+        self, limit: int, name_part: str = "", document_id: UUID | None = None
+    ) -> tuple[DocumentRow, ...]:
+        """Return the `limit` newest documents with the figures of their questions.
+
+        Args:
+            name_part: a text that their names contain, in capitals or not.
+            document_id: of the only one that is wanted; None for all.
+        """
         asked = DocumentAnswers
         query = (
             select(
                 Document.id.label("document_id"),
+                Document.tenant_id,
+                Tenant.name.label("tenant"),
+                Document.is_pinned,
                 Document.filename,
                 _status().label("status"),
                 case((Artifact.id.is_(None), Document.error_code)).label("error_code"),
@@ -194,12 +226,50 @@ class Dashboard:
                 Document.created_at,
             )
             .select_from(Document)
+            .join(Tenant, Tenant.id == Document.tenant_id)
             .outerjoin(Artifact, self._is_own())
             .outerjoin(asked, asked.document_id == Document.id)
             .order_by(Document.created_at.desc(), Document.id.desc())
             .limit(limit)
         )
+        if name_part:
+            query = query.where(Document.filename.icontains(name_part, autoescape=True))
+        if document_id is not None:
+            query = query.where(Document.id == document_id)
         return self._rows(DocumentRow, query)
+
+    def failures(self, limit: int) -> tuple[FailureRow, ...]:
+        """Return the `limit` documents whose reading failed last."""
+        failed_at = select(func.max(Job.finished_at)).where(Job.document_id == Document.id)
+        failed = failed_at.scalar_subquery()
+        query = (
+            select(
+                Document.id.label("document_id"),
+                Document.filename,
+                Tenant.name.label("tenant"),
+                Document.error_code,
+                Document.error_message,
+                failed.label("failed_at"),
+            )
+            .join(Tenant, Tenant.id == Document.tenant_id)
+            .outerjoin(Artifact, self._is_own())
+            .where(Document.status == DocumentStatus.FAILED, Artifact.id.is_(None))
+            .order_by(Document.created_at.desc(), Document.id.desc())
+            .limit(limit)
+        )
+        return self._rows(FailureRow, query)
+
+    def names(self, document_ids: Iterable[UUID]) -> Mapping[UUID, str]:
+        """Return the names of documents by their ids."""
+        with self._db.reading() as session:
+            named = select(Document.id, Document.filename)
+            rows = session.execute(named.where(Document.id.in_(tuple(document_ids))))
+            return {row.id: row.filename for row in rows}
+
+    def asked_documents(self) -> int:
+        """Return how many documents were ever asked about, each of which had to be loaded once."""
+        with self._db.reading() as session:
+            return session.scalar(select(func.count()).select_from(DocumentAnswers)) or 0
 
     def tenants(self, limit: int) -> tuple[TenantRow, ...]:
         """Return at most `limit` tenants, those with the most documents first."""
@@ -238,6 +308,7 @@ class Dashboard:
             answers = dict(session.execute(asked.where(TenantAnswers.tenant_id.in_(shown))).all())
         return tuple(
             TenantRow(
+                tenant_id=tenant_id,
                 name=name,
                 is_suspended=suspended_at is not None,
                 documents=num_documents,

@@ -1,5 +1,6 @@
 """How long it will take until a document is read, judged by those that were read lately."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from uuid import UUID
 
@@ -32,6 +33,31 @@ class ReadingTimes:
                 return _seconds_until_ready(session, document_id, self._db.now(session))
         except Transient:
             return None
+
+    def seconds_until_all_ready(self) -> Mapping[UUID, float]:
+        """Estimate the seconds until each document that waits or is being read is ready.
+
+        Returns: by document; nothing if no document was read yet, or the database does not answer.
+        """
+        try:
+            with self._db.reading() as session:
+                return _seconds_until_all_ready(session, self._db.now(session))
+        except Transient:
+            return {}
+
+
+def _seconds_until_all_ready(session: Session, now: datetime) -> Mapping[UUID, float]:
+    pace = _seconds_per_byte(session)
+    if pace is None:
+        return {}
+    left = _seconds_left_of_running_jobs(session, pace, now)
+    workers, before = max(1, len(left)), sum(left.values())
+    waiting = select(Job.document_id, Document.num_bytes).join(Document)
+    waiting = waiting.where(Job.status == JobStatus.QUEUED).order_by(Job.created_at)
+    for row in session.execute(waiting):
+        before += pace * row.num_bytes
+        left[row.document_id] = before / workers
+    return left
 
 
 def _seconds_until_ready(session: Session, document_id: UUID, now: datetime) -> float | None:

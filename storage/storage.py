@@ -11,6 +11,7 @@ from common.errors import DocumentNotFound, LecternError
 from common.status import DocumentStatus
 from storage import blobs as blob_stores
 from storage import notify as notifiers
+from storage.answer_history import AnswerHistory
 from storage.answers import Answers
 from storage.artifacts.draft import no_confirm
 from storage.artifacts.space import ArtifactSpace
@@ -24,7 +25,7 @@ from storage.documents import Documents
 from storage.files import make_private_folder
 from storage.jobs.jobs import Jobs
 from storage.jobs.liveness import WorkerLiveness
-from storage.keys import ApiKeys
+from storage.keys import ApiKeys, admitted
 from storage.notify.base import DocumentState, Notifier, NotifierConfig
 from storage.processes import Processes
 from storage.quotas.quotas import Quotas
@@ -63,6 +64,7 @@ class Storage:
     artifacts: Artifacts
     space: ArtifactSpace
     answers: Answers
+    answer_history: AnswerHistory
     turns: Turns
     stored_answers: StoredAnswers
     reading_times: ReadingTimes
@@ -197,13 +199,14 @@ def assemble(db: Database, config: StorageConfig) -> Storage:
         quotas=Quotas(db, config.redis_url, process),
         tenants=Tenants(db),
         keys=ApiKeys(db),
-        browser_sessions=BrowserSessions(db),
+        browser_sessions=BrowserSessions(db, admitted),
         documents=Documents(db, blobs, artifacts, readable=readable),
         readable=readable,
         jobs=Jobs(db),
         artifacts=artifacts,
         space=_space(db, config, ""),
         answers=Answers(db),
+        answer_history=AnswerHistory(db),
         turns=Turns(db, 3600 * config.conversation_hours),
         stored_answers=StoredAnswers(db, 3600 * config.stored_answer_hours),
         reading_times=ReadingTimes(db),

@@ -12,6 +12,7 @@ from fastapi.routing import APIRoute
 from app.admin.logins import Logins
 from app.http.cookies import read_cookie
 from app.http.sessions import Session, Sessions
+from common.recent_lines import RecentLines
 
 LOGIN = "/admin/login"
 COOKIE = "lectern"
@@ -28,10 +29,12 @@ class AdminState:
     Attributes:
         logins: checks passwords.
         sessions: those who have logged in.
+        lines: the latest warnings of this process.
     """
 
     logins: Logins
     sessions: Sessions = field(default_factory=Sessions)
+    lines: RecentLines = field(default_factory=RecentLines)
 
 
 async def admin_state_of(request: Request) -> AdminState:

@@ -163,7 +163,7 @@ async def prefetch_document(
 ) -> DocumentBody:
     """Load a ready document into memory soon, so that its first question need not wait for it."""
     key = parse_document_id(document_id)
-    return await run_in_threadpool(_prefetch, services, tenant_id, key)
+    return await run_in_threadpool(prefetch, services, tenant_id, key)
 
 
 @router.delete("/{document_id}", status_code=204, dependencies=WRITES)
@@ -256,7 +256,7 @@ def document_bodies(
     ]
 
 
-def _prefetch(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
+def prefetch(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
     document = services.storage.documents.get(tenant_id, document_id)
     check_ready(document)
     services.prefetcher.start(document)
@@ -269,7 +269,7 @@ def _change_document(
     documents = services.storage.documents
     documents.get(tenant_id, document_id)
     if change.pinned is not None:
-        _set_pinned(services, tenant_id, document_id, change.pinned)
+        set_pinned(services, tenant_id, document_id, change.pinned)
     if "expires_after_s" in change.model_fields_set:
         documents.set_expiry(tenant_id, document_id, change.expires_after_s)
     if change.filename is not None:
@@ -277,7 +277,7 @@ def _change_document(
     return read_document(services, tenant_id, document_id)
 
 
-def _set_pinned(services: Services, tenant_id: UUID, document_id: UUID, is_pinned: bool) -> None:
+def set_pinned(services: Services, tenant_id: UUID, document_id: UUID, is_pinned: bool) -> None:
     """Pin or unpin a document; a ready one that is pinned is loaded.
 
     Raises: PinsExceedMemory if it does not fit beside the documents that are pinned.

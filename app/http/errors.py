@@ -84,6 +84,7 @@ FAMILIES: tuple[tuple[type[LecternError], int], ...] = (
     (Transient, 503),
 )
 RETRY_AFTER_S: Mapping[int, int] = MappingProxyType({409: 2, 429: 2, 503: 5, 507: 60})
+LONGEST_RETRY_S = 60.0  # the `openai` client waits no longer, and would try again at once
 CODE = "lectern.code"  # where a request's scope has the code of the error that was sent
 UNEXPECTED = "Something went wrong on the server. Quote the x-request-id header to its operator."
 STATUS_ERRORS: Mapping[int, tuple[str, str]] = MappingProxyType(
@@ -125,7 +126,8 @@ class Failure:
     def headers(self) -> dict[str, str]:
         """Return Retry-After where a second try makes sense, and WWW-Authenticate for a 401.
 
-        Where something must be deleted first, the `openai` client is told not to try again.
+        Where something must be deleted first, or the wait is longer than the `openai` client would
+        wait, that client is told not to try again by itself.
         """
         headers = {"www-authenticate": "Bearer"} if self.status == 401 else {}
         if self.code == QuotaExceeded.code and self.retry_after_s is None:
@@ -133,6 +135,8 @@ class Failure:
         wait_s = self.retry_after_s or RETRY_AFTER_S.get(self.status)
         if wait_s is not None:
             headers["retry-after"] = str(max(1, math.ceil(wait_s)))
+            if wait_s > LONGEST_RETRY_S:
+                headers["x-should-retry"] = "false"
         return headers
 
     def response(self) -> "FailureResponse":

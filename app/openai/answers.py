@@ -105,6 +105,7 @@ class ChatAnswer:
             "budget": body.budget,
             "timings_ms": body.timings_ms,
             "document_id": body.document_id or None,
+            "sentences": body.sentences if self.includes_evidence else [],
             **_checkable(body),
         }
 
@@ -172,6 +173,7 @@ class ResponseAnswer:
             budget=body.budget,
             timings_ms=body.timings_ms,
             document_id=body.document_id or None,
+            sentences=body.sentences if self.request.evidence else [],
             **_checkable(body),
             thinking=body.thinking,
         )
@@ -248,6 +250,7 @@ class ResponseAnswer:
             "budget": None,
             "timings_ms": {},
             "document_id": None,
+            "sentences": [],
             "mode": None,
             "refused": False,
             "quotes": [],

@@ -23,6 +23,7 @@ def question_fields(body: AskParameters) -> dict[str, Any]:
     """Return the fields of a question that chat completions and responses name alike."""
     return {
         "budget": body.budget,
+        "tolerance": body.tolerance,
         "temperature": body.temperature,
         "top_p": body.top_p,
         "max_thinking_tokens": body.max_thinking_tokens,

@@ -15,13 +15,14 @@ from app.questions.schemas import (
     EvidenceBody,
     GroundedBody,
     QuoteBody,
+    SentenceBody,
     Share,
     ThinkingBody,
 )
 from engine.config import AnswerMode
 
 MAX_MESSAGES = 1000
-Budget = Literal["fast", "balanced", "exact"] | Share
+Budget = Literal["fast", "balanced", "exact", "auto"] | Share
 
 
 # -- files -------------------------------------------------------------------------------------
@@ -90,6 +91,7 @@ class AskParameters(Parameters):
     temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
     top_p: float | None = Field(default=None, gt=0, le=1, allow_inf_nan=False)
     budget: Budget = "balanced"
+    tolerance: float | None = Field(default=None, ge=0, lt=1, allow_inf_nan=False)
     max_thinking_tokens: int | None = Field(default=None, ge=0, le=1_000_000)
     ignore_eos: bool = False
     mode: AnswerMode | None = None
@@ -236,6 +238,7 @@ class ChatCompletion(Body):
     budget: BudgetBody | None
     timings_ms: dict[str, float]
     document_id: str | None
+    sentences: list[SentenceBody]
     mode: AnswerMode
     refused: bool
     quotes: list[QuoteBody]
@@ -374,6 +377,7 @@ class ResponseBody(Body):
     budget: BudgetBody | None
     timings_ms: dict[str, float]
     document_id: str | None
+    sentences: list[SentenceBody]
     mode: AnswerMode | None
     refused: bool
     quotes: list[QuoteBody]

@@ -19,6 +19,7 @@ from app.questions.schemas import (
     GroundedBody,
     QuoteBody,
     SamplingBody,
+    SentenceBody,
     ThinkingBody,
     UsageBody,
 )
@@ -324,6 +325,9 @@ class AnswerJob:
                 "grounded": _grounded(answer),
                 "confidence": ConfidenceBody(**asdict(answer.confidence)),
                 "evidence": [EvidenceBody(**asdict(passage)) for passage in answer.evidence],
+                "sentences": [
+                    SentenceBody.model_validate(asdict(sentence)) for sentence in answer.sentences
+                ],
                 "budget": BudgetBody(**asdict(answer.budget)),
                 "usage": UsageBody(**asdict(answer.usage)),
                 "sampling": SamplingBody(**sampling),

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from app.questions.checked_question import CheckedQuestion
 from app.questions.schemas import AnswerBody
+from engine.document.budget import AutoBudget
 from engine.model.weights_check import WeightsCheck
 from storage.artifacts.store import Artifacts
 from storage.db.records import DocumentRecord
@@ -53,7 +54,9 @@ class AnswerStore:
             "document": str(document.id),
             "artifact": [str(artifact.id), artifact.manifest_hash],
             "question": question.text,
-            "budget": question.budget,
+            "budget": asdict(question.budget)
+            if isinstance(question.budget, AutoBudget)
+            else question.budget,
             "sampling": asdict(question.sampling),
             "turns": [asdict(turn) for turn in question.turns],
             "may_drop_turns": question.may_drop_turns,

@@ -9,7 +9,7 @@ from app.questions.schemas import QuestionBody
 from common.errors import EmptyQuestion, InvalidInput, QuestionTooLong
 from engine.config import AnswerMode
 from engine.decode.sampling import Sampling
-from engine.document.budget import parse_budget
+from engine.document.budget import AUTO, AutoBudget, Budget, parse_budget
 from engine.model.generation import GREEDY, GenerationDefaults
 from engine.model.prompt import Turn
 
@@ -26,7 +26,8 @@ class CheckedQuestion:
 
     Attributes:
         text: the question, without blanks around it.
-        budget: share of the document's cache that may be read per token, in (0, 1].
+        budget: share of the document's cache that may be read per token, in (0, 1], or how much
+            the answer may lose.
         sampling: how tokens are chosen, and how many there may be.
         turns: earlier questions with their answers, oldest first.
         may_drop_turns: whether the oldest turns are left out where they do not fit.
@@ -40,7 +41,7 @@ class CheckedQuestion:
     """
 
     text: str
-    budget: float
+    budget: Budget
     sampling: Sampling
     turns: tuple[Turn, ...] = ()
     may_drop_turns: bool = False
@@ -117,12 +118,21 @@ def check_question(
     )
     return CheckedQuestion(
         text,
-        parse_budget(body.budget),
+        _budget(body, limits),
         sampling,
         may_reuse=body.reuse_answer,
         wants_attention=body.attention,
-        kind=body.budget if isinstance(body.budget, str) else OTHER_KIND,
+        kind=_kind(body, sampling.mode),
     )
+
+
+def _budget(body: QuestionBody, limits: ServerConfig) -> Budget:
+    """Say how much of a document may be read. Raises: InvalidInput."""
+    if body.budget == AUTO:
+        return AutoBudget(limits.auto_tolerance if body.tolerance is None else body.tolerance)
+    if body.tolerance is not None:
+        raise InvalidInput('tolerance: it belongs to the budget "auto".', param="tolerance")
+    return parse_budget(body.budget)
 
 
 def _mode(body: QuestionBody, limits: ServerConfig, *, has_document: bool) -> AnswerMode:
@@ -132,6 +142,12 @@ def _mode(body: QuestionBody, limits: ServerConfig, *, has_document: bool) -> An
     if body.mode is not None:
         return body.mode
     return "quote" if limits.answer_mode == "quote" and has_document else "free"
+
+
+def _kind(body: QuestionBody, mode: AnswerMode) -> str:
+    """Name like requests by their budget and mode: "fast", "balanced, quote", "other"."""
+    budget = body.budget if isinstance(body.budget, str) else OTHER_KIND
+    return budget if mode == "free" else f"{budget}, {mode}"
 
 
 def _or(value: Number | None, otherwise: Number) -> Number:

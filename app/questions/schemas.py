@@ -49,7 +49,8 @@ class QuestionBody(BaseModel):
 
     # OpenAPI shows these bounds, but breaking them has error codes of its own.
     question: str = Field(json_schema_extra={"minLength": 1, "pattern": "\\S"})
-    budget: Literal["fast", "balanced", "exact"] | Share = "balanced"
+    budget: Literal["fast", "balanced", "exact", "auto"] | Share = "balanced"
+    tolerance: float | None = Field(default=None, ge=0, lt=1, strict=True, allow_inf_nan=False)
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000, strict=True)
     max_thinking_tokens: int | None = Field(default=None, ge=0, le=1_000_000, strict=True)
     temperature: float | None = Field(default=None, ge=0, le=2, strict=True, allow_inf_nan=False)
@@ -104,6 +105,14 @@ class QuoteBody(Body):
     answer_end: int
 
 
+class SentenceBody(Body):
+    """A sentence of an answer, by its half-open span there, with its own passages."""
+
+    start: int
+    end: int
+    evidence: list[EvidenceBody]
+
+
 class GroundedBody(Body):
     """A number, name or code of an answer, and whether it stands in the document.
 
@@ -133,7 +142,11 @@ class ConfidenceBody(Body):
 
 
 class BudgetBody(Body):
-    """Shares of the document's cache that are read for each generated token."""
+    """Shares of the document's cache that are read for each generated token.
+
+    `predicted_loss` is what calibration found the applied budget to lose on probes, null where that
+    is not known; `tolerance` what it was to lose at most, null where the request named a budget.
+    """
 
     requested: float
     applied: float
@@ -141,6 +154,8 @@ class BudgetBody(Body):
     loaded_prefill: float
     loaded_decode: float
     raised: bool
+    tolerance: float | None
+    predicted_loss: float | None
 
 
 class UsageBody(Body):
@@ -203,6 +218,7 @@ class AnswerBody(Body):
     grounded: list[GroundedBody] | None
     confidence: ConfidenceBody
     evidence: list[EvidenceBody]
+    sentences: list[SentenceBody]
     budget: BudgetBody
     usage: UsageBody
     sampling: SamplingBody

@@ -9,6 +9,7 @@ from common.owner import Owner
 from engine.decode.answer import Answer, TextDelta
 from engine.decode.sampling import Sampling
 from engine.decode.turn_states import DocumentKey
+from engine.document.budget import Budget
 from engine.document.cache import DocumentCache
 from engine.model.prompt import Turn
 from engine.residents.documents import Lease
@@ -56,13 +57,13 @@ class TurnsJob:
         self._tenant_id, self._document = tenant_id, document
         self._lease: Lease[DocumentCache] | None = None
 
-    def request(self, owner: Owner, turns: tuple[Turn, ...], budget: float) -> AnswerRequest:
+    def request(self, owner: Owner, turns: tuple[Turn, ...], budget: Budget) -> AnswerRequest:
         """Return what the engine loop is asked.
 
         Args:
             owner: whose turn of the engine it takes.
             turns: oldest first.
-            budget: of the questions, in (0, 1].
+            budget: of the questions.
         """
         sampling = Sampling(max_tokens=1)
         return AnswerRequest(owner, "", budget, sampling, self, turns=turns, turns_alone=True)

@@ -13,7 +13,6 @@ from app.http import cookies
 from app.http.auth import CallerDep, TenantDep
 from app.http.cookies import ROOM
 from app.http.errors import explain
-from app.questions.schemas import QuestionBody
 from app.room.guard import RoomRoute, csrf_token, safe_path
 from app.room.history import History, read_history
 from app.room.listing import STATES, ShownDocument, list_documents, show_documents
@@ -24,7 +23,9 @@ from app.web.pages import HEADERS, render
 from common.errors import InvalidInput, LecternError, NotReady
 from common.scopes import Scope
 from common.status import DocumentStatus
+from engine.document.cache import Page
 from storage.browser_sessions import MAX_AGE
+from storage.db.records import ApiKeyRecord, DocumentRecord
 
 public = APIRouter(include_in_schema=False)
 private = APIRouter(include_in_schema=False, route_class=RoomRoute)
@@ -124,16 +125,18 @@ async def document_page(
 ) -> Response:
     """Show a document beside the conversation about it."""
     key = parse_document_id(document_id)
-    shown, text, problem = await run_in_threadpool(_open, services, texts, caller.tenant_id, key)
+    shown, text, problem = await _open(services, texts, caller, key)
+    body = shown.body
     return render(
         "room/document.html",
         document=shown,
-        body=shown.body,
+        body=body,
         text=text,
         parts=() if text is None else text.parts,
+        sheets=_sheets(shown, text),
         blocks=() if text is None or not text.parts else _blocks(shown, text, 0),
         problem=problem,
-        has_quotes="mode" in QuestionBody.model_fields,
+        quotes=services.config.answer_mode == "quote",
         max_question_chars=services.config.max_question_chars,
         max_answer_tokens=services.config.max_answer_tokens,
         can_ask=Scope.ASK in caller.scopes,
@@ -146,14 +149,14 @@ async def document_page(
 async def document_parts(
     document_id: str,
     number: int,
-    tenant_id: TenantDep,
+    caller: CallerDep,
     services: ServicesDep,
     texts: TextsDep,
     count: Annotated[int, Query(ge=1, le=MAX_PARTS)] = 1,
 ) -> Response:
     """Return parts of a document's text, from one on, as blocks."""
     key = parse_document_id(document_id)
-    shown, text, _ = await run_in_threadpool(_open, services, texts, tenant_id, key)
+    shown, text, _ = await _open(services, texts, caller, key)
     if text is None or not 0 <= number < len(text.parts):
         raise InvalidInput(NO_PART)
     numbers = range(number, min(number + count, len(text.parts)))
@@ -175,18 +178,33 @@ def _open_session(services: Services, key: str) -> str:
     return services.storage.browser_sessions.open(caller.id)
 
 
-def _open(
-    services: Services, texts: Texts, tenant_id: UUID, document_id: UUID
+async def _open(
+    services: Services, texts: Texts, caller: ApiKeyRecord, document_id: UUID
 ) -> tuple[ShownDocument, ShownText | None, str]:
     """Return a document, its text, and why there is none if there is none."""
+    shown, document = await run_in_threadpool(_find, services, caller.tenant_id, document_id)
+    if document.status is DocumentStatus.FAILED:
+        return shown, await texts.extract(services, caller.owner, document), ""
+    if document.status not in (DocumentStatus.READY, DocumentStatus.READABLE):
+        return shown, None, ""
+    try:
+        text = await run_in_threadpool(texts.read, services, caller.tenant_id, document_id)
+    except (InvalidInput, NotReady) as error:
+        return shown, None, error.message
+    return shown, text, ""
+
+
+def _find(
+    services: Services, tenant_id: UUID, document_id: UUID
+) -> tuple[ShownDocument, DocumentRecord]:
     document = services.storage.documents.get(tenant_id, document_id)
-    (shown,) = show_documents(services, [document])
-    if document.status in (DocumentStatus.READY, DocumentStatus.READABLE):
-        try:
-            return shown, texts.read(services, tenant_id, document_id), ""
-        except (InvalidInput, NotReady) as error:
-            return shown, None, error.message
-    return shown, None, ""
+    return show_documents(services, [document])[0], document
+
+
+def _sheets(shown: ShownDocument, text: ShownText | None) -> tuple[Page, ...]:
+    """The pages that are shown as pictures: those of a PDF that was read."""
+    is_shown = shown.body.media_type == PDF and shown.body.status is not DocumentStatus.FAILED
+    return text.document.pages if text is not None and is_shown else ()
 
 
 def _blocks(shown: ShownDocument, text: ShownText, number: int) -> object:

@@ -6,10 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
+from fastapi.concurrency import run_in_threadpool
+
 from app.documents.content import read_text
 from app.room.text_parts import Part, divide_text
 from app.services.services import Services
+from common.errors import InvalidInput, Permanent
+from common.owner import Owner
+from common.passages import plain_structure, structure_of
+from common.versions import TEXT_FORMAT
 from engine.document.artifact import DocumentText
+from engine.document.cache import Page
+from storage.db.records import DocumentRecord
 
 MAX_CHARS = 32 * 1024 * 1024  # of all texts that are kept
 
@@ -36,6 +44,28 @@ class Texts:
         if artifact is None:
             return _show(read_text(services, tenant_id, document_id))
         return self._find(artifact.id, lambda: read_text(services, tenant_id, document_id))
+
+    async def extract(
+        self, services: Services, owner: Owner, document: DocumentRecord
+    ) -> ShownText | None:
+        """Return the text of a document that could not be read; None if it has no readable text.
+
+        Raises: Busy, ShuttingDown.
+        """
+        with self._lock:
+            if (kept := self._kept.get(document.id)) is not None:
+                return kept
+        try:
+            path = await run_in_threadpool(services.storage.blobs.path, document.blob_key)
+            found = await services.upload_room.extract(path, document.kind, owner)
+        except (InvalidInput, Permanent):
+            return None
+        pages = tuple(Page(page.number, page.start, page.end) for page in found.pages)
+        structure = (
+            structure_of(found.text, found.blocks) if found.blocks else plain_structure(found.text)
+        )
+        text = DocumentText(found.text, pages, structure, TEXT_FORMAT)
+        return self._find(document.id, lambda: text)
 
     def _find(self, key: UUID, read: Callable[[], DocumentText]) -> ShownText:
         with self._lock:

@@ -166,6 +166,22 @@ class QueueLoad:
     slots: int
 
 
+@dataclass(frozen=True)
+class QuestionState:
+    """A question that has not ended.
+
+    Attributes:
+        document_id: what it is about; None for the model alone.
+        is_running: whether it has its slot.
+        waited_ms, running_s: how long it waited for that, and has run since.
+    """
+
+    document_id: Hashable
+    is_running: bool
+    waited_ms: float
+    running_s: float
+
+
 MakeRequest = Callable[[PendingAnswer[Item]], AnswerRequest]
 
 
@@ -252,6 +268,13 @@ class QuestionQueue:
         pending = self._all_pending()
         running = sum(one.is_running for one in pending)
         return QueueLoad(running, len(pending) - running, self._num_slots)
+
+    def questions(self) -> tuple[QuestionState, ...]:
+        """Return the questions that have not ended, in the order of their arrival."""
+        return tuple(
+            QuestionState(one.document_id, one.is_running, one.queue_ms, one.running_s())
+            for one in self._all_pending()
+        )
 
     def problem(self) -> str | None:
         """Say why questions cannot be answered; None if they can."""

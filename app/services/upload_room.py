@@ -19,7 +19,8 @@ from common.errors import Busy, ShuttingDown
 from common.owner import Owner
 from ingest.inspect import Kind, inspect_quickly, presumed_kind
 from ingest.limits import Limits
-from ingest.sandbox import draw_limited, inspect_limited
+from ingest.sandbox import draw_limited, extract_limited, inspect_limited
+from ingest.text import DocumentText
 
 NUM_THREADS = 8
 INSPECTION_S = 10.0  # or less, if extraction may take less
@@ -107,6 +108,24 @@ class UploadRoom:
                     path,
                     page,
                     width,
+                    self._limits,
+                    self._check_not_stopping,
+                    limiter=self._process_threads,
+                )
+        raise Busy(CROWDED, retry_after_s=WAIT_S)
+
+    async def extract(self, path: Path, kind: str, owner: Owner) -> DocumentText:
+        """Extract the text of a file that no worker could read, as `draw` draws a page.
+
+        Raises: what `ingest.sandbox.extract_limited` raises; Busy, ShuttingDown.
+        """
+        with anyio.move_on_after(WAIT_S) as waiting:
+            async with self._processes.slot(owner):
+                waiting.deadline = float("inf")
+                return await to_thread.run_sync(
+                    extract_limited,
+                    path,
+                    kind,
                     self._limits,
                     self._check_not_stopping,
                     limiter=self._process_threads,

@@ -23,6 +23,7 @@ HERE = Path(__file__).parent
 CSS, SCRIPT, ICON = "text/css", "text/javascript", "image/svg+xml"
 STATIC = {
     "lectern.css": CSS,
+    "admin.css": CSS,
     "room.css": CSS,
     "uPlot.min.css": CSS,
     "admin.js": SCRIPT,

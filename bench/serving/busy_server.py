@@ -2,10 +2,11 @@
 
     python -m bench.serving.busy_server
 
-The real server, in this process, with the bundled reader and one document. First a key asks alone,
-now and then, for a first token; then it does so while another key has 100 questions under way. Then
-callers leave at random moments, waiting ones and running ones; after each wave of them the slots,
-the queue and the documents in use must be as before within two seconds.
+The real server with the bundled reader and one document. First a key asks alone, now and then, for
+a first token; then it does so while another key has 100 questions under way. The server has a
+process of its own for that, as the crowd of callers takes time, too. Then, with a server in this
+process, callers leave at random moments, waiting ones and running ones; after each wave of them the
+slots, the queue and the documents in use must be as before within two seconds.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ import httpx
 import psutil
 
 from bench.faults.program import program
-from bench.faults.server import Caller
+from bench.faults.server import Caller, serving
 from cli.listener import listen
 from cli.serve import Stack, make_secrets, open_stack, serve_in_background
 from cli.settings import Settings
@@ -41,6 +42,12 @@ LIMIT_S = 2.0
 def measure(options: Namespace) -> dict[str, Any]:
     """Measure both, on one server."""
     configure("ERROR")
+    with serving(options.model) as server:
+        path, document = upload(server.caller())
+        other_key = server.make_key("another")
+        fair = asyncio.run(
+            measure_fairness(f"{server.url}{path}", server.key, other_key, options.smoke)
+        )
     with TemporaryDirectory() as folder:
         settings = Settings(
             data_dir=Path(folder),
@@ -50,16 +57,9 @@ def measure(options: Namespace) -> dict[str, Any]:
         stack, listener = open_stack(settings), listen("127.0.0.1", 0)
         first_key = make_secrets(stack).api_key
         assert first_key is not None  # the folder is fresh
-        other_key = stack.storage.keys.create_default("another")
         with serve_in_background(stack, listener) as url:
-            caller = Caller(url, first_key)
-            text = (HANDBOOK / "handbook.md").read_bytes()
-            document_id = caller.upload("handbook.md", text).json()["id"]
-            document = caller.wait_until_read(document_id)
-            assert document["status"] == "ready", document
-            path = f"{url}/documents/{document_id}/ask"
-            fair = asyncio.run(measure_fairness(path, first_key, other_key, options.smoke))
-            gone = asyncio.run(measure_disconnects(stack, path, first_key, options.smoke))
+            path, document = upload(Caller(url, first_key))
+            gone = asyncio.run(measure_disconnects(stack, f"{url}{path}", first_key, options.smoke))
     return {
         "benchmark": "busy server",
         **circumstances("cpu", weights_fingerprint(Path(options.model or WEIGHTS))),
@@ -67,6 +67,15 @@ def measure(options: Namespace) -> dict[str, Any]:
         "fairness": fair,
         "disconnects": gone,
     }
+
+
+def upload(caller: Caller) -> tuple[str, dict[str, Any]]:
+    """Upload the handbook and wait until it is ready; where it is asked, and the document."""
+    text = (HANDBOOK / "handbook.md").read_bytes()
+    document_id = caller.upload("handbook.md", text).json()["id"]
+    document = caller.wait_until_read(document_id)
+    assert document["status"] == "ready", document
+    return f"/documents/{document_id}/ask", document
 
 
 async def measure_fairness(path: str, greedy: str, modest: str, smoke: bool) -> dict[str, Any]:

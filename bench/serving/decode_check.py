@@ -213,7 +213,7 @@ def tokens(model: LoadedModel) -> tuple[Tensor, ...]:
 
 def fresh_mass(model: LoadedModel, document: DocumentCache) -> AttentionMass:
     """Nothing noted."""
-    return AttentionMass(document.num_tokens, document.num_sinks, model.device)
+    return AttentionMass(document, model.device)
 
 
 def mass_of(state: QuestionState) -> Tensor:

@@ -68,7 +68,7 @@ def add_ratios(plans: dict[str, dict[str, Any]], context: str) -> None:
 
 
 def _exact_logits(model: LoadedModel, document: DocumentCache) -> Tensor:
-    mass = AttentionMass(document.num_tokens, document.num_sinks, model.device)
+    mass = AttentionMass(document, model.device)
     return ask(model, open_question(document, EXACT, mass))
 
 

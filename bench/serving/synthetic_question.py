@@ -96,7 +96,7 @@ def ask(model: LoadedModel, state: QuestionState) -> Tensor:
 
 def opened(model: LoadedModel, document: DocumentCache) -> QuestionState:
     """A question at the document's budget, with evidence."""
-    mass = AttentionMass(document.num_tokens, document.num_sinks, model.device)
+    mass = AttentionMass(document, model.device)
     return open_question(document, budget_of(document), mass)
 
 

@@ -204,6 +204,9 @@ class BudgetReport:
         loaded: the share that was read, centroids included.
         loaded_prefill, loaded_decode: the same, for the question's prefill and for decoding apart.
         raised: whether the request was below the floor.
+        tolerance: of the loss, where the document was to choose its budget, which is `requested`.
+        predicted_loss: what calibration found the applied budget to lose on probes, against
+            `exact`; None where it is not known.
     """
 
     requested: float
@@ -212,10 +215,18 @@ class BudgetReport:
     loaded_prefill: float
     loaded_decode: float
     raised: bool
+    tolerance: float | None = None
+    predicted_loss: float | None = None
 
 
-def report_budget(meter: ReadMeter, requested: float, applied: float) -> BudgetReport:
-    """Say what a question read, in all its passes."""
+def report_budget(
+    meter: ReadMeter,
+    requested: float,
+    applied: float,
+    tolerance: float | None = None,
+    predicted_loss: float | None = None,
+) -> BudgetReport:
+    """Say what a question read, in all its passes; the rest as of `BudgetReport`."""
     return BudgetReport(
         requested=requested,
         applied=applied,
@@ -223,4 +234,6 @@ def report_budget(meter: ReadMeter, requested: float, applied: float) -> BudgetR
         loaded_prefill=round(meter.share(0, meter.num_prefills), 4),
         loaded_decode=round(meter.share(meter.num_prefills), 4),
         raised=applied > requested,
+        tolerance=tolerance,
+        predicted_loss=predicted_loss,
     )

@@ -1,6 +1,8 @@
 """Evidence: where in the document the model attended while it answered."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -15,6 +17,7 @@ from engine.kernels.shared.accumulate_attention_mass import (
 from engine.kernels.shared.attend_keys import attention_weights
 
 MAX_QUOTE_CHARS = 400
+LEAST_SHARE = 0.02  # of the attention mass that a passage has
 
 
 @dataclass(frozen=True)
@@ -44,12 +47,19 @@ class AttentionMass:
     """Attention on each document token, summed over heads and over the tokens of the answer.
 
     Diffuse heads say little about where an answer comes from, so a head's weight on a token counts
-    squared: one head that gives 0.9 to a token outweighs eighty that give it 0.1.
+    squared: one head that gives 0.9 to a token outweighs eighty that give it 0.1. Heads count by
+    how much they retrieve, as calibration measured it.
+
+    Args:
+        document: whose tokens are attended to.
     """
 
-    def __init__(self, num_tokens: int, num_sinks: int, device: torch.device) -> None:
-        self._mass = torch.zeros(num_tokens, dtype=torch.float32, device=device)
-        self._num_sinks = num_sinks
+    def __init__(self, document: DocumentCache, device: torch.device) -> None:
+        self._mass = torch.zeros(document.num_tokens, dtype=torch.float32, device=device)
+        self._num_sinks = document.num_sinks
+        profile = document.profile
+        self._log_weights = None if profile is None else profile.log_weights(device)
+        self._neutral = None if profile is None else profile.neutral
 
     def add(
         self,
@@ -68,7 +78,7 @@ class AttentionMass:
         last = Lookup(
             _last_token(lookup.rows, lookup.group),
             lookup.group,
-            _last_token(lse[..., None], lookup.group)[..., 0],
+            self._weighted(_last_token(lse[..., None], lookup.group)[..., 0], lookup.layer_index),
             lookup.scale,
             lookup.softcap,
         )
@@ -98,6 +108,16 @@ class AttentionMass:
                 layer.positions[head, layer.num_anchors :].index_select(0, chosen)[None],
             )
 
+    def _weighted(self, lse: Tensor, layer: int) -> Tensor:
+        """Raise the log-sum-exp (kv_heads, rows) so that squares count by their heads' weights."""
+        if self._log_weights is None:
+            return lse
+        return lse - 0.5 * self._log_weights[layer, : len(lse), None]
+
+    def head_weights(self, layer: int, num_heads: int) -> Tensor | None:
+        """How much each of a layer's retrieval heads counts (heads,); None for all alike."""
+        return None if self._log_weights is None else self._log_weights[layer, :num_heads].exp()
+
     def _spread(self, last: Lookup, keys: Tensor, positions: Tensor) -> None:
         weights = attention_weights(
             last.rows, keys, last.extra_lse, scale=last.scale, softcap=last.softcap
@@ -122,6 +142,20 @@ class AttentionMass:
         """The mass by place in the document (tokens,) fp32, which may be added to."""
         return self._mass
 
+    def above_neutral(self, mass: Tensor, num_passes: int) -> Tensor:
+        """Take off what tokens get whatever is asked; sinks count nothing.
+
+        Args:
+            mass: by place in the document (tokens,), of some passes.
+            num_passes: how many these were.
+        Returns: (tokens,) fp32 on the CPU.
+        """
+        mass = mass.cpu().clone()
+        mass[: self._num_sinks] = 0.0
+        if self._neutral is None:
+            return mass
+        return mass.sub_(self._neutral, alpha=num_passes).clamp_(min=0.0)
+
     def on_tokens(self) -> Tensor:
         """The mass of each document token (tokens,) on the CPU; sinks count nothing."""
         mass = self._mass.cpu().clone()
@@ -129,15 +163,22 @@ class AttentionMass:
         return mass
 
 
-def find_evidence(document: DocumentCache, mass: Tensor, *, limit: int = 3) -> tuple[Evidence, ...]:
+def find_evidence(
+    document: DocumentCache,
+    mass: Tensor,
+    *,
+    limit: int = 3,
+    quoted: Sequence[tuple[int, int]] = (),
+) -> tuple[Evidence, ...]:
     """Merge the mass on tokens into passages, and return those that carry most of it.
 
     Args:
         mass: attention mass per document token (tokens,).
-        limit: passages at most.
+        limit: passages at most, but for those that are quoted.
+        quoted: half-open spans of characters that the answer quotes: their passages come first.
     """
     total = float(mass.sum())
-    if total <= 0.0:
+    if total <= 0.0 and not quoted:
         return ()
     passages = document.structure.passages
     if not passages:
@@ -147,13 +188,14 @@ def find_evidence(document: DocumentCache, mass: Tensor, *, limit: int = 3) -> t
     inside = (offsets[:, 1] > offsets[:, 0]).nonzero()[:, 0]  # the template's tokens have no place
     middle = (offsets[inside, 0] + offsets[inside, 1] - 1) // 2
     owner = torch.searchsorted(starts, middle, right=True).sub(1).clamp(min=0)
-    shares = torch.zeros(len(passages)).index_add_(0, owner, mass[inside]) / total
-    best = shares.argsort(descending=True)[:limit].tolist()
-    return tuple(
-        _evidence(document, passages[index], float(shares[index]))
-        for index in best
-        if shares[index] >= 0.02
-    )
+    sums = torch.zeros(len(passages)).index_add_(0, owner, mass[inside])
+    shares = sums / (total or 1.0)
+    found = [document.structure.find_passage(start) for start, _ in quoted]
+    first = list(dict.fromkeys(index for index in found if index is not None))
+    best = (index for index in shares.argsort(descending=True).tolist() if index not in first)
+    others = [index for index in islice(best, limit) if shares[index] >= LEAST_SHARE]
+    chosen = first + others[: max(0, limit - len(first))]
+    return tuple(_evidence(document, passages[index], float(shares[index])) for index in chosen)
 
 
 def _last_token(rows: Tensor, group: int) -> Tensor:

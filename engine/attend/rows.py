@@ -212,7 +212,11 @@ def _attend_head(
     lse = torch.logaddexp(own.lse, top + weights.sum(dim=-1).log())
     share, own_share = (top - lse).exp()[:, None], (own.lse - lse).exp()[:, None]
     out = (weights.to(values.dtype) @ values).float() * share
-    _collect_evidence(states, weights, share, places)
+    collecting = next((state.mass for state in states if state.mass is not None), None)
+    if collecting is not None:
+        head_weights = collecting.head_weights(call.layer, layer.num_retrieval)
+        weight = 1.0 if head_weights is None else float(head_weights[head])
+        _collect_evidence(states, weights, share, places, weight)
     return (out + own_share * own.out.float()).to(rows.dtype)
 
 
@@ -262,7 +266,11 @@ def _selection(layer: LayerCache, limit: Thresholds, num_tokens: int) -> FullSel
 
 
 def _collect_evidence(
-    states: Sequence[QuestionState], weights: Tensor, share: Tensor, places: Tensor
+    states: Sequence[QuestionState],
+    weights: Tensor,
+    share: Tensor,
+    places: Tensor,
+    head_weight: float,
 ) -> None:
     """Add what each row gave to the document's tokens to its evidence.
 
@@ -270,10 +278,10 @@ def _collect_evidence(
         weights: (rows x group, tokens), which are overwritten.
         share: factor that makes them shares of all attention (rows x group, 1).
         places: of the tokens in the document (tokens,).
+        head_weight: how much the head counts.
     """
-    if all(state.mass is None for state in states):
-        return
     squares = weights.mul_(share).square_().view(len(states), -1, len(places)).sum(dim=1)
+    squares.mul_(head_weight)
     places = places.long()
     for state, one in zip(states, squares.unbind(), strict=True):
         if state.mass is not None:

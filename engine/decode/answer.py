@@ -71,6 +71,20 @@ class Quote:
 
 
 @dataclass(frozen=True)
+class SentenceEvidence:
+    """A sentence of an answer, with what was attended to while it was written.
+
+    Attributes:
+        start, end: its half-open span in the answer's text.
+        evidence: its own passages.
+    """
+
+    start: int
+    end: int
+    evidence: "tuple[Evidence, ...]"
+
+
+@dataclass(frozen=True)
 class Confidence:
     """How sure a model was of an answer, as far as its numbers tell.
 
@@ -96,6 +110,7 @@ class Answer:
             token and to the end (`total`), and the time spent decoding.
         thinking: what the model thought before; None if it marked nothing as thinking.
         num_dropped_turns: earlier turns that were left out, as they did not fit.
+        sentences: the answer's, with the evidence of each; only of the first ones of many.
         confidence: how sure the model was.
         refused: whether it is the sentence that says that the document holds no answer.
         quotes: the passages it consists of, where it was to quote; else None.
@@ -113,6 +128,7 @@ class Answer:
     timings_ms: dict[str, float]
     thinking: Thinking | None = None
     num_dropped_turns: int = 0
+    sentences: tuple[SentenceEvidence, ...] = ()
     confidence: Confidence = Confidence(None, 0.0)
     refused: bool = False
     quotes: tuple[Quote, ...] | None = None

@@ -108,7 +108,8 @@ class BatchRunner(GraphRunner):
             for index, layer in enumerate(model.spec.layers)
         ]
         device = model.device
-        self._documents = DocumentTable(SLOTS, model.spec.num_layers, device)
+        most_heads = max(layer.num_kv_heads for layer in model.spec.layers)
+        self._documents = DocumentTable(SLOTS, model.spec.num_layers, device, most_heads)
         self._slots: dict[int, int | None] = {}
         self._bytes: dict[int, _PassBytes] = {}  # as `_slots`, by the id of a document
         first, memory = model.spec.layers[0], _memory_of(device)
@@ -356,7 +357,9 @@ class BatchRunner(GraphRunner):
         try:
             layers = [resident_layer(layer, lookup) for layer in document.layers]
             positions = [layer.positions for layer in document.layers]
-            self._documents.put(slot, document.num_tokens, layers, positions)
+            profile = document.profile
+            log_weights = None if profile is None else profile.log_weights(self._pool.device)
+            self._documents.put(slot, document.num_tokens, layers, positions, log_weights)
         except LecternError as refusal:
             log.info("decoding document by document: %s", refusal)
             self._fallbacks.count(Part.BATCH, Cause.UNSUPPORTED)

@@ -45,6 +45,7 @@ class GraphLayer:
     work: Workspace
     scoring: Scoring
     positions: Tensor
+    log_weights: Tensor | None = None  # of retrieval heads in evidence (heads, 1); None: all alike
 
 
 class DecodeGraph:
@@ -238,12 +239,15 @@ class DecodeGraph:
         rows = query[0, :heads].view(sizes.retrieval, sizes.group, sizes.head_dim)
         if sizes.num_clusters == 0:  # then nothing was listed, and totals mean nothing
             work.num_segments.zero_()
+        lse = work.lse[0, :heads].view(sizes.retrieval, sizes.group)
+        if layer.log_weights is not None:  # squares then count by their heads' weights
+            lse = lse - 0.5 * layer.log_weights
         attended = AttendedTokens(
             work.segments, work.num_segments, work.tuning.segment_size, work.token_scores
         )
         inputs = AttentionMassInputs(
             query=rows,
-            lse=work.lse[0, :heads].view(sizes.retrieval, sizes.group),
+            lse=lse,
             keys=layer.resident.keys,
             positions=layer.positions,
             attended=attended,
@@ -255,7 +259,9 @@ class DecodeGraph:
 
     def _make_layers(self, spec: ModelSpec, document: DocumentCache) -> tuple[GraphLayer, ...]:
         workspaces: dict[StepSizes, Workspace] = {}
-        layers = []
+        layers: list[GraphLayer] = []
+        device, profile = document.layers[0].keys.device, document.profile
+        log_weights = None if profile is None else profile.log_weights(device)
         for layer, cache in zip(spec.layers, document.layers, strict=True):
             resident = resident_layer(cache, document.lookup)
             shape = (1, layer.num_kv_heads, self.capacity, layer.head_dim)
@@ -271,7 +277,16 @@ class DecodeGraph:
                 workspaces[sizes] = self._workspace(sizes, keys)
             scoring = Scoring(layer.scale, layer.softcap, document.lookup.aggregation)
             layers.append(
-                GraphLayer(resident, question, workspaces[sizes], scoring, cache.positions)
+                GraphLayer(
+                    resident,
+                    question,
+                    workspaces[sizes],
+                    scoring,
+                    cache.positions,
+                    None
+                    if log_weights is None
+                    else log_weights[len(layers), : cache.num_retrieval, None],
+                )
             )
         return tuple(layers)
 

@@ -213,6 +213,12 @@ class DecodeSession:
             if self._graph is not None and self._state.mass is not None:
                 self._state.mass.add_places(self._graph.mass)
 
+    def collect_evidence(self) -> None:
+        """Take over the attention mass that the graph has collected for this question so far."""
+        if self._graph is not None and self._state.mass is not None:
+            self._state.mass.add_places(self._graph.mass)
+            self._graph.mass.zero_()
+
     def forget_evidence(self) -> None:
         """Drop the attention mass that the graph has collected for this question so far."""
         if self._graph is not None:

@@ -81,6 +81,10 @@ class GraphRunner(TorchRunner):
         super().forget_evidence(running)
         self._sessions[running].forget_evidence()
 
+    def collect_evidence(self, running: RunningAnswer) -> None:
+        """Take over what the answer's graph has collected."""
+        self._sessions[running].collect_evidence()
+
     def close(self) -> None:
         """Give up all graphs."""
         for graphs in self._graphs_by_rope.values():

@@ -77,6 +77,10 @@ class ModelRunner(Protocol):
         """Drop the attention mass that was collected for an answer: it belongs to no answer."""
         ...
 
+    def collect_evidence(self, running: RunningAnswer) -> None:
+        """Bring the attention mass that was collected for an answer so far into its state."""
+        ...
+
     def close(self) -> None:
         """Give everything up; no answer is running."""
         ...

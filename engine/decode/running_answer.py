@@ -13,15 +13,17 @@ from engine.attend.attention_profile import profile_attention
 from engine.attend.budget import report_budget
 from engine.attend.evidence import AttentionMass, find_evidence
 from engine.attend.question import open_question
-from engine.decode.answer import Answer, Confidence, TextDelta, Usage
+from engine.decode.answer import Answer, Confidence, Quote, SentenceEvidence, TextDelta, Usage
 from engine.decode.answer_text import AnswerText
 from engine.decode.grounded import find_claims
 from engine.decode.quote_decoder import QuoteDecoder
 from engine.decode.quote_places import place_quotes
 from engine.decode.repetition import RepetitionDetector
 from engine.decode.sampling import Draw, Sampler, Sampling, TokenMask
+from engine.decode.sentence_marks import Mark, SentenceMarks
 from engine.decode.token_limits import TokenLimits
 from engine.decode.turn_states import DocumentKey, TurnsKey, TurnStates
+from engine.document.budget import AutoBudget, Budget
 from engine.document.cache import DocumentCache
 from engine.fallbacks import Fallbacks
 from engine.model.loader import LoadedModel
@@ -64,7 +66,8 @@ class RunningAnswer:
 
     Args:
         parts: token ids of the earlier turns and, at last, of the question.
-        budget: share of the document cache's bytes that was asked for, in (0, 1].
+        budget: share of the document cache's bytes that was asked for, in (0, 1], or how much it
+            may lose.
         room: tokens that the model's context leaves behind document and question.
         kernels: whether attention may go through Triton kernels on a GPU.
         chunk_tokens: tokens of the longest part in which the question is prefilled.
@@ -89,7 +92,7 @@ class RunningAnswer:
         document: DocumentCache,
         parts: Sequence[Sequence[int]],
         *,
-        budget: float,
+        budget: Budget,
         sampling: Sampling,
         room: int,
         kernels: bool,
@@ -105,8 +108,11 @@ class RunningAnswer:
         self._started_s = time.perf_counter()
         self._model, self._document = model, document
         self._num_dropped_turns = num_dropped_turns
-        self._requested = budget
-        self._applied = budget if budget >= 1.0 else max(budget, document.curves.floor)
+        curves = document.curves
+        self._tolerance = budget.tolerance if isinstance(budget, AutoBudget) else None
+        share = curves.losses.choose(budget.tolerance) if isinstance(budget, AutoBudget) else budget
+        self._requested = share
+        self._applied = share if share >= 1.0 else max(share, curves.floor)
         self._mass = self._no_mass()
         self.state = open_question(
             document, self._applied, self._mass, kernels=kernels, fallbacks=fallbacks
@@ -125,6 +131,7 @@ class RunningAnswer:
         self._repetition = RepetitionDetector() if watches else None
         self._log_probabilities: list[float] = []
         self._num_passes = 0  # of which there is attention mass
+        self._sentences = SentenceMarks()
         self._ends = () if sampling.ignore_eos else model.eos_ids
         limits = TokenLimits.within(room, sampling, model.prompt.thinking)
         self._text = AnswerText(
@@ -219,7 +226,19 @@ class RunningAnswer:
     def forget_evidence(self) -> None:
         """Drop the attention mass that was collected so far: it belongs to no answer."""
         self._mass = self.state.mass = self._no_mass()
-        self._num_passes = 0
+        self._num_passes, self._sentences = 0, SentenceMarks()
+
+    @property
+    def may_end_sentence(self) -> bool:
+        """Whether the answer's text ends as sentences do: then `mark_sentence` is to be called."""
+        return not (self.is_finished or self.is_thinking) and self._sentences.may_end(
+            self._text.answer
+        )
+
+    def mark_sentence(self) -> None:
+        """Note the attention mass so far; all that was collected is in the state."""
+        mark = self._mass.by_place.clone()
+        self._sentences.add(Mark(len(self._text.answer), self._num_passes, mark))
 
     def keep_turns(self, *, num_turns: int) -> None:
         """Keep keys and values of the first turns for a later question, after the last pass."""
@@ -237,14 +256,19 @@ class RunningAnswer:
         marks["decode"] = self._elapsed_ms() - marks["first_token"]
         if self._text.is_thinking:
             self.forget_evidence()
-        mass, text = self._mass.on_tokens(), self._text.answer
-        evidence = find_evidence(self._document, mass)
-        quotes = None if self._quotes is None else self._quotes.quotes(text)
+        text, document = self._text.answer, self._document
+        raw = self._mass.on_tokens()
+        mass = self._mass.above_neutral(self._mass.by_place, self._num_passes)
+        quotes = None
+        if self._quotes is not None:
+            quotes = place_quotes(document, mass, self._quotes.quotes(text))
+        quoted = [(quote.start_char, quote.end_char) for quote in quotes or ()]
+        evidence = find_evidence(document, mass, quoted=quoted)
         claims = None
         if quotes is None and self._document.num_tokens:
             spans = tuple((passage.start_char, passage.end_char) for passage in evidence)
             claims = find_claims(text, self._document, spans)
-        attention = profile_attention(self._document, mass)
+        attention = profile_attention(document, mass)
         marks["total"] = self._elapsed_ms()
         meter = self.state.meter
         return Answer(
@@ -252,7 +276,13 @@ class RunningAnswer:
             finish_reason=self._finish_reason or "stop",
             evidence=evidence,
             attention=attention,
-            budget=report_budget(meter, self._requested, self._applied),
+            budget=report_budget(
+                meter,
+                self._requested,
+                self._applied,
+                self._tolerance,
+                document.curves.losses.at(self._applied),
+            ),
             usage=Usage(
                 document_tokens=self._document.num_tokens,
                 question_tokens=len(self.question),
@@ -265,11 +295,29 @@ class RunningAnswer:
             timings_ms={name: round(value, 3) for name, value in marks.items()},
             thinking=self._text.thinking,
             num_dropped_turns=self._num_dropped_turns,
-            confidence=self._confidence(mass),
+            sentences=self._sentence_evidence(text, quotes or ()),
+            confidence=self._confidence(raw),
             refused=" ".join(text.split()) == self._refusal,
-            quotes=None if quotes is None else place_quotes(self._document, mass, quotes),
+            quotes=quotes,
             claims=claims,
         )
+
+    def _sentence_evidence(
+        self, text: str, quotes: Sequence[Quote]
+    ) -> tuple[SentenceEvidence, ...]:
+        """Each sentence of the answer with the passages that were attended to meanwhile."""
+        last = Mark(len(text), self._num_passes, self._mass.by_place)
+        found = []
+        for (start, end), part in self._sentences.parts(text, last):
+            mass = self._mass.above_neutral(part.mass, part.num_passes)
+            quoted = [
+                (quote.start_char, quote.end_char)
+                for quote in quotes
+                if start <= quote.answer_start < end
+            ]
+            evidence = find_evidence(self._document, mass, quoted=quoted)
+            found.append(SentenceEvidence(start, end, evidence))
+        return tuple(found)
 
     def _confidence(self, mass: Tensor) -> Confidence:
         known = self._log_probabilities
@@ -278,7 +326,8 @@ class RunningAnswer:
             layer.num_collecting * spec[index].num_heads // spec[index].num_kv_heads
             for index, layer in enumerate(self._document.layers)
         )
-        most = max(1, num_heads * self._num_passes)
+        weight = num_heads if self._document.profile is None else 1  # of a pass
+        most = max(1, weight * self._num_passes)
         return Confidence(
             round(fmean(known), 4) if known else None, round(float(mass.sum()) / most, 4)
         )
@@ -298,8 +347,7 @@ class RunningAnswer:
         return kept.num_tokens
 
     def _no_mass(self) -> AttentionMass:
-        document = self._document
-        return AttentionMass(document.num_tokens, document.num_sinks, self._model.device)
+        return AttentionMass(self._document, self._model.device)
 
     def _elapsed_ms(self) -> float:
         return (time.perf_counter() - self._started_s) * 1e3

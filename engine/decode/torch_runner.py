@@ -55,6 +55,9 @@ class TorchRunner:
         """Drop the attention mass of an answer."""
         running.forget_evidence()
 
+    def collect_evidence(self, running: RunningAnswer) -> None:
+        """It stands in the answer's state alone."""
+
     def close(self) -> None:
         """Nothing is kept."""
 

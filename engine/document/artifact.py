@@ -17,7 +17,7 @@ from common.errors import CorruptArtifact, NonFiniteNumbers
 from common.passages import KINDS, Block, DocumentStructure, Passage, plain_structure
 from common.versions import TEXT_FORMAT
 from engine.config import LookupConfig
-from engine.document.budget import BudgetCurve, BudgetCurves, LayerSplit, Thresholds
+from engine.document.budget import BudgetCurve, BudgetCurves, BudgetLosses, LayerSplit, Thresholds
 from engine.document.cache import (
     Clusters,
     DocumentCache,
@@ -27,6 +27,7 @@ from engine.document.cache import (
     ScopedHeads,
     StreamingCache,
 )
+from engine.document.retrieval_profile import RetrievalProfile
 from engine.document.safetensors_writer import SafetensorsFile
 
 DOCUMENT_FILE = "document.safetensors"
@@ -84,6 +85,9 @@ def pack_text(document: DocumentCache) -> SafetensorsFile:
         "blocks": torch.tensor(blocks, dtype=torch.int32).reshape(-1, 4),
         "passages": torch.tensor(passages, dtype=torch.int32).reshape(-1, 3),
     }
+    if document.profile is not None:  # see `RetrievalProfile`
+        parts["head_weights"] = document.profile.head_weights
+        parts["neutral_mass"] = document.profile.neutral
     return SafetensorsFile({name: part.contiguous() for name, part in parts.items()})
 
 
@@ -280,6 +284,7 @@ def assemble_document(
         curves=_curves(manifest["curves"]),
         choices=LengthChoices(**manifest.get("choices", {})),  # older artifacts made none
         structure=_structure(parts, text),
+        profile=_profile(parts, num_tokens, len(layers)),
     )
 
 
@@ -309,10 +314,12 @@ def _streaming(num_dropped: int | None, parts: Mapping[str, Tensor]) -> Streamin
 
 def _curves(given: Mapping[str, Any]) -> BudgetCurves:
     split = given.get("split", {"shares": (), "layers": ()})  # earlier artifacts have none
+    losses = given.get("losses", {"budgets": (), "losses": ()})
     return BudgetCurves(
         prefill=_curve(given["prefill"]),
         decode=_curve(given["decode"]),
         split=LayerSplit(tuple(split["shares"]), tuple(map(tuple, split["layers"]))),
+        losses=BudgetLosses(tuple(losses["budgets"]), tuple(losses["losses"])),
     )
 
 
@@ -325,6 +332,21 @@ def _curve(given: Mapping[str, Any]) -> BudgetCurve:
 
 def _decode_text(parts: Mapping[str, Tensor]) -> str:
     return bytes(parts["text"].numpy()).decode()
+
+
+def _profile(
+    parts: Mapping[str, Tensor], num_tokens: int, num_layers: int
+) -> RetrievalProfile | None:
+    """The profile that is stored; older artifacts store none.
+
+    Raises: CorruptArtifact, KeyError if it does not fit the document.
+    """
+    if "neutral_mass" not in parts:
+        return None
+    weights, neutral = parts["head_weights"].float(), parts["neutral_mass"].float()
+    if neutral.shape != (num_tokens,) or weights.ndim != 2 or len(weights) != num_layers:
+        raise CorruptArtifact(NOT_AS_DESCRIBED)
+    return RetrievalProfile(weights, neutral)
 
 
 def _structure(parts: Mapping[str, Tensor], text: str) -> DocumentStructure:

@@ -4,13 +4,28 @@ A budget becomes thresholds through a curve that was calibrated on the document.
 """
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 from common.errors import InvalidInput
 
 FAST, BALANCED, EXACT = 0.05, 0.15, 1.0
 NAMES = {"fast": FAST, "balanced": BALANCED, "exact": EXACT}
+AUTO, TOLERANCE = "auto", 0.02
+
+
+@dataclass(frozen=True)
+class AutoBudget:
+    """The smallest budget that is predicted to lose no more than a tolerance, on each document.
+
+    Attributes:
+        tolerance: share of the answers that may be others than at `exact`, in [0, 1).
+    """
+
+    tolerance: float = TOLERANCE
+
+
+Budget = float | AutoBudget
 
 
 def parse_budget(value: str | float) -> float:
@@ -115,6 +130,42 @@ class LayerSplit:
 
 
 @dataclass(frozen=True)
+class BudgetLosses:
+    """How much budgets were found to lose on probes, against `exact`.
+
+    Attributes:
+        budgets: strictly rising; larger ones than the last lose no more than it.
+        losses: for each, the mean over probes, in [0, 1].
+
+    Both are empty for a document without a choice, and for one that an earlier version has read.
+    """
+
+    budgets: tuple[float, ...] = ()
+    losses: tuple[float, ...] = ()
+
+    def choose(self, tolerance: float) -> float:
+        """Return the smallest budget that loses at most so much; `EXACT` where none is known."""
+        return next(
+            (
+                budget
+                for budget, loss in zip(self.budgets, self.losses, strict=True)
+                if loss <= tolerance
+            ),
+            EXACT,
+        )
+
+    def at(self, budget: float) -> float | None:
+        """The predicted loss of a budget: that of the next smaller one that was tried.
+
+        Returns: 0.0 for `EXACT`; None for what is smaller than all, or where none was tried.
+        """
+        if budget >= EXACT:
+            return 0.0
+        place = bisect_right(self.budgets, budget)
+        return self.losses[place - 1] if place else None
+
+
+@dataclass(frozen=True)
 class BudgetCurves:
     """What calibration measured on probe questions.
 
@@ -122,11 +173,13 @@ class BudgetCurves:
         prefill: for the question's prefill, whose tokens share a selection.
         decode: for a token that is decoded.
         split: how the prefill's budget is divided among layers.
+        losses: what budgets lose.
     """
 
     prefill: BudgetCurve
     decode: BudgetCurve
     split: LayerSplit = LayerSplit()
+    losses: BudgetLosses = BudgetLosses()
 
     @property
     def floor(self) -> float:

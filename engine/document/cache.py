@@ -9,6 +9,7 @@ from torch import Tensor
 from common.passages import NO_STRUCTURE, DocumentStructure
 from engine.config import LookupConfig
 from engine.document.budget import BudgetCurves
+from engine.document.retrieval_profile import RetrievalProfile
 
 
 @dataclass(frozen=True)
@@ -211,6 +212,8 @@ class DocumentCache:
         curves: from a budget to the thresholds that load it.
         choices: what its length decided.
         structure: blocks and passages of the text.
+        profile: what calibration measured for evidence; None where nothing is looked up, and for a
+            document that an earlier version has read.
     """
 
     layers: tuple[LayerCache, ...]
@@ -223,6 +226,7 @@ class DocumentCache:
     curves: BudgetCurves
     choices: LengthChoices = LengthChoices()
     structure: DocumentStructure = NO_STRUCTURE
+    profile: RetrievalProfile | None = None
 
     @property
     def num_tokens(self) -> int:

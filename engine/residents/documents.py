@@ -105,6 +105,20 @@ class Occupancy:
 
 
 @dataclass(frozen=True)
+class Placement:
+    """What is in memory of one document.
+
+    Attributes:
+        device_bytes, host_bytes: that are counted for it in each tier.
+        leases: questions that use it or wait for it.
+    """
+
+    device_bytes: int
+    host_bytes: int
+    leases: int
+
+
+@dataclass(frozen=True)
 class _FromHost(Generic[Cache]):
     """A document in the host's memory as a source."""
 
@@ -357,6 +371,30 @@ class ResidentDocuments(Generic[Cache]):
                 ):
                     found[entry.document] = entry.tier
             return found
+
+    def placements(self) -> Mapping[Hashable, Placement]:
+        """Return by document what is in memory of it, and what uses it."""
+        with self._changed:
+            found: dict[Hashable, Placement] = {}
+            for entry in self._entries.values():
+                other = found.get(entry.document, Placement(0, 0, 0))
+                found[entry.document] = Placement(
+                    other.device_bytes + entry.device_bytes,
+                    other.host_bytes + entry.host_bytes,
+                    other.leases + entry.leases,
+                )
+            return found
+
+    def look_at(self, document: Hashable) -> Cache | None:
+        """Return a document's cache if it is on the device; it may leave at any time.
+
+        It is for looking at only: it counts as no use, and nothing keeps the document there.
+        """
+        with self._changed:
+            for entry in self._entries.values():
+                if entry.document == document and entry.is_resident:
+                    return entry.device
+        return None
 
     def occupancy(self) -> Occupancy:
         """Return what is in memory, in bytes and numbers of documents."""

@@ -7,6 +7,7 @@ from common.owner import Owner
 from engine.decode.answer import Answer, TextDelta
 from engine.decode.sampling import Sampling, TokenMask
 from engine.decode.turn_states import DocumentKey
+from engine.document.budget import Budget
 from engine.document.cache import DocumentCache
 from engine.model.prompt import Turn
 
@@ -52,7 +53,8 @@ class AnswerRequest:
     Attributes:
         owner: whose question it is; tenants and their keys are served in turn.
         question: its text.
-        budget: share of the document cache's bytes that may be read per token, in (0, 1].
+        budget: share of the document cache's bytes that may be read per token, in (0, 1], or how
+            much the answer may lose.
         sampling: how tokens are chosen, and how many there may be.
         listener: who waits for the answer.
         turns: earlier questions with their answers, oldest first.
@@ -64,7 +66,7 @@ class AnswerRequest:
 
     owner: Owner
     question: str
-    budget: float
+    budget: Budget
     sampling: Sampling
     listener: AnswerListener
     turns: tuple[Turn, ...] = ()

@@ -131,7 +131,7 @@ def test_an_answer_counts_what_it_reads_and_shows_where_it_looked() -> None:
 
 def test_evidence_is_the_weight_of_heads_that_see_the_whole_document() -> None:
     model, document = tiny("bloom"), cached("bloom", 1e-90)
-    mass = AttentionMass(document.num_tokens, 0, model.device)
+    mass = AttentionMass(replace(document, num_sinks=0), model.device)
     state = open_question(document, EXACT, mass)
     wanted = torch.zeros(document.num_tokens)
     with torch.inference_mode():

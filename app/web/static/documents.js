@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const { byId, element, call, tell, ask, bytes } = lectern;
+  const { byId, element, call, tell, toast, ask, bytes } = lectern;
   const list = byId("list"), uploads = byId("uploads"), drop = byId("drop"), picker = byId("files");
   const AT_ONCE = 2, SOON_MS = 1500, LATER_MS = 20000;
   const waiting = [];
@@ -109,7 +109,13 @@
       ended();
       let body = {};
       try { body = JSON.parse(request.responseText); } catch { /* no body of ours */ }
-      if (request.status === 202) { upload.item.remove(); refresh(); return; }
+      if (request.status === 202) {
+        upload.item.remove();
+        const isOld = Date.now() / 1000 - body.created_at > 10 && body.status !== "queued";
+        if (isOld) toast(`“${upload.file.name}” has the same content as a document that is here already:`, element("a", { href: `/room/${body.id}` }, body.filename));
+        refresh();
+        return;
+      }
       if (request.status === 401) return fail(upload, "Your session has ended.", true, lectern.loginLink());
       const message = body.error ? body.error.message : `The server answered with status ${request.status}.`;
       fail(upload, message, request.status >= 429);

@@ -12,15 +12,22 @@
   // -- the text, part by part -------------------------------------------------------------------
 
   const PARTS_AT_ONCE = 12, MOST_PARTS_AHEAD = 600;
-  const parts = [...paper.querySelectorAll(".part")];
-  const loaded = new Set(parts.length ? [0] : []);
+  const layers = {};  // the document as pictures of its pages, and as text
+  for (const name of ["sheets", "text"]) {
+    const box = byId(name);
+    if (box) layers[name] = { box, parts: [...box.querySelectorAll(".part")] };
+  }
+  let layer = layers.sheets ? "sheets" : "text";
+  let parts = layers[layer] ? layers[layer].parts : [];
+  const textParts = layers.text ? layers.text.parts : [];
+  const loaded = new Set(textParts.length ? [0] : []);  // of the text's parts
   const loading = new Map();
 
   function estimateHeights() {
-    const first = parts[0];
-    if (!first) return;
+    const first = textParts[0];
+    if (!first || layer !== "text") return;
     const pixels = first.offsetHeight / Math.max(1, first.dataset.end - first.dataset.start);
-    for (const part of parts) {
+    for (const part of textParts) {
       const height = Math.round(pixels * (part.dataset.end - part.dataset.start));
       part.style.containIntrinsicSize = `auto ${Math.max(40, height)}px`;
       if (!loaded.has(Number(part.dataset.part))) part.style.minHeight = `${height}px`;
@@ -29,10 +36,10 @@
 
   // Loads the parts that are not there yet from `number` on, several with one call.
   function load(number) {
-    if (loaded.has(number)) return Promise.resolve();
+    if (layer === "sheets" || loaded.has(number)) return Promise.resolve();
     if (loading.has(number)) return loading.get(number);
     const wanted = [];
-    for (let next = number; next < parts.length && wanted.length < PARTS_AT_ONCE; next += 1) {
+    for (let next = number; next < textParts.length && wanted.length < PARTS_AT_ONCE; next += 1) {
       if (loaded.has(next) || loading.has(next)) break;
       wanted.push(next);
     }
@@ -40,7 +47,7 @@
     const promise = call(address, { headers: { "x-part": "true" } }).then((response) => response.text()).then((html) => {
       const found = new DOMParser().parseFromString(html, "text/html").querySelectorAll("section");
       found.forEach((section, index) => {
-        const part = parts[wanted[index]];
+        const part = textParts[wanted[index]];
         part.replaceChildren(...section.childNodes);
         part.style.minHeight = "";
         loaded.add(wanted[index]);
@@ -52,7 +59,8 @@
   }
 
   async function loadAll() {
-    for (let number = 0; number < Math.min(parts.length, MOST_PARTS_AHEAD); number += 1) {
+    for (let number = 0; number < Math.min(textParts.length, MOST_PARTS_AHEAD); number += 1) {
+      if (layer !== "text") return;
       if (loaded.has(number)) continue;
       try { await load(number); } catch (error) { tell(error); return; }
       await new Promise((done) => setTimeout(done, 30));  // the reader's own calls come first
@@ -62,7 +70,7 @@
   const near = new IntersectionObserver((entries) => {
     for (const entry of entries) if (entry.isIntersecting) load(Number(entry.target.dataset.part)).catch(tell);
   }, { root: paper, rootMargin: "1500px" });
-  parts.forEach((part) => near.observe(part));
+  textParts.forEach((part) => near.observe(part));
 
   const partAt = (char) => parts.findIndex((part) => char >= Number(part.dataset.start) && char < Number(part.dataset.end));
 
@@ -71,6 +79,7 @@
   let shownMarks = [];  // of the answer that is shown: {start, end, weight, index}
 
   function clearMarks() {
+    for (const box of paper.querySelectorAll(".box")) box.remove();
     for (const mark of paper.querySelectorAll("mark")) {
       const parent = mark.parentNode;
       mark.replaceWith(...mark.childNodes);
@@ -79,8 +88,61 @@
   }
 
   function markAgain(numbers) {
-    for (const mark of shownMarks) markSpan(mark, numbers);
+    if (layer === "sheets") shownMarks.forEach(markSheets);
+    else for (const mark of shownMarks) markSpan(mark, numbers);
   }
+
+  // Draws boxes around the words of a span on the pictures of pages that it is on.
+  async function markSheets(mark) {
+    const now = shownMarks;
+    for (const part of parts) {
+      if (Number(part.dataset.end) <= mark.start || Number(part.dataset.start) >= mark.end) continue;
+      let body;
+      try {
+        const address = `/documents/${id}/pages/${part.dataset.page}/words?start=${mark.start}&end=${mark.end}`;
+        body = await (await call(address)).json();
+      } catch (error) { return error.status === 400 ? showLayer("text") : tell(error); }
+      if (now !== shownMarks || layer !== "sheets") return;
+      lines(body.words).forEach((line, index) => {
+        const box = element("mark", { class: `box ${String(mark.index).startsWith("q") ? "quote" : "evidence"}`, "data-index": mark.index, tabindex: -1 });
+        if (!index) box.append(element("span", { class: "visually-hidden" }, String(mark.index).startsWith("q") ? "Quoted here" : `Passage ${mark.index + 1}`));
+        box.style.setProperty("--weight", Math.min(1, 0.25 + mark.weight));
+        for (const [side, value, whole] of [["left", line.left, body.width], ["top", line.top, body.height], ["width", line.right - line.left, body.width], ["height", line.bottom - line.top, body.height]]) box.style[side] = `${100 * value / whole}%`;
+        part.append(box);
+      });
+    }
+  }
+
+  // Joins the boxes of words that stand beside each other.
+  function lines(words) {
+    const joined = [];
+    for (const { left, top, right, bottom } of words) {
+      const last = joined[joined.length - 1], height = bottom - top;
+      if (last && Math.abs(last.bottom - bottom) < height / 3 && left >= last.left && left - last.right < 2 * height) {
+        Object.assign(last, { right: Math.max(last.right, right), top: Math.min(last.top, top), bottom: Math.max(last.bottom, bottom) });
+      } else joined.push({ left, top, right, bottom });
+    }
+    return joined;
+  }
+
+  function showLayer(name) {
+    const at = parts.find((part) => part.offsetTop + part.offsetHeight > paper.scrollTop);
+    layer = name;
+    ({ parts } = layers[name]);
+    for (const [one, { box }] of Object.entries(layers)) box.hidden = one !== name;
+    for (const button of document.querySelectorAll("[data-layer]")) button.setAttribute("aria-pressed", String(button.dataset.layer === name));
+    clearMarks();
+    estimateHeights();
+    markAgain([...loaded]);
+    const same = at && parts[partAt(Number(at.dataset.start))];
+    if (same) paper.scrollTop = same.offsetTop;
+    if (name === "text") loadAll().then(drawStrip);
+    drawStrip();
+  }
+  document.querySelector(".layers")?.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-layer]");
+    if (button && button.dataset.layer !== layer) showLayer(button.dataset.layer);
+  });
 
   function markSpan(mark, numbers) {
     for (const number of numbers) {
@@ -107,28 +169,41 @@
       if (last < text.length) node.splitText(last);
       if (first > 0) node = node.splitText(first);
       if (!node.data.trim()) continue;
-      const wrapped = element("mark", { class: "evidence", "data-index": mark.index, tabindex: -1, title: `Passage ${mark.index + 1}: ${share(mark.weight)} of the attention` });
+      const isQuote = String(mark.index).startsWith("q");
+      const wrapped = element("mark", { class: isQuote ? "quote" : "evidence", "data-index": mark.index, tabindex: -1, title: isQuote ? "Quoted in the answer" : `Passage ${mark.index + 1}: ${share(mark.weight)} of the attention` });
       wrapped.style.setProperty("--weight", Math.min(1, 0.25 + mark.weight));
       node.replaceWith(wrapped);
       wrapped.append(node);
     }
   }
 
-  function showMarks(evidence) {
+  function showMarks(body) {
     clearMarks();
-    shownMarks = evidence.map((passage, index) => ({
-      start: passage.start_char, end: passage.end_char, weight: passage.weight, index,
-    }));
+    shownMarks = body ? [
+      ...body.evidence.map((passage, index) => ({ start: passage.start_char, end: passage.end_char, weight: passage.weight, index })),
+      ...body.quotes.map((quote, index) => ({ start: quote.start_char, end: quote.end_char, weight: 1, index: `q${index}` })),
+    ] : [];
     markAgain([...loaded]);
   }
 
-  async function jump(turn, index) {
+  // Brings a mark into view; on a picture it is there once the words' boxes are.
+  async function markOf(index, number) {
+    if (layer === "sheets") parts[number].scrollIntoView({ block: "nearest" });
+    for (let tries = 0; tries < 60; tries += 1) {
+      const mark = paper.querySelector(`mark[data-index="${index}"]`);
+      if (mark || layer !== "sheets") return mark;
+      await new Promise((done) => setTimeout(done, 50));
+    }
+    return null;
+  }
+
+  async function jump(turn, index, char) {
     show(turn);
     view("document");
-    const passage = turn.body.evidence[index], number = partAt(passage.start_char);
+    const number = partAt(char);
     if (number < 0) return toast("The text of this document cannot be shown now.");
     try { await load(number); } catch (error) { return tell(error); }
-    const mark = paper.querySelector(`mark[data-index="${index}"]`);
+    const mark = await markOf(index, number);
     if (!mark) return;
     mark.scrollIntoView({ block: "center" });
     requestAnimationFrame(() => { mark.scrollIntoView({ block: "center" }); mark.focus({ preventScroll: true }); });
@@ -212,6 +287,15 @@
 
   function setBudget(chosen) {
     budget = chosen;
+    for (const button of document.querySelectorAll("[data-budget]")) {
+      button.setAttribute("aria-pressed", String(button.dataset.budget === chosen));
+    }
+    if (chosen === "auto") {
+      const last = turns.findLast((turn) => turn.body && turn.body.budget.tolerance !== null);
+      byId("budget-effect").textContent = `auto: the smallest budget that is predicted to lose next to nothing for this document${last ? `; last time ${share(last.body.budget.applied)}` : ""}`;
+      dial.setAttribute("aria-valuetext", "chosen for each document");
+      return;
+    }
     const value = valueOf(chosen);
     if (document.activeElement !== dial) dial.value = Math.round(toPlace(value));
     const tokens = numTokens();
@@ -220,9 +304,6 @@
     const like = measured(value);
     byId("budget-effect").textContent = `${name}reads ${value >= 1 ? "everything" : `at most ${share(value)}`}, ${read} for each word${like}`;
     dial.setAttribute("aria-valuetext", `${share(value)} of the document`);
-    for (const button of document.querySelectorAll("[data-budget]")) {
-      button.setAttribute("aria-pressed", String(button.dataset.budget === chosen));
-    }
   }
   // What the latest answer with the same budget took, if there was one.
   function measured(value) {
@@ -254,14 +335,48 @@
 
   function finish(turn, body) {
     Object.assign(turn, { body, answer: body.answer });
-    turn.answerBox.textContent = body.answer || "(no text)";
+    turn.answerBox.replaceChildren(...answerParts(turn));
     if (body.thinking) {
       turn.answerBox.prepend(element("details", { class: "thinking" }, element("summary", {}, `Thought for ${count(body.thinking.num_tokens)} tokens`), body.thinking.text));
     }
-    turn.below.replaceChildren(passages(turn), effect(body), buttons(turn));
+    turn.below.replaceChildren(...checks(body), passages(turn), effect(body), buttons(turn));
     turn.item.removeAttribute("aria-busy");
     byId("export").disabled = false;
     setBudget(budget);
+  }
+
+  // The answer's text, with its quotes as links, and claims marked that the document does not have.
+  function answerParts(turn) {
+    const { body } = turn, letters = [...body.answer];
+    if (!letters.length) return ["(no text)"];
+    const quotes = body.quotes.map((quote, index) => ({ start: quote.answer_start, end: quote.answer_end, quote, index }));
+    const claims = (body.grounded || []).filter((claim) => !claim.is_grounded);
+    const spans = (quotes.length ? quotes : claims).sort((a, b) => a.start - b.start);
+    const parts = [];
+    let at = 0;
+    for (const span of spans) {
+      if (span.start < at) continue;
+      parts.push(letters.slice(at, span.start).join(""));
+      const text = letters.slice(span.start, span.end).join("");
+      parts.push(span.quote
+        ? element("button", { class: "quoted", type: "button", title: "Show this quote on the page", onclick: () => jump(turn, `q${span.index}`, span.quote.start_char) }, text)
+        : element("span", { class: "ungrounded", title: "This stands nowhere in the document" }, text));
+      at = span.end;
+    }
+    return [...parts, letters.slice(at).join("")];
+  }
+
+  // What can be said about whether the answer is right.
+  function checks(body) {
+    const lines = [];
+    const claims = body.grounded || [], missing = claims.filter((claim) => !claim.is_grounded);
+    if (body.refused) lines.push(["note", "The model found no answer in this document. The passages below are those that it looked at most."]);
+    else if (body.quotes.length) lines.push(["sure", "Every word of this answer is quoted from the document."]);
+    if (missing.length) lines.push(["warning", `Not in the document: ${missing.map((claim) => `“${claim.text}”`).join(", ")}. Check this answer.`]);
+    else if (claims.length && !body.quotes.length) lines.push(["sure", `All ${claims.length} numbers, names and codes of this answer stand in the document.`]);
+    if (body.finish_reason === "repetition") lines.push(["warning", "The model began to repeat itself, and was stopped."]);
+    if (body.finish_reason === "length") lines.push(["warning", "The answer was cut at the longest length."]);
+    return lines.map(([kind, words]) => element("p", { class: kind }, words));
   }
 
   function passages(turn) {
@@ -271,7 +386,7 @@
     evidence.forEach((passage, index) => {
       const meter = element("meter", { min: 0, max: 1, value: passage.weight, "aria-label": "Share of the attention" });
       const where = [placeOfPassage(passage), share(passage.weight)].filter(Boolean).join(" · ");
-      const link = element("button", { class: "passage", type: "button", onclick: () => jump(turn, index) },
+      const link = element("button", { class: "passage", type: "button", onclick: () => jump(turn, index, passage.start_char) },
         element("span", { class: "where" }, element("span", { class: "number" }, String(index + 1)), meter, where),
         element("q", {}, passage.quote));
       list.append(element("li", {}, link));
@@ -293,8 +408,11 @@
       `First word after ${duration(times.first_token)}, whole answer after ${duration(times.total)}.`,
       `Full attention would have read ${count(tokens)} tokens (${bytes(usage.kv_bytes_stored)}) for each word${readMs ? `, and reading the document again takes ${duration(readMs)}` : ""}.`,
     ];
+    const exact = turns.findLast((turn) => turn.body && turn.body !== body && turn.body.budget.requested >= 1 && turn.body.usage.kv_bytes_read);
+    if (exact && read.requested < 1) lines.push(`With the budget Exact, an answer of this conversation took ${duration(exact.body.timings_ms.total)}.`);
+    if (read.tolerance !== null) lines.push(`The budget ${share(read.applied)} was chosen to lose at most ${share(read.tolerance)}${read.predicted_loss === null ? "" : `; predicted are ${share(read.predicted_loss)}`}.`);
     if (body.num_dropped_turns) lines.push(`The oldest ${count(body.num_dropped_turns)} turns no longer fitted and were left out.`);
-    if (body.finish_reason === "length") lines.push("The answer was cut at the longest length.");
+    if (!usage.kv_bytes_read) lines.splice(0, 2, "The same question was answered before: this is that answer, and nothing was read for it.");
     return element("p", { class: "effect" }, ...lines.flatMap((line, index) => index ? [" ", line] : [line]));
   }
 
@@ -308,7 +426,7 @@
     if (current) current.item.classList.remove("shown");
     current = turn;
     turn.item.classList.add("shown");
-    showMarks(turn.body.evidence);
+    showMarks(turn.body);
     shownAttention = turn.body.attention;
     drawStrip();
   }
@@ -341,8 +459,7 @@
     setSending(true);
     const json = { question, budget, stream: true, keep: true, drop_oldest_turns: true, attention: true };
     if (before) json.previous_answer_id = before.body.answer_id;
-    const quote = byId("quote");
-    if (quote) json.mode = quote.checked ? "quote" : "free";
+    json.mode = byId("quote").checked ? "quote" : "free";
     try {
       let body = null;
       const response = await call(`/documents/${id}/ask`, { method: "POST", json, signal: stop.signal });
@@ -361,7 +478,7 @@
       finish(turn, body);
       show(turn);
       sessionStorage.removeItem(DRAFT);
-      if (body.evidence.length && matchMedia("(min-width: 801px)").matches) await jumpQuietly(turn);
+      if (body.evidence.length + body.quotes.length && matchMedia("(min-width: 801px)").matches) await jumpQuietly(turn);
       turn.item.scrollIntoView({ block: "nearest" });
       loadHistory(false);
     } catch (error) {
@@ -374,10 +491,10 @@
   }
 
   async function jumpQuietly(turn) {
-    const number = partAt(turn.body.evidence[0].start_char);
+    const [quote] = turn.body.quotes, number = partAt((quote || turn.body.evidence[0]).start_char);
     if (number < 0) return;
     await load(number);
-    const mark = paper.querySelector('mark[data-index="0"]');
+    const mark = await markOf(quote ? "q0" : "0", number);
     if (mark) { mark.scrollIntoView({ block: "center" }); requestAnimationFrame(() => mark.scrollIntoView({ block: "center" })); }
   }
 
@@ -439,7 +556,7 @@
     turns = [];
     current = shownAttention = null;
     turnList.replaceChildren();
-    showMarks([]);
+    showMarks(null);
     drawStrip();
     byId("export").disabled = true;
     field.focus();
@@ -449,12 +566,14 @@
     const lines = hasTitle ? [`# ${page.dataset.name}`, ""] : [];
     for (const { question, answer, body } of some) {
       const evidence = body ? body.evidence : [];
+      const quotes = body ? body.quotes : [];
       const marks = evidence.map((_, index) => `[${index + 1}]`).join("");
       lines.push(`**${question}**`, "", answer + (marks ? ` ${marks}` : ""), "");
       evidence.forEach((passage, index) => {
         const quote = passage.quote.replace(/\s+/g, " ");
         lines.push(`${index + 1}. “${quote}” (${[page.dataset.name, placeOfPassage(passage)].filter(Boolean).join(", ")}, characters ${passage.start_char}–${passage.end_char}, ${share(passage.weight)} of the attention)`);
       });
+      for (const quote of quotes) lines.push(`- Quoted: “${quote.text.replace(/\s+/g, " ")}” (${quote.page ? `page ${quote.page}, ` : ""}characters ${quote.start_char}–${quote.end_char})`);
       if (body) lines.push("", `Budget ${share(body.budget.requested)}, read ${share(body.budget.loaded)}; ${duration(body.timings_ms.total)}.`, "");
     }
     return lines.join("\n");
@@ -520,7 +639,7 @@
 
   estimateHeights();
   setBudget("balanced");
-  if (parts.length) loadAll().then(drawStrip);
+  if (layer === "text") loadAll().then(drawStrip);
   if (["queued", "reading", "readable", "rebuilding"].includes(page.dataset.status)) follow();
   if (page.dataset.canAsk === "true" && page.dataset.status !== "failed") loadHistory(true);
 })();

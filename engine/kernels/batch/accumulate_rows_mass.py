@@ -12,6 +12,8 @@ from engine.kernels.shared.attend_keys import attention_weights_reference
 def accumulate_rows_mass(inputs: BatchInputs, work: BatchWorkspace) -> None:
     """Add the squares of each row's attention weights, summed over query heads, to its mass.
 
+    A square counts by its head's weight in the document table.
+
     Counted are the anchors of retrieval heads and the clustered tokens that the row attended to.
     On a GPU nothing waits for the host; the order of the additions, and so their rounding, may
     differ from run to run.
@@ -36,6 +38,7 @@ def accumulate_rows_mass_reference(inputs: BatchInputs) -> None:
         inputs: of the layer; nothing is checked.
     """
     found, documents = attend_rows_reference(inputs), inputs.documents
+    lse = inputs.weighted_lse(found.lse)
     group = inputs.query.shape[1] // inputs.keys.shape[1]
     for place, row in enumerate(inputs.tables.plan):
         layer = documents.layers[row.document][inputs.layer]
@@ -49,7 +52,7 @@ def accumulate_rows_mass_reference(inputs: BatchInputs) -> None:
             weights: Tensor = attention_weights_reference(
                 inputs.query[place, heads][None],
                 layer.keys[head, tokens][None],
-                found.lse[place, heads][None],
+                lse[place, heads][None],
                 scale=inputs.scoring.scale,
                 softcap=inputs.scoring.softcap,
                 bias=None,

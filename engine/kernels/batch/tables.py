@@ -123,14 +123,20 @@ class DocumentTable:
     Args:
         slots: documents at most.
         num_layers: of the model.
+        kv_heads: of its layers, the most; only where `put` is given weights.
 
     Attributes:
         records: (slots, layers, Record.SIZE) int64 on the device.
         sizes: of the document in each slot; None where there is none.
         layers, positions: its layers, and where their keys are; both keep tensors alive.
+        log_weights: (slots, layers, kv_heads) fp32 on the device: logarithms of how much each
+            retrieval head counts in a row's mass; 0 for all alike.
     """
 
-    def __init__(self, slots: int, num_layers: int, device: torch.device) -> None:
+    def __init__(
+        self, slots: int, num_layers: int, device: torch.device, kv_heads: int = 1
+    ) -> None:
+        self.log_weights = torch.zeros(slots, num_layers, kv_heads, device=device)
         size = (slots, num_layers, Record.SIZE)
         self.records = torch.zeros(size, dtype=torch.int64, device=device)
         self.sizes: list[DocumentSizes | None] = [None] * slots
@@ -143,6 +149,7 @@ class DocumentTable:
         num_tokens: int,
         layers: Sequence[ResidentLayer],
         positions: Sequence[Tensor],
+        log_weights: Tensor | None = None,
     ) -> None:
         """Put a document into a slot.
 
@@ -150,12 +157,16 @@ class DocumentTable:
             num_tokens: where its questions' positions begin.
             layers: its layers, one level of lookup each.
             positions: (retrieval heads, keys) int32 by layer, each key's place in the document.
+            log_weights: (layers, heads) fp32, of its retrieval heads; None for all alike.
         Raises: ShapeError if layers of a kind differ in size, or one has a level 1.
         """
         rows = [_record(layer, place) for layer, place in zip(layers, positions, strict=True)]
         self.sizes[slot] = _document_sizes(num_tokens, layers)
         self.layers[slot], self.positions[slot] = tuple(layers), tuple(positions)
         self.records[slot].copy_(torch.tensor(rows, dtype=torch.int64))
+        self.log_weights[slot].zero_()
+        if log_weights is not None:
+            self.log_weights[slot, :, : log_weights.shape[1]] = log_weights
 
     def remove(self, slot: int) -> None:
         """Take a document out of its slot; no step that reads it may be running."""

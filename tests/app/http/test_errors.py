@@ -83,6 +83,8 @@ def test_waiting_is_advised_in_whole_seconds() -> None:
     }
     assert "retry-after" in explain(errors.DocumentNotReady("Later.")).headers()
     assert explain(errors.EmptyQuestion("Ask.")).headers() == {}
+    tomorrow = explain(errors.RateLimited("Later.", retry_after_s=7200.0)).headers()
+    assert tomorrow == {"retry-after": "7200", "x-should-retry": "false"}
 
 
 def test_bare_statuses_get_a_body_too() -> None:

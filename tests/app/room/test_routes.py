@@ -62,6 +62,7 @@ def test_a_failed_document_says_why_and_how_to_go_on(
     page = reader.get(f"/room/{document_id}").text
     assert "The PDF asks for a password." in page
     assert "Read again" in page
+    assert TEXT[:40] in page  # whatever of its text can be read
 
 
 def test_an_answer_is_kept_whole_for_its_documents_history(

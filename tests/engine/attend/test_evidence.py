@@ -94,7 +94,7 @@ def test_evidence_of_an_answer_lies_in_the_text(
 
 
 def mass_of(model: LoadedModel, document: DocumentCache, budget: float) -> torch.Tensor:
-    mass = AttentionMass(document.num_tokens, document.num_sinks, model.device)
+    mass = AttentionMass(document, model.device)
     state = open_question(document, budget, mass)
     forward(model.model, model.prompt.encode_question("Which number?"), state.position, state)
     return mass.on_tokens()

@@ -378,7 +378,7 @@ def test_mass_of_a_question_that_ends_early_is_kept(
     model: LoadedModel, document: DocumentCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_torch(monkeypatch)
-    mass = AttentionMass(document.num_tokens, document.num_sinks, model.device)
+    mass = AttentionMass(document, model.device)
     state = open_question(document, BUDGET, mass)
     asked = model.prompt.encode_question(QUESTION)
     forward(model.model, asked, state.position, state)

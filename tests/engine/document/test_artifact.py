@@ -59,6 +59,22 @@ def test_a_round_trip_changes_nothing(
             assert_close(one, other, rtol=0, atol=0)
 
 
+def test_the_profile_comes_back_and_an_earlier_artifact_has_none(
+    document: DocumentCache, manifest: dict[str, Any], files: Files
+) -> None:
+    found, wanted = reopened(manifest, files).profile, document.profile
+    assert found is not None
+    assert wanted is not None
+    assert_close(found.neutral, wanted.neutral, rtol=0, atol=0)
+    assert_close(found.head_weights, wanted.head_weights, rtol=0, atol=0)
+    parts = load(files[DOCUMENT_FILE])
+    for name in ("neutral_mass", "head_weights"):
+        del parts[name]
+    earlier = reopened(manifest, {**files, DOCUMENT_FILE: save(parts)})
+    assert earlier.profile is None
+    assert earlier.text == TEXT
+
+
 def num_dropped(layer: LayerCache) -> int | None:
     return None if layer.streaming is None else layer.streaming.num_dropped
 

@@ -107,17 +107,20 @@ class BatchCase:
     def inputs(self, dtype: torch.dtype) -> BatchInputs:
         """Draw it; what is not to be read is nan, or an index out of range."""
         sizes = self.sizes
-        table = DocumentTable(len(self.documents) + 1, 2, torch.device(DEVICE))
+        device = torch.device(DEVICE)
+        table = DocumentTable(len(self.documents) + 1, 2, device, self.kv_heads)
+        head_weights = torch.linspace(-2.0, 0.5, 2 * self.kv_heads).view(2, self.kv_heads)
         for index, document in enumerate(self.documents):
             layer = self._layer(document, dtype, seed=100 * index)
             positions = self._positions(document, seed=index)
             num_tokens = document.anchors + document.tokens
-            table.put(index, num_tokens, (layer, layer), (positions, positions))
+            log_weights = None if index == 1 else head_weights.to(device)
+            table.put(index, num_tokens, (layer, layer), (positions, positions), log_weights)
             table.records[index, 0] = 0
         pages = sum(ceil_div(ask.num_keys, PAGE) for ask in self.asks) + 1
         shape = (2, pages, self.kv_heads, PAGE, self.head_dim)
         pools = torch.full(shape, torch.nan, dtype=dtype, device=DEVICE)
-        tables = StepTables(sizes, self.tuning, torch.device(DEVICE))
+        tables = StepTables(sizes, self.tuning, device)
         rows = self._rows(pools)
         tables.write(rows, table)
         query = normal(sizes.rows, sizes.num_heads, self.head_dim, dtype=dtype, seed=5).to(DEVICE)

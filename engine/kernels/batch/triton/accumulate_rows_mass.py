@@ -184,7 +184,7 @@ def accumulate_rows_mass_triton(inputs: BatchInputs, work: BatchWorkspace) -> No
         work.token_masks,
         work.num_segments,
         work.token_scores,
-        work.lse,
+        inputs.weighted_lse(work.lse),
         ROWS=s.rows,
         NUM_HEADS=s.num_heads,
         GROUP=s.group,

@@ -1,0 +1,71 @@
+"""Which attention mass belongs to which sentence of an answer."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from common.sentences import sentence_spans
+
+MOST_MARKS = 32  # of an answer; what comes after the last one is a part of its last sentence
+ENDS = ".!?\u2026\u3002\uff01\uff1f\u0964"  # of sentences, in most scripts
+CLOSING = "\"')]}\u00bb\u201d\u2019\u300d"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The attention mass at a point of the answer.
+
+    Attributes:
+        num_chars: of the answer's text before it.
+        num_passes: in which the mass was collected.
+        mass: by place in the document (tokens,).
+    """
+
+    num_chars: int
+    num_passes: int
+    mass: Tensor
+
+    def since(self, before: "Mark | None") -> "Mark":
+        """What came after another mark."""
+        if before is None:
+            return self
+        return Mark(self.num_chars, self.num_passes - before.num_passes, self.mass - before.mass)
+
+
+class SentenceMarks:
+    """Marks at points at which a sentence of the answer may have ended."""
+
+    def __init__(self) -> None:
+        self._marks: list[Mark] = []
+
+    def may_end(self, text: str) -> bool:
+        """Whether a text ends as sentences do, at a point that has no mark yet."""
+        if len(self._marks) >= MOST_MARKS or not text:
+            return False
+        if self._marks and self._marks[-1].num_chars >= len(text):
+            return False
+        return text[-1] == "\n" or text.rstrip(CLOSING)[-1:] in tuple(ENDS)
+
+    def add(self, mark: Mark) -> None:
+        """Add a mark behind all others."""
+        self._marks.append(mark)
+
+    def parts(self, text: str, last: Mark) -> Iterator[tuple[tuple[int, int], Mark]]:
+        """Yield each sentence's span in the answer's text, and what was collected meanwhile.
+
+        Args:
+            text: the whole answer.
+            last: at its end.
+        """
+        before: Mark | None = None
+        start: int | None = None
+        for first, end in sentence_spans(text):
+            start = first if start is None else start
+            at = next((mark for mark in self._marks if mark.num_chars >= end), None)
+            if at is None:
+                continue  # all that is left is one part
+            yield (start, end), at.since(before)
+            before, start = at, None
+        if start is not None:
+            yield (start, len(text.rstrip())), last.since(before)

@@ -1,0 +1,94 @@
+"""What budgets lose on probes, and which one is chosen by that."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from engine.decode.answer import Answer
+from engine.decode.sampling import Sampling
+from engine.document.budget import EXACT, AutoBudget, BudgetLosses
+from engine.document.cache import DocumentCache
+from engine.model.loader import LoadedModel
+from precompute.budget_losses import ExactTokens, measure_losses
+from precompute.probes import ProbeMaker
+from tests.models import FAMILIES, answer, loaded, prose, read
+
+
+@pytest.fixture(scope="module")
+def model() -> LoadedModel:
+    return loaded(FAMILIES["llama"])
+
+
+@pytest.fixture(scope="module")
+def document(model: LoadedModel) -> DocumentCache:
+    return read(model, prose(1200))
+
+
+def test_agreement_is_what_is_left_of_the_least_likely_token() -> None:
+    said = ExactTokens.of(torch.tensor([[2.0, 0.0, 0.0], [0.0, 3.0, 0.0]]))
+    assert said.tokens.tolist() == [0, 1]
+    assert said.loss(torch.tensor([[2.0, 0.0, 0.0], [0.0, 3.0, 0.0]])) == pytest.approx(0.0)
+    assert said.loss(torch.tensor([[2.0, 0.0, 0.0], [0.0, 9.0, 0.0]])) == pytest.approx(0.0)
+    weaker = torch.tensor([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    left = (weaker.softmax(1)[1, 1] / torch.tensor([0.0, 3.0, 0.0]).softmax(0)[1]).item()
+    assert said.loss(weaker) == pytest.approx(1 - left)
+    assert said.loss(torch.tensor([[2.0, 0.0, 0.0], [0.0, 3.0, 3.1]])) == 1.0
+
+
+def test_losses_fall_to_nothing_where_everything_is_read(
+    model: LoadedModel, document: DocumentCache
+) -> None:
+    losses = document.curves.losses
+    assert losses.budgets == tuple(sorted(losses.budgets)) != ()
+    assert all(0 <= loss <= 1 for loss in losses.losses)
+    assert losses.budgets[0] >= document.curves.floor
+    assert losses.losses[-1] <= losses.losses[0]
+
+
+def test_a_probe_at_a_budget_is_told_from_one_at_exact(
+    model: LoadedModel, document: DocumentCache
+) -> None:
+    """With other tokens than the model's own as what was said, every budget loses all."""
+    probes = ProbeMaker(document, model.prompt, 1000, seed=1).make(2)
+    wrong = [ExactTokens(torch.tensor([-1]), torch.zeros(1)) for _ in probes]
+    found = measure_losses(model, document, probes, wrong)
+    assert set(found.losses) == {1.0}
+
+
+LOSSES = BudgetLosses((0.05, 0.15, 0.4), (0.3, 0.01, 0.001))
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "budget"), [(0.5, 0.05), (0.3, 0.05), (0.02, 0.15), (0.001, 0.4), (0.0, EXACT)]
+)
+def test_the_smallest_budget_within_the_tolerance_is_chosen(
+    tolerance: float, budget: float
+) -> None:
+    assert LOSSES.choose(tolerance) == budget
+    assert BudgetLosses().choose(tolerance) == EXACT
+
+
+def test_the_loss_of_a_budget_is_that_of_the_next_smaller_one_tried() -> None:
+    found = [LOSSES.at(budget) for budget in (0.01, 0.05, 0.1, 0.15, 0.9, EXACT)]
+    assert found == [None, 0.3, 0.3, 0.01, 0.001, 0.0]
+    assert BudgetLosses().at(0.5) is None
+
+
+def test_an_answer_tells_what_was_chosen_and_predicted(
+    model: LoadedModel, document: DocumentCache
+) -> None:
+    document = replace(document, curves=replace(document.curves, losses=LOSSES))
+    floor = document.curves.floor
+    for tolerance, wanted in ((0.02, 0.15), (0.0, EXACT)):
+        *_, found = answer(
+            model, document, "Who?", budget=AutoBudget(tolerance), sampling=Sampling(4)
+        )
+        assert isinstance(found, Answer)
+        report = found.budget
+        assert (report.requested, report.tolerance) == (wanted, tolerance)
+        assert report.applied == max(wanted, floor)
+        assert report.predicted_loss == LOSSES.at(report.applied)
+    *_, found = answer(model, document, "Who?", budget=0.9, sampling=Sampling(4))
+    assert isinstance(found, Answer)
+    assert (found.budget.tolerance, found.budget.predicted_loss) == (None, 0.001)
