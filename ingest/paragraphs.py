@@ -214,7 +214,15 @@ def _begins(
         return True  # the end of a hanging indent
     if line.is_bold and last.is_bold and distance <= LINE_GAP * size and len(current) < 4:
         return _is_short(last, lines, index - 1) and not _is_centred(last, line)
-    return _has_room(last, line, _right_edge(lines, index - 1)) and not _is_centred(last, line)
+    is_ragged = _is_within_sentence(last, line) and not _is_short(last, lines, index - 1)
+    if is_ragged or _is_centred(last, line):
+        return False
+    return _has_room(last, line, _right_edge(lines, index - 1))
+
+
+def _is_within_sentence(last: Line, line: Line) -> bool:
+    """Whether a line seems to go on with the sentence of the line above."""
+    return line.words[0].text[:1].islower() and ENDS.search(last.text) is None
 
 
 def _has_room(last: Line, line: Line, right: float) -> bool:

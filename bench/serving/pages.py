@@ -62,6 +62,7 @@ SEEN = """() => {
   const picture = part?.querySelector("img");
   return part && (picture ? picture.complete && picture.naturalWidth : part.innerText.length > 9);
 }"""
+LOADED = "() => !document.querySelector('.part:empty:not([hidden] *)')"
 FRAMES = """async () => {
   const paper = document.getElementById("paper"), gaps = [];
   const end = performance.now() + 1000;
@@ -261,7 +262,7 @@ def _show(services: Services, key: str, long: dict[str, str], repeats: int) -> d
         page.wait_for_selector("#list")
         for name, document_id in long.items():
             times = [_open(page, f"{address}/room/{document_id}") for _ in range(repeats)]
-            page.wait_for_function("!document.querySelector('.part:empty:not([hidden] *)')")
+            page.wait_for_function(LOADED)
             gaps = page.evaluate(FRAMES)
             found[name] = {
                 "seen_ms": percentiles(times),

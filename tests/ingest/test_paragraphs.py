@@ -110,6 +110,15 @@ def test_items_short_lines_and_spaces_begin_blocks(put: Put) -> None:
     ]
 
 
+def test_a_sentence_goes_on_over_lines_that_end_early(put: Put) -> None:
+    lines = [
+        "The night ferry casts off at 22:25 sharp and does not wait",
+        "for late lorries. Its master decides, and no",
+        "other, whether lorries that come later may be taken aboard.",
+    ]
+    assert shown(read(put, page(column(60, lines)))) == [" ".join(lines)]
+
+
 def test_a_hyphen_stays_where_the_word_has_one(put: Put) -> None:
     lines = [
         "He is well-known in this town for his well-",

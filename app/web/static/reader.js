@@ -126,7 +126,8 @@
   }
 
   function showLayer(name) {
-    const at = parts.find((part) => part.offsetTop + part.offsetHeight > paper.scrollTop);
+    const middle = paper.scrollTop + paper.clientHeight / 2;
+    const at = parts.find((part) => part.offsetTop + part.offsetHeight > middle);
     layer = name;
     ({ parts } = layers[name]);
     for (const [one, { box }] of Object.entries(layers)) box.hidden = one !== name;
@@ -135,7 +136,8 @@
     estimateHeights();
     markAgain([...loaded]);
     const same = at && parts[partAt(Number(at.dataset.start))];
-    if (same) paper.scrollTop = same.offsetTop;
+    if (current && current.body.evidence.length + current.body.quotes.length) jumpQuietly(current);
+    else if (same) paper.scrollTop = same.offsetTop;
     if (name === "text") loadAll().then(drawStrip);
     drawStrip();
   }
@@ -219,7 +221,7 @@
     const part = parts[partAt(Math.min(char, numChars - 1))];
     if (!part) return 0;
     const within = (char - part.dataset.start) / Math.max(1, part.dataset.end - part.dataset.start);
-    return (part.offsetTop - paper.offsetTop + within * part.offsetHeight) / paper.scrollHeight;
+    return (part.offsetTop + within * part.offsetHeight) / paper.scrollHeight;
   }
 
   function drawStrip() {
@@ -302,7 +304,8 @@
     const read = tokens ? `about ${count(value * tokens)} of ${count(tokens)} tokens` : share(value);
     const name = typeof chosen === "string" ? `${chosen}: ` : "";
     const like = measured(value);
-    byId("budget-effect").textContent = `${name}reads ${value >= 1 ? "everything" : `at most ${share(value)}`}, ${read} for each word${like}`;
+    const what = value >= 1 ? "reads everything that the model's heads keep" : `reads at most ${share(value)}, ${read}`;
+    byId("budget-effect").textContent = `${name}${what} for each word${like}`;
     dial.setAttribute("aria-valuetext", `${share(value)} of the document`);
   }
   // What the latest answer with the same budget took, if there was one.
@@ -333,7 +336,10 @@
     return turn;
   }
 
-  function finish(turn, body) {
+  function finish(turn, given) {
+    // An answer that an earlier version kept lacks what was added since.
+    const body = { quotes: [], grounded: null, refused: false, attention: null, num_dropped_turns: 0, thinking: null, ...given };
+    body.budget = { tolerance: null, predicted_loss: null, ...given.budget };
     Object.assign(turn, { body, answer: body.answer });
     turn.answerBox.replaceChildren(...answerParts(turn));
     if (body.thinking) {
@@ -404,7 +410,7 @@
     const { budget: read, usage, timings_ms: times } = body;
     const tokens = usage.document_tokens, readMs = Number(page.dataset.readingMs);
     const lines = [
-      `Read ${share(read.loaded)} of the document's cache for each word: about ${count(read.loaded * tokens)} of ${count(tokens)} tokens${read.raised ? `, more than the ${share(read.requested)} asked for, as this document needs at least ${share(read.applied)}` : ""}.`,
+      `Read ${share(read.loaded)} of the document's cache for each word, as much as ${count(read.loaded * tokens)} of ${count(tokens)} tokens in all heads${read.raised ? `, more than the ${share(read.requested)} asked for, as this document needs at least ${share(read.applied)}` : ""}.`,
       `First word after ${duration(times.first_token)}, whole answer after ${duration(times.total)}.`,
       `Full attention would have read ${count(tokens)} tokens (${bytes(usage.kv_bytes_stored)}) for each word${readMs ? `, and reading the document again takes ${duration(readMs)}` : ""}.`,
     ];
