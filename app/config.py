@@ -4,7 +4,7 @@ import ipaddress
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt, Le, Lt, MinLen, Predicate
+from annotated_types import Ge, Gt, Le, MinLen, Predicate
 from pydantic import SecretStr
 
 from engine.document.budget import TOLERANCE
@@ -79,7 +79,7 @@ class ServerConfig:
     sampling: Literal["greedy", "model"] = "greedy"
     answer_mode: Literal["auto", "free", "quote"] = "auto"
     stop_repetition: bool = True
-    auto_tolerance: Annotated[float, Ge(0), Lt(1)] = TOLERANCE
+    auto_tolerance: Annotated[float, Ge(0), Le(1)] = TOLERANCE
     concurrent_questions: Annotated[int, Gt(0)] = 64
     queued_questions: Annotated[int, Ge(0)] = 192
     question_timeout_s: Annotated[float, Gt(0)] = 300.0

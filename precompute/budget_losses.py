@@ -15,6 +15,7 @@ from engine.model.loader import LoadedModel
 from precompute.probes import Probe
 
 TRIED = (0.4, 0.25, 0.15, 0.1, 0.05)  # budgets, as far as there is anything to choose
+LEAST_TELLING = 6  # probes that are answered right at `exact`; with fewer, nothing is predicted
 MOST_LOSS = 0.1  # smaller budgets than one that loses more are not tried
 
 
@@ -25,16 +26,18 @@ class ExactTokens:
     Attributes:
         tokens: the likeliest ones (places,) int64.
         log_probabilities: theirs (places,) fp32, in nats.
+        is_right: whether they are the probe's answer.
     """
 
     tokens: Tensor
     log_probabilities: Tensor
+    is_right: bool = True
 
     @classmethod
-    def of(cls, logits: Tensor) -> "ExactTokens":
-        """Take them from logits (places, vocabulary)."""
+    def of(cls, logits: Tensor, answer_ids: Tensor) -> "ExactTokens":
+        """Take them from logits (places, vocabulary) of an answer (tokens,)."""
         best, tokens = logits.log_softmax(dim=-1).max(dim=-1)
-        return cls(tokens, best)
+        return cls(tokens, best, torch.equal(tokens.cpu(), answer_ids[: len(tokens)].cpu()))
 
     def loss(self, logits: Tensor) -> float:
         """One minus how far other logits (places, vocabulary) agree.
@@ -57,12 +60,18 @@ def measure_losses(
 ) -> BudgetLosses:
     """Ask probes with their answers given at one budget after the other, the largest first.
 
+    Only those that are answered right at `exact` have anything to lose.
+
     Args:
         document: calibrated.
         exact: what was said about each probe at `exact`.
         check: called before each pass; may raise to stop.
     """
     curves = document.curves
+    telling = [pair for pair in zip(probes, exact, strict=True) if pair[1].is_right]
+    if len(telling) < LEAST_TELLING:
+        return BudgetLosses()
+    probes, exact = [probe for probe, _ in telling], [said for _, said in telling]
     if not (curves.prefill.shares and curves.decode.shares):
         return BudgetLosses()
     most = min(curves.prefill.shares[-1], curves.decode.shares[-1])

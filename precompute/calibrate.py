@@ -1,6 +1,6 @@
 """Calibration: from a budget to what loads it, measured on probe questions."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,6 +16,7 @@ from precompute.retrieval_profiler import RetrievalProfiler
 from precompute.score_histogram import ScoreHistogram
 
 BATCH = 16  # probes of one forward pass
+LOSS_PROBES = 2 * BATCH  # of which it is found out what budgets lose
 SETTLED = 0.03  # a curve that a further batch moves by less than this share is final
 WATCHED = (FAST, BALANCED, 0.4)  # the budgets at which it must have settled
 
@@ -50,14 +51,15 @@ def calibrate(
     drawn = _draw(model, document, settings) if first_probes is None else first_probes.result()
     probes, maker = drawn.first, drawn.maker
     curve: BudgetCurve | None = None
-    asked: Sequence[Probe] = ()
-    exact: Sequence[ExactTokens] = ()
+    asked: list[Probe] = []
+    exact: list[ExactTokens] = []
     for done in range(0, settings.num_probes, BATCH):
         if done > 0:
             probes = maker.make(min(BATCH, settings.num_probes - done))
         said = ask_probes(model, document, probes, prefill, decode, check, profiler)
-        if done == 0:
-            asked, exact = probes, [ExactTokens.of(logits) for logits in said]
+        if done < LOSS_PROBES:
+            asked += probes
+            exact += map(ExactTokens.of, said, (probe.answer_ids for probe in probes))
         progress(done + len(probes))
         before, curve = curve, decode.curve()
         if before is not None and _has_settled(before, decode):

@@ -91,7 +91,7 @@ class AskParameters(Parameters):
     temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
     top_p: float | None = Field(default=None, gt=0, le=1, allow_inf_nan=False)
     budget: Budget = "balanced"
-    tolerance: float | None = Field(default=None, ge=0, lt=1, allow_inf_nan=False)
+    tolerance: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
     max_thinking_tokens: int | None = Field(default=None, ge=0, le=1_000_000)
     ignore_eos: bool = False
     mode: AnswerMode | None = None

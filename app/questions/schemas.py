@@ -50,7 +50,7 @@ class QuestionBody(BaseModel):
     # OpenAPI shows these bounds, but breaking them has error codes of its own.
     question: str = Field(json_schema_extra={"minLength": 1, "pattern": "\\S"})
     budget: Literal["fast", "balanced", "exact", "auto"] | Share = "balanced"
-    tolerance: float | None = Field(default=None, ge=0, lt=1, strict=True, allow_inf_nan=False)
+    tolerance: float | None = Field(default=None, ge=0, le=1, strict=True, allow_inf_nan=False)
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000, strict=True)
     max_thinking_tokens: int | None = Field(default=None, ge=0, le=1_000_000, strict=True)
     temperature: float | None = Field(default=None, ge=0, le=2, strict=True, allow_inf_nan=False)

@@ -33,7 +33,7 @@ Ask = Callable[[str], Reply]  # sends a request that names an id
 def measure(options: Any) -> dict[str, Any]:
     """Run all of it against one server."""
     num_pairs = 40 if options.smoke else PAIRS
-    with serving(options.model) as server:
+    with serving(options.model, LECTERN_SERVER__METRICS_LOOPBACK="true") as server:
         config = StorageConfig(server.folder / "data")
         with closing(open_storage(config)) as storage:
             cells, wrong = _try_matrix(server, storage)
@@ -194,6 +194,8 @@ def _follow_canaries(server: Server, storage: Storage) -> dict[str, Any]:
         )
     ]
     replies.append(other.ask(document_id, "Where?"))
+    metrics = other.call("GET", "/metrics")
+    assert metrics.status == 200, metrics.body
     secrets = [*CANARIES.values(), key]
     log = (server.folder / "server.log").read_text()
     data_dir = server.folder / "data"
@@ -201,6 +203,9 @@ def _follow_canaries(server: Server, storage: Storage) -> dict[str, Any]:
         "canaries_in_log": sum(one in log for one in secrets),
         "canaries_in_foreign_replies": sum(
             one.encode() in reply.body for one in secrets for reply in replies
+        ),
+        "canaries_in_metrics": sum(
+            one.encode() in metrics.body for one in (*secrets, document_id, str(owls), "canaries")
         ),
         "files_with_canaries_before": len(_files_with(data_dir, CANARIES.values())),
     }

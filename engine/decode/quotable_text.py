@@ -46,7 +46,7 @@ class QuotableText:
         data = np.frombuffer(encoded.encode("utf-8", "surrogatepass"), dtype=np.uint8)
         filler = np.full(trie.depth + 1, NO_BYTE, dtype=np.uint8)
         self.data: NDArray[np.uint8] = np.concatenate((data, filler))
-        self._chars = np.repeat(kept, sizes)
+        self._chars = np.repeat(kept.astype(np.int32), sizes)
         self.starts: Places = places[:-1][cut[:-1] & (chars != SPACE)]
         self.can_end: NDArray[np.bool_] = np.zeros(len(data) + 1, dtype=bool)
         self.can_end[places[cut]] = True

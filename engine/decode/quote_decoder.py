@@ -133,8 +133,9 @@ class QuoteDecoder:
         if self._device.type == "cuda":
             chosen = chosen.pin_memory().to(self._device, non_blocking=True)
         size = len(self.source.trie.written)
-        mask = torch.zeros(max(size, int(self._ends.max(initial=-1)) + 1), dtype=torch.bool)
-        return mask.to(self._device).index_fill_(0, chosen, True)
+        size = max(size, int(self._ends.max(initial=-1)) + 1)
+        mask = torch.zeros(size, dtype=torch.bool, device=self._device)
+        return mask.index_fill_(0, chosen, True)
 
     def allowed_tokens(self) -> Places:
         """Return the ids of the tokens that may follow; those that end the answer if none may."""

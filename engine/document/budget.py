@@ -19,7 +19,7 @@ class AutoBudget:
     """The smallest budget that is predicted to lose no more than a tolerance, on each document.
 
     Attributes:
-        tolerance: share of the answers that may be others than at `exact`, in [0, 1).
+        tolerance: share of the answers that may be others than at `exact`, in [0, 1].
     """
 
     tolerance: float = TOLERANCE

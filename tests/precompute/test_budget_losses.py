@@ -5,12 +5,14 @@ from dataclasses import replace
 import pytest
 import torch
 
+from engine.attend.question import open_question
 from engine.decode.answer import Answer
 from engine.decode.sampling import Sampling
 from engine.document.budget import EXACT, AutoBudget, BudgetLosses
 from engine.document.cache import DocumentCache
+from engine.model.attention import forward
 from engine.model.loader import LoadedModel
-from precompute.budget_losses import ExactTokens, measure_losses
+from precompute.budget_losses import LEAST_TELLING, ExactTokens, measure_losses
 from precompute.probes import ProbeMaker
 from tests.models import FAMILIES, answer, loaded, prose, read
 
@@ -26,8 +28,10 @@ def document(model: LoadedModel) -> DocumentCache:
 
 
 def test_agreement_is_what_is_left_of_the_least_likely_token() -> None:
-    said = ExactTokens.of(torch.tensor([[2.0, 0.0, 0.0], [0.0, 3.0, 0.0]]))
-    assert said.tokens.tolist() == [0, 1]
+    logits = torch.tensor([[2.0, 0.0, 0.0], [0.0, 3.0, 0.0]])
+    said = ExactTokens.of(logits, torch.tensor([0, 1, 2]))
+    assert (said.tokens.tolist(), said.is_right) == ([0, 1], True)
+    assert not ExactTokens.of(logits, torch.tensor([0, 2])).is_right
     assert said.loss(torch.tensor([[2.0, 0.0, 0.0], [0.0, 3.0, 0.0]])) == pytest.approx(0.0)
     assert said.loss(torch.tensor([[2.0, 0.0, 0.0], [0.0, 9.0, 0.0]])) == pytest.approx(0.0)
     weaker = torch.tensor([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
@@ -36,24 +40,41 @@ def test_agreement_is_what_is_left_of_the_least_likely_token() -> None:
     assert said.loss(torch.tensor([[2.0, 0.0, 0.0], [0.0, 3.0, 3.1]])) == 1.0
 
 
-def test_losses_fall_to_nothing_where_everything_is_read(
-    model: LoadedModel, document: DocumentCache
-) -> None:
-    losses = document.curves.losses
+def measure(
+    model: LoadedModel, document: DocumentCache, *, is_right: bool, right_token: bool = True
+) -> BudgetLosses:
+    """Losses on probes of which it is said what the model says at `exact`, or another token."""
+    probes = ProbeMaker(document, model.prompt, 1000, seed=1).make(LEAST_TELLING)
+    said = []
+    for probe in probes:
+        state = open_question(document, EXACT)
+        logits = forward(model.model, probe.question_ids, state.position, state)
+        best = ExactTokens.of(logits, probe.answer_ids)
+        tokens = best.tokens if right_token else torch.full_like(best.tokens, -1)
+        said.append(replace(best, tokens=tokens, is_right=is_right))
+    return measure_losses(model, document, probes, said)
+
+
+def test_larger_budgets_lose_less(model: LoadedModel, document: DocumentCache) -> None:
+    losses = measure(model, document, is_right=True)
     assert losses.budgets == tuple(sorted(losses.budgets)) != ()
-    assert all(0 <= loss <= 1 for loss in losses.losses)
     assert losses.budgets[0] >= document.curves.floor
     assert losses.losses[-1] <= losses.losses[0]
+    assert losses.losses[-1] < 1.0
 
 
-def test_a_probe_at_a_budget_is_told_from_one_at_exact(
+def test_answers_that_become_other_ones_are_lost(
     model: LoadedModel, document: DocumentCache
 ) -> None:
-    """With other tokens than the model's own as what was said, every budget loses all."""
-    probes = ProbeMaker(document, model.prompt, 1000, seed=1).make(2)
-    wrong = [ExactTokens(torch.tensor([-1]), torch.zeros(1)) for _ in probes]
-    found = measure_losses(model, document, probes, wrong)
+    found = measure(model, document, is_right=True, right_token=False)
     assert set(found.losses) == {1.0}
+    assert len(found.budgets) == 1  # nothing smaller was tried
+
+
+def test_nothing_is_predicted_from_probes_that_are_wrong_anyway(
+    model: LoadedModel, document: DocumentCache
+) -> None:
+    assert measure(model, document, is_right=False) == BudgetLosses()
 
 
 LOSSES = BudgetLosses((0.05, 0.15, 0.4), (0.3, 0.01, 0.001))

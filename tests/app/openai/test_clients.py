@@ -50,6 +50,27 @@ def test_a_chat_completion_has_all_that_clients_read(api, file_id):
     assert completion.model_extra["evidence"] is not None
 
 
+def test_a_chat_quotes_if_it_is_asked_to(api, file_id):
+    completion = api.chat.completions.create(
+        model="lectern", messages=about(file_id), max_tokens=8, extra_body={"mode": "quote"}
+    )
+    found, text = completion.model_extra, completion.choices[0].message.content
+    assert found["mode"] == "quote"
+    assert found["refused"] or found["quotes"]
+    for quote in found["quotes"]:
+        shown = text[quote["answer_start"] : quote["answer_end"]]
+        assert shown == " ".join(quote["text"].split())
+    response = api.responses.create(
+        model="lectern",
+        input=[{"role": "user", "content": [{"type": "input_file", "file_id": file_id},
+                                            {"type": "input_text", "text": "Who?"}]}],
+        max_output_tokens=8,
+        extra_body={"mode": "quote", "budget": "auto"},
+    )  # fmt: skip
+    assert response.model_extra["mode"] == "quote"
+    assert response.model_extra["budget"]["tolerance"] == 0.02
+
+
 def test_a_stream_says_the_same_and_ends_with_its_usage(api, file_id):
     request = {"model": "lectern", "messages": about(file_id), "max_tokens": 8, "temperature": 0}
     whole = api.chat.completions.create(**request)

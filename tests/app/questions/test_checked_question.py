@@ -12,6 +12,7 @@ from app.questions.checked_question import (
 )
 from app.questions.schemas import QuestionBody
 from common.errors import EmptyQuestion, InvalidInput, QuestionTooLong
+from engine.document.budget import AutoBudget
 from engine.model.generation import GREEDY, GenerationDefaults
 
 LIMITS = ServerConfig(max_question_chars=20, max_answer_tokens=200)
@@ -75,3 +76,45 @@ def test_more_thinking_than_the_servers_limit_is_refused() -> None:
     with pytest.raises(InvalidInput, match="at most 50") as refused:
         checked(body(max_thinking_tokens=51), limits)
     assert refused.value.param == "max_thinking_tokens"
+
+
+@pytest.mark.parametrize(
+    ("setting", "asked", "has_document", "mode"),
+    [
+        ("free", None, True, "free"),
+        ("quote", None, True, "quote"),
+        ("quote", None, False, "free"),
+        ("quote", "free", True, "free"),
+        ("free", "quote", True, "quote"),
+        ("auto", None, True, "free"),
+    ],
+)
+def test_the_mode_is_the_requests_or_else_the_settings(
+    setting: Any, asked: str | None, has_document: bool, mode: str
+) -> None:
+    limits = ServerConfig(answer_mode=setting)
+    found = check_question(body(mode=asked), limits, has_document=has_document)
+    assert found.sampling.mode == mode
+
+
+def test_quotes_without_a_document_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="nothing to quote") as refused:
+        check_question(body(mode="quote"), LIMITS, has_document=False)
+    assert refused.value.param == "mode"
+
+
+def test_whether_repetition_ends_an_answer_is_the_requests_or_else_the_settings() -> None:
+    off = ServerConfig(stop_repetition=False)
+    assert checked(body()).sampling.stop_repetition
+    assert not checked(body(stop_repetition=False)).sampling.stop_repetition
+    assert not checked(body(), off).sampling.stop_repetition
+    assert checked(body(stop_repetition=True), off).sampling.stop_repetition
+
+
+def test_a_tolerance_belongs_to_the_budget_auto() -> None:
+    limits = ServerConfig(auto_tolerance=0.1)
+    assert checked(body(budget="auto"), limits).budget == AutoBudget(0.1)
+    assert checked(body(budget="auto", tolerance=0.03), limits).budget == AutoBudget(0.03)
+    with pytest.raises(InvalidInput, match="belongs to") as refused:
+        checked(body(tolerance=0.03))
+    assert refused.value.param == "tolerance"

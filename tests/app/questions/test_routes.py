@@ -58,6 +58,27 @@ def test_an_answer_has_all_its_parts(ask, seeder: StorageSeeder) -> None:
         assert {"quote", "page", "start_char", "end_char", "weight"} <= set(passage)
         assert passage["paragraph"] > 0
         assert TEXT[passage["start_char"] : passage["end_char"]] == passage["quote"]
+    assert (body["mode"], body["quotes"]) == ("free", [])
+    assert body["confidence"]["mean_log_probability"] < 0 < body["confidence"]["document_attention"]
+    for claim in body["grounded"]:
+        assert body["answer"][claim["start"] : claim["end"]] == claim["text"]
+
+
+def test_a_quoting_answer_says_where_its_quotes_stand(ask) -> None:
+    body = ask({**QUESTION, "mode": "quote"}).json()
+    assert (body["mode"], body["grounded"]) == ("quote", None)
+    assert body["refused"] or body["quotes"]
+    for quote in body["quotes"]:
+        assert TEXT[quote["start_char"] : quote["end_char"]] == quote["text"]
+        shown = body["answer"][quote["answer_start"] : quote["answer_end"]]
+        assert shown == " ".join(quote["text"].split())
+
+
+def test_the_budget_auto_says_what_it_chose_and_predicts(ask) -> None:
+    budget = ask({**QUESTION, "budget": "auto", "tolerance": 0.3}).json()["budget"]
+    assert budget["tolerance"] == 0.3
+    assert budget["predicted_loss"] <= 0.3
+    assert ask({**QUESTION, "tolerance": 0.3}).json()["error"]["param"] == "tolerance"
 
 
 @pytest.mark.parametrize(

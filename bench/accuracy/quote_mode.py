@@ -1,6 +1,6 @@
 """Quote mode beside free decoding, and whether evidence names the passage that was asked about.
 
-    python -m bench.accuracy.quotes --data DIR --documents 25 --articles 25 --workers 2
+    python -m bench.accuracy.quote_mode --data DIR --documents 25 --articles 25 --workers 2
 
 Documents of 16K tokens with needles, and whole SQuAD articles that were never trained on, are
 read once; every question is asked freely and in quote mode. Each quote is looked up at its span:
@@ -107,7 +107,7 @@ def main(given: Sequence[str] | None = None) -> None:
         job = QuoteJob(PLANTED, 0, planted[0], times=True)
         ((_, (_, times)),) = run_tasks([job], start, devices[:1])
     result = {
-        "benchmark": "quotes",
+        "benchmark": "quote_mode",
         **circumstances(options.device, weights_fingerprint(options.model)),
         "document_tokens": options.tokens,
         "threads": options.threads,
@@ -115,7 +115,7 @@ def main(given: Sequence[str] | None = None) -> None:
         **report(rows),
         "token_time": times,
     }
-    write("quotes", result, options.out)
+    write("quote_mode", result, options.out)
 
 
 def report(rows: Sequence[QuoteRow]) -> dict[str, Any]:
