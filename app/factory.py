@@ -80,6 +80,7 @@ def create_app(services: Services) -> FastAPI:
         max_upload_bytes=services.config.max_upload_bytes,
         open_requests=services.open_requests,
         stopping_s=services.question_queue.draining_s,
+        large_bodies=services.upload_room.places,
     )
     app.state.request_log = RequestLog(services.metrics)
     app.add_middleware(RequestLimitsMiddleware, limits=limits, log=app.state.request_log)

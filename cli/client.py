@@ -91,6 +91,11 @@ class Client:
         """Return the body of a document."""
         return self._json("GET", f"/documents/{document_id}")
 
+    def named(self, name: str) -> list[dict[str, Any]]:
+        """Return the bodies of the documents that a name or the beginning of an id stands for."""
+        found: list[dict[str, Any]] = self._json("GET", "/documents", params={"name": name})["data"]
+        return found
+
     def change(self, document_id: str, **fields: Any) -> dict[str, Any]:
         """Change a document's `filename`, or whether it is `pinned`, and return its body."""
         return self._json("PATCH", f"/documents/{document_id}", json=fields)

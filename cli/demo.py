@@ -144,7 +144,7 @@ def upload_and_wait(client: Client, console: Console, path: Path) -> dict[str, A
         console,
         f"Read {format_count(document['num_tokens'])} tokens in "
         f"{format_duration(document['reading_ms']['prefill'])}; the cache has "
-        f"{format_bytes(document['cache_bytes'])}.",
+        f"{format_bytes(document['stored_bytes'])}.",
     )
     return document
 

@@ -224,18 +224,22 @@ def resolve(client: Client, name: str) -> str:
 
 def find(client: Client, name: str) -> Mapping[str, Any]:
     """Return the body of the document that a name stands for. Raises: as `resolve`."""
-    documents = list(client.documents())
-    fitting = [one for one in documents if one["filename"] == name] or [
-        one for one in documents if name and one["id"].startswith(name.lower())
-    ]
+    fitting = [one for one in client.named(name) if _fits(one, name)]
     document_ids = [short_id(one) for one in fitting]
     if not document_ids:
-        hint = did_you_mean(name, (one["filename"] for one in documents))
+        hint = did_you_mean(name, (one["filename"] for one in client.documents()))
         raise NoSuchName(f"No document is called '{name}', and no id begins with it.{hint}")
     if len(document_ids) > 1:
         shown = ", ".join(document_ids)
         raise Refused(f"{len(document_ids)} documents fit '{name}' ({shown}); give the id of one.")
     return fitting[0]
+
+
+def _fits(document: Mapping[str, Any], name: str) -> bool:
+    """Whether a name can stand for a document; an older server returns others, too."""
+    digits = name.lower().replace("-", "")
+    is_id = bool(digits) and str(document["id"]).replace("-", "").startswith(digits)
+    return is_id or document["filename"] == name
 
 
 def short_id(document: Mapping[str, Any]) -> str:

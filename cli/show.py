@@ -134,7 +134,7 @@ def documents_table(documents: Iterable[Mapping[str, Any]]) -> Table:
             format_count(document["num_tokens"]),
             format_count(document["num_pages"]),
             format_bytes(document["num_bytes"]),
-            format_bytes(document["cache_bytes"]),
+            format_bytes(document["stored_bytes"]),
             format_moment(document["created_at"]),
         )
     return table
@@ -155,7 +155,7 @@ def document_details(document: Mapping[str, Any]) -> Table:
     table.add_row("length", f"{length}, {pages}")
     kind = f"{format_bytes(document['num_bytes'])}, {document['media_type']}"
     table.add_row("file", Text(kind))
-    cache = format_bytes(document["cache_bytes"])
+    cache = format_bytes(document["stored_bytes"])
     tier = document.get("tier")
     where = {"device": "in memory", "host": "in the host's memory", "disk": "on the disk"}
     place = f", {where.get(str(tier), str(tier))}" if tier else ""

@@ -221,6 +221,7 @@ class Engine:
             and the model's template takes one question alone, and if there is nothing to quote.
         """
         quotes = self._quotes(document, mask) if sampling.mode == "quote" else None
+        _ = document.lexical  # made here rather than on the thread that takes the steps
         kept = self._fitting_turns(document, question, turns) if may_drop_turns else turns
         parts = self._encode_question(document, question, kept)
         return RunningAnswer(
@@ -236,6 +237,7 @@ class Engine:
             num_dropped_turns=len(turns) - len(kept),
             quotes=quotes,
             refusal=self._config.refusal,
+            question_text=question,
             turn_states=self.turn_states,
             document_key=document_key,
             fallbacks=self.fallbacks,

@@ -69,5 +69,6 @@ def _run(task: dict[str, Any], path: Path, limits: Limits) -> tuple[dict[str, An
         "pages": [(page.number, page.start, page.end) for page in document.pages],
         "blocks": [(one.kind, one.start, one.end, one.level) for one in document.blocks],
         "words": words_to_json(document.words),
+        "warnings": dict(document.warnings),
     }
     return meta, document.text.encode()

@@ -50,6 +50,7 @@ def extract_limited(
         tuple(PageSpan(*page) for page in meta["pages"]),
         tuple(Block(BlockKind(block), *rest) for block, *rest in meta["blocks"]),
         words_from_json(meta["words"]),
+        meta["warnings"],
     )
 
 

@@ -1,8 +1,8 @@
 """Extracted text with the character spans of its pages, its blocks and its words."""
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from common.passages import Block, BlockKind
 from ingest.page_words import PageWords
@@ -37,12 +37,14 @@ class DocumentText:
         blocks: headings, paragraphs, list items, table rows and code, in the order of the text; if
             there are none, each line counts as a paragraph.
         words: of each page of a PDF, where they are drawn; none for other formats.
+        warnings: by code, a sentence about what could not be taken from the file.
     """
 
     text: str
     pages: tuple[PageSpan, ...]
     blocks: tuple[Block, ...] = ()
     words: tuple[PageWords, ...] = ()
+    warnings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

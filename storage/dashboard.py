@@ -81,7 +81,7 @@ class DocumentRow:
     error_message: str | None
     num_tokens: int | None
     num_bytes: int
-    cache_bytes: int | None
+    stored_bytes: int | None
     kv_bytes: int | None
     hits: int
     misses: int
@@ -214,7 +214,7 @@ class Dashboard:
                 case((Artifact.id.is_(None), Document.error_message)).label("error_message"),
                 func.coalesce(Artifact.num_tokens, Document.num_tokens).label("num_tokens"),
                 Document.num_bytes,
-                Artifact.num_bytes.label("cache_bytes"),
+                Artifact.num_bytes.label("stored_bytes"),
                 Artifact.kv_bytes,
                 func.coalesce(asked.hits, 0).label("hits"),
                 func.coalesce(asked.num_answers - asked.hits, 0).label("misses"),

@@ -2,17 +2,19 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from string import hexdigits
+from typing import Any
 from uuid import UUID
 
 import structlog
 from sqlalchemy import ColumnElement, Row, Select, and_, case, delete, or_, select, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from common.errors import Busy, DocumentNotFound, LecternError, OriginalMissing
 from common.status import DocumentStatus, JobStatus
@@ -28,6 +30,8 @@ from storage.readable import ReadableDocuments
 UNCLAIMED_S = 300.0
 MAX_TRIES = 3
 EXPIRED_AT_ONCE = 100
+LEAST_OF_ID, ID_DIGITS = 4, 32
+ASKABLE = (DocumentStatus.READY, DocumentStatus.READABLE)
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,8 @@ class _NewFile:
     media_type: str
     num_bytes: int
     uploader: str
+    user_metadata: Mapping[str, str] | None
+    priority: int
 
 
 @dataclass(frozen=True)
@@ -88,6 +94,8 @@ class Documents:
         num_bytes: int,
         uploader: str = "",
         ttl_s: int | None = None,
+        metadata: Mapping[str, str] | None = None,
+        priority: int = 0,
         admit: Callable[[Session], None] = lambda _: None,
         admit_again: Callable[[Session], None] = lambda _: None,
     ) -> tuple[DocumentRecord, bool]:
@@ -104,12 +112,24 @@ class Documents:
             num_bytes: size of the file.
             uploader: public part of the API key; workers share a tenant's time between them.
             ttl_s: seconds after which the document is deleted; None for what its tenant says.
+            metadata: what its owner notes on it.
+            priority: of its reading among those of its tenant; 0 is usual.
             admit: called in the transaction that adds a row, to raise what forbids it.
             admit_again: the same for the transaction that queues a failed document again.
         Returns: the document, and whether this call queued it, because it is new or had failed.
         Raises: StorageFull, DatabaseUnavailable, Busy.
         """
-        file = _NewFile(tenant_id, sha256, filename, kind, media_type, num_bytes, uploader)
+        file = _NewFile(
+            tenant_id,
+            sha256,
+            filename,
+            kind,
+            media_type,
+            num_bytes,
+            uploader,
+            metadata,
+            priority,
+        )
         new = _NewRow(file, ttl_s, admit)
         for _ in range(MAX_TRIES):
             existing = self._find_same_content(file, path, admit_again)
@@ -170,10 +190,33 @@ class Documents:
         return False
 
     def named(self, tenant_id: UUID, filename: str, limit: int) -> Sequence[DocumentRecord]:
-        """Return at most `limit` documents of a tenant that have a name, newest first."""
+        """Return at most `limit` documents of a tenant that a name stands for, newest first.
+
+        A new version of a document counts when it is ready, and the old one until then.
+        """
         newest_first = (
             self._view()
             .where(Document.tenant_id == tenant_id, Document.filename == filename)
+            .order_by(Document.created_at.desc(), Document.id.desc())
+            .limit(limit)
+        )
+        with self._db.reading() as session:
+            return present_versions([self._record(row) for row in session.execute(newest_first)])
+
+    def with_id_like(self, tenant_id: UUID, text: str, limit: int) -> Sequence[DocumentRecord]:
+        """Return at most `limit` documents of a tenant whose id a text is, or begins, newest first.
+
+        Args:
+            text: at least `LEAST_OF_ID` characters of the id as it is written.
+        """
+        digits = text.lower().replace("-", "")
+        if not LEAST_OF_ID <= len(digits) <= ID_DIGITS or not set(digits) <= set(hexdigits):
+            return ()
+        first = UUID(digits.ljust(ID_DIGITS, "0"))
+        last = UUID(digits.ljust(ID_DIGITS, "f"))
+        newest_first = (
+            self._view()
+            .where(Document.tenant_id == tenant_id, Document.id.between(first, last))
             .order_by(Document.created_at.desc(), Document.id.desc())
             .limit(limit)
         )
@@ -221,10 +264,64 @@ class Documents:
     def rename(self, tenant_id: UUID, document_id: UUID, filename: str) -> None:
         """Give a document another name; several may have the same. Raises: DocumentNotFound."""
         with self._db.session() as session:
-            own = (Document.id == document_id, Document.tenant_id == tenant_id)
-            renamed = update(Document).where(*own).values(filename=filename)
-            if session.execute(renamed.returning(Document.id)).first() is None:
-                raise DocumentNotFound
+            _change(session, tenant_id, document_id, filename=filename)
+
+    def set_metadata(
+        self, tenant_id: UUID, document_id: UUID, metadata: Mapping[str, str] | None
+    ) -> None:
+        """Note something else on a document; None for nothing. Raises: DocumentNotFound."""
+        with self._db.session() as session:
+            _change(session, tenant_id, document_id, user_metadata=metadata)
+
+    def set_priority(self, tenant_id: UUID, document_id: UUID, priority: int) -> None:
+        """Change when a document is read among those of its tenant. Raises: DocumentNotFound."""
+        with self._db.session() as session:
+            _change(session, tenant_id, document_id, priority=priority)
+            waiting = (Job.document_id == document_id, Job.status == JobStatus.QUEUED)
+            session.execute(update(Job).where(*waiting).values(priority=priority))
+
+    def replace(self, tenant_id: UUID, new_id: UUID, old_id: UUID) -> DocumentRecord:
+        """Let a document take the place of another one when it is ready; that is deleted then.
+
+        It has the other's name at once. A document that waits for taking another's place itself
+        gives way: its reading is stopped and it is deleted.
+
+        Returns: the new document.
+        Raises: DocumentNotFound.
+        """
+        old = self.get(tenant_id, old_id)
+        if old.id == new_id:
+            return old
+        is_waiting = old.replaces_id is not None and old.status is not DocumentStatus.READY
+        with self._db.session() as session:
+            _change(
+                session,
+                tenant_id,
+                new_id,
+                filename=old.filename,
+                replaces_id=old.replaces_id if is_waiting else old.id,
+            )
+        if is_waiting:
+            with suppress(DocumentNotFound):
+                self.delete(tenant_id, old_id)
+        return self.get(tenant_id, new_id)
+
+    def delete_replaced(self, limit: int = EXPIRED_AT_ONCE) -> Sequence[UUID]:
+        """Delete documents in whose place others are ready, at most so many; return their ids."""
+        newer = aliased(Document)
+        replaced = (
+            select(Document.tenant_id, Document.id)
+            .join(newer, and_(newer.replaces_id == Document.id,
+                              newer.tenant_id == Document.tenant_id))
+            .where(newer.status == DocumentStatus.READY)
+            .limit(limit)
+        )  # fmt: skip
+        with self._db.reading() as session:
+            found = session.execute(replaced).all()
+        for tenant_id, document_id in found:
+            with suppress(DocumentNotFound):  # somebody else deletes it, too
+                self.delete(tenant_id, document_id)
+        return tuple(document_id for _, document_id in found)
 
     def set_expiry(self, tenant_id: UUID, document_id: UUID, ttl_s: int | None) -> None:
         """Let a document be deleted so many seconds from now; None for never.
@@ -235,10 +332,7 @@ class Documents:
             later = None
             if ttl_s is not None:
                 later = self._db.now(session) + timedelta(seconds=ttl_s)
-            own = (Document.id == document_id, Document.tenant_id == tenant_id)
-            changed = update(Document).where(*own).values(expires_at=later)
-            if session.execute(changed.returning(Document.id)).first() is None:
-                raise DocumentNotFound
+            _change(session, tenant_id, document_id, expires_at=later)
 
     def delete_expired(self, limit: int = EXPIRED_AT_ONCE) -> Sequence[UUID]:
         """Delete documents whose time is over, at most so many; return their ids."""
@@ -273,6 +367,8 @@ class Documents:
             artifacts = select(Artifact.folder).where(Artifact.document_id == document_id)
             folders = list(session.scalars(artifacts))
             session.execute(delete(Answer).where(Answer.document_id == document_id))
+            newer = update(Document).where(Document.replaces_id == document_id)
+            session.execute(newer.values(replaces_id=None))
             session.execute(delete(Document).where(Document.id == document_id))
         self._remove_files(document_id, blob_key, folders)
         self._db.erase_deleted()
@@ -425,6 +521,25 @@ class Documents:
         except OSError as error:
             log = structlog.get_logger("lectern.storage")
             log.warning("files left for garbage collection", reason=type(error).__name__)
+
+
+def present_versions(documents: Sequence[DocumentRecord]) -> Sequence[DocumentRecord]:
+    """Leave out what waits for taking another document's place, and what a newer one has taken."""
+    ready = [one for one in documents if one.status in ASKABLE]
+    replaced = {one.replaces_id for one in ready}
+    return tuple(
+        one
+        for one in documents
+        if one.id not in replaced and (one.replaces_id is None or one.status in ASKABLE)
+    )
+
+
+def _change(session: Session, tenant_id: UUID, document_id: UUID, **values: Any) -> None:
+    """Write columns of a tenant's document. Raises: DocumentNotFound."""
+    own = (Document.id == document_id, Document.tenant_id == tenant_id)
+    changed = update(Document).where(*own).values(**values)
+    if session.execute(changed.returning(Document.id)).first() is None:
+        raise DocumentNotFound
 
 
 def _is_newer_than(created_at: datetime, document_id: UUID) -> ColumnElement[bool]:

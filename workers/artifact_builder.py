@@ -1,7 +1,7 @@
 """The interface between a worker and the code that makes an artifact of a file."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ class BuiltArtifact:
         manifest: the engine's description of the files, made of JSON values.
         kv_bytes: bytes of keys and values that full attention reads for each token.
         num_tokens, num_pages: of the document's text.
+        warnings: by code, what could not be taken from the file.
         cache: the document as the engine holds it, for a server in the same process; None for none.
     """
 
@@ -23,6 +24,7 @@ class BuiltArtifact:
     kv_bytes: int
     num_tokens: int
     num_pages: int
+    warnings: Mapping[str, str] = field(default_factory=dict)
     cache: Any = None
 
 

@@ -210,6 +210,7 @@ class JobRun:
             num_pages=built.num_pages,
             reading_ms=phases_ms.get(Phase.PREFILL, 0.0),
             phases_ms=phases_ms,
+            warnings=built.warnings,
         )
 
     def _expect(self, num_tokens: int) -> None:

@@ -96,6 +96,7 @@ class ModelArtifactBuilder:
             kv_bytes=_stored_kv_bytes(cache, dtype),
             num_tokens=cache.num_tokens,
             num_pages=len(pages),
+            warnings=document.warnings,
             cache=_as_stored(cache, dtype),
         )
 

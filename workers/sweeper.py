@@ -61,10 +61,14 @@ class Sweeper:
             storage.notifier.notify_workers()
 
     def _delete_expired(self) -> None:
-        expired = self._storage.documents.delete_expired()
+        documents = self._storage.documents
+        expired = [*documents.delete_expired(), *documents.delete_replaced()]
         if expired:
             log = structlog.get_logger("lectern.sweeper")
-            log.info("documents deleted whose time was over", num_documents=len(expired))
+            log.info(
+                "documents deleted whose time had come",
+                num_documents=len(expired),
+            )
 
     def _collect(self) -> None:
         storage, days = self._storage, self._storage.config.answer_days

@@ -9,7 +9,9 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
+from app.documents.adding import add_document
 from app.documents.events import EventSource, follow_document
+from app.documents.names import fitting_documents
 from app.documents.schemas import (
     DocumentBody,
     DocumentChange,
@@ -18,10 +20,11 @@ from app.documents.schemas import (
     parse_document_id,
 )
 from app.documents.upload import Upload, display_name, receive_file
+from app.documents.wishes import UploadWishes, metadata_of
 from app.http.auth import CallerDep, ScopedRoute, TenantDep, needs
 from app.http.errors import BodyRefused
 from app.http.exchange import MULTIPART_BYTES, content_length, exchange_of
-from app.http.schemas import MAX_TTL_S, MIN_TTL_S
+from app.http.schemas import MAX_TTL_S, MIN_TTL_S, MOST_PRIORITY
 from app.http.sse import STREAM_RESPONSE, EventStream
 from app.services.document_loader import DELETED, check_ready
 from app.services.services import Services, ServicesDep
@@ -35,6 +38,7 @@ from storage.db.records import ApiKeyRecord, DocumentRecord
 
 router = APIRouter(prefix="/documents", tags=["documents"], route_class=ScopedRoute)
 READS, WRITES = [needs(Scope.READ)], [needs(Scope.WRITE)]
+Priority = Annotated[int, Query(ge=-MOST_PRIORITY, le=MOST_PRIORITY)]
 ExpiresAfter = Annotated[int | None, Query(ge=MIN_TTL_S, le=MAX_TTL_S)]
 UPLOAD_BODY = {
     "requestBody": {
@@ -44,7 +48,10 @@ UPLOAD_BODY = {
                 "schema": {
                     "type": "object",
                     "required": ["file"],
-                    "properties": {"file": {"type": "string", "format": "binary"}},
+                    "properties": {
+                        "file": {"type": "string", "format": "binary"},
+                        "metadata": {"type": "string"},
+                    },
                 }
             }
         },
@@ -59,9 +66,19 @@ async def upload(
     caller: CallerDep,
     services: ServicesDep,
     expires_after_s: ExpiresAfter = None,
+    priority: Priority = 0,
+    replaces: Annotated[str | None, Query(max_length=1000)] = None,
 ) -> DocumentBody:
-    """Store a file and queue it to be read; the same file again returns the same document."""
-    body = await receive_document(request, caller, services, lambda _: expires_after_s)
+    """Store a file and queue it to be read; the same file again returns the same document.
+
+    With `replaces`, an id or a name, it is a new version of that document: it has its name, and
+    takes its place when it is ready.
+    """
+
+    def wishes(file: Upload) -> UploadWishes:
+        return UploadWishes(expires_after_s, metadata_of(file), priority, replaces)
+
+    body = await receive_document(request, caller, services, wishes)
     response.headers["location"] = f"/documents/{body.id}"
     return body
 
@@ -70,20 +87,20 @@ async def receive_document(
     request: Request,
     caller: ApiKeyRecord,
     services: Services,
-    ttl_of: Callable[[Upload], int | None],
+    wishes_of: Callable[[Upload], UploadWishes],
 ) -> DocumentBody:
     """Receive the file of a multipart request and store it as a document.
 
     Args:
-        ttl_of: returns the seconds after which the document is deleted; None for what its tenant
-            says. It may raise what is wrong about the form.
-    Raises: what `receive_file` raises; ShuttingDown, TooManyRequests, QuotaExceeded, and what the
-        inspection of the file finds.
+        wishes_of: returns what the caller wants of the document. It may raise what is wrong about
+            the form.
+    Raises: what `receive_file` and `find_document` raise; ShuttingDown, TooManyRequests,
+        QuotaExceeded, and what the inspection of the file finds.
     """
     began_s, started_s, told = time.monotonic(), time.time(), dict[str, Value]()
     code = LecternError.code
     try:
-        body = await _receive_document(request, caller, services, ttl_of)
+        body = await _receive_document(request, caller, services, wishes_of)
         told = {"document_id": body.id, "num_bytes": body.num_bytes, "media_type": body.media_type}
         code = OK
         return body
@@ -107,7 +124,7 @@ async def _receive_document(
     request: Request,
     caller: ApiKeyRecord,
     services: Services,
-    ttl_of: Callable[[Upload], int | None],
+    wishes_of: Callable[[Upload], UploadWishes],
 ) -> DocumentBody:
     if services.question_queue.is_draining:
         raise ShuttingDown(STOPPING)
@@ -119,7 +136,7 @@ async def _receive_document(
     async with receive_file(request, folder, services.config.max_upload_bytes, room.run) as file:
         kind = await room.inspect(file.path, file.filename, caller.owner)
         body: DocumentBody = await room.run(
-            _add_document, services, caller, file, kind, ttl_of(file)
+            _add_document, services, caller, file, kind, wishes_of(file)
         )
     return body
 
@@ -130,8 +147,15 @@ async def list_documents(
     services: ServicesDep,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     after: Annotated[str | None, Query(max_length=64)] = None,
+    name: Annotated[str | None, Query(max_length=1000)] = None,
 ) -> DocumentPage:
-    """List the caller's documents in pages, newest first."""
+    """List the caller's documents in pages, newest first; with `name`, what that stands for.
+
+    A name stands for the documents of that file name, of versions the one that answers; if there is
+    none, for that of this id, or those whose id begins so.
+    """
+    if name is not None:
+        return await run_in_threadpool(_get_named, services, tenant_id, name, limit)
     after_id = None if after is None else parse_document_id(after)
     return await run_in_threadpool(_get_page, services, tenant_id, limit, after_id)
 
@@ -149,7 +173,7 @@ async def get_document(
 async def change_document(
     document_id: str, change: DocumentChange, tenant_id: TenantDep, services: ServicesDep
 ) -> DocumentBody:
-    """Change when a document is deleted, null for never, and whether it is pinned.
+    """Change a document: its name, what is noted on it, when it is read and when it is deleted.
 
     The cache of a pinned document never leaves memory.
     """
@@ -194,25 +218,9 @@ async def document_events(
 
 
 def _add_document(
-    services: Services, caller: ApiKeyRecord, file: Upload, kind: Kind, ttl_s: int | None
+    services: Services, caller: ApiKeyRecord, file: Upload, kind: Kind, wishes: UploadWishes
 ) -> DocumentBody:
-    quotas = services.storage.quotas
-    document, was_queued = services.storage.documents.add(
-        caller.tenant_id,
-        file.path,
-        sha256=file.sha256,
-        filename=file.filename,
-        kind=kind.name,
-        media_type=kind.media_type,
-        num_bytes=file.num_bytes,
-        uploader=caller.prefix,
-        ttl_s=ttl_s,
-        admit=lambda session: quotas.admit_document(session, caller, file.num_bytes),
-        admit_again=lambda session: quotas.admit_reading(session, caller),
-    )
-    if was_queued:
-        services.storage.notifier.notify_workers()
-    return document_bodies(services, [document])[0]
+    return document_bodies(services, [add_document(services, caller, file, kind, wishes)])[0]
 
 
 def _get_page(
@@ -224,6 +232,18 @@ def _get_page(
         object="list",
         data=bodies,
         has_more=len(documents) > limit,
+        first_id=bodies[0].id if bodies else None,
+        last_id=bodies[-1].id if bodies else None,
+    )
+
+
+def _get_named(services: Services, tenant_id: UUID, name: str, limit: int) -> DocumentPage:
+    found = fitting_documents(services.storage.documents, tenant_id, name, limit + 1)
+    bodies = document_bodies(services, found[:limit])
+    return DocumentPage(
+        object="list",
+        data=bodies,
+        has_more=len(found) > limit,
         first_id=bodies[0].id if bodies else None,
         last_id=bodies[-1].id if bodies else None,
     )
@@ -251,6 +271,7 @@ def document_bodies(
             artifacts.get(document.id),
             tiers.get(document.id),
             warnings.find(document, jobs.get(document.id)),
+            warnings.bytes_of(document, jobs.get(document.id)),
         )
         for document in documents
     ]
@@ -272,6 +293,10 @@ def _change_document(
         set_pinned(services, tenant_id, document_id, change.pinned)
     if "expires_after_s" in change.model_fields_set:
         documents.set_expiry(tenant_id, document_id, change.expires_after_s)
+    if "metadata" in change.model_fields_set:
+        documents.set_metadata(tenant_id, document_id, change.metadata)
+    if change.priority is not None:
+        documents.set_priority(tenant_id, document_id, change.priority)
     if change.filename is not None:
         documents.rename(tenant_id, document_id, display_name(change.filename))
     return read_document(services, tenant_id, document_id)

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from app.http.schemas import MAX_TTL_S, MIN_TTL_S, Body
+from app.http.schemas import MAX_TTL_S, MIN_TTL_S, MOST_PRIORITY, Body, whole_characters
 from app.services.memory_warnings import MemoryWarning
 from common.errors import DocumentNotFound
 from common.passages import BlockKind
@@ -15,6 +15,11 @@ from common.status import DocumentStatus
 from engine.residents.entry import Tier
 from storage.db.records import ArtifactRecord, DocumentRecord, JobRecord
 from storage.notify.base import DocumentState
+
+MOST_PAIRS = 16
+MetadataName = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(whole_characters)]
+MetadataText = Annotated[str, Field(max_length=512), AfterValidator(whole_characters)]
+Metadata = Annotated[dict[MetadataName, MetadataText], Field(max_length=MOST_PAIRS)]
 
 
 class FailureBody(Body):
@@ -49,7 +54,7 @@ class ReadingBody(Body):
 
 
 class WarningBody(Body):
-    """What will go wrong with a document, before it does. Programs should look at `code`."""
+    """What will go wrong with a document, before it does, or what its text lacks; see `code`."""
 
     code: str
     message: str
@@ -57,6 +62,11 @@ class WarningBody(Body):
 
 class DocumentBody(Body):
     """A document; times are Unix seconds.
+
+    `num_bytes` are the file's, `stored_bytes` its cache's on the disk, and `resident_bytes` those
+    that it takes, about, on the device that answers.
+
+    `replaces` is the document that is deleted when this one is ready, until then.
 
     `tier` is the fastest place that holds its cache: the "device" that answers, the "host"'s
     memory behind it, or the "disk"; null before it was read.
@@ -76,11 +86,15 @@ class DocumentBody(Body):
     ready_at: int | None
     expires_at: int | None
     progress: ProgressBody | None
-    cache_bytes: int | None
+    stored_bytes: int | None
+    resident_bytes: int | None
     is_stale: bool
     tier: Tier | None
     pinned: bool
     warnings: list[WarningBody]
+    metadata: dict[str, str]
+    priority: int
+    replaces: str | None
 
 
 class TextPageBody(Body):
@@ -143,7 +157,9 @@ class PageWordsBody(Body):
 class DocumentChange(BaseModel):
     """What is to change of a document; fields that are left out stay as they are.
 
-    `expires_after_s`: seconds from now after which it is deleted; null for never.
+    `expires_after_s`: seconds from now after which it is deleted; null for never. `metadata` takes
+    the place of what was noted before. Of a tenant's documents that wait, those of the highest
+    `priority` are read first; 0 is usual.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -151,6 +167,8 @@ class DocumentChange(BaseModel):
     expires_after_s: int | None = Field(default=None, ge=MIN_TTL_S, le=MAX_TTL_S, strict=True)
     pinned: bool | None = Field(default=None, strict=True)
     filename: str | None = Field(default=None, min_length=1, max_length=1000, pattern=r"\S")
+    metadata: Metadata | None = None
+    priority: int | None = Field(default=None, ge=-MOST_PRIORITY, le=MOST_PRIORITY, strict=True)
 
 
 class DocumentPage(Body):
@@ -190,6 +208,7 @@ def document_body(
     artifact: ArtifactRecord | None,
     tier: Tier | None = None,
     warnings: Iterable[MemoryWarning] = (),
+    resident_bytes: int | None = None,
 ) -> DocumentBody:
     """Make the body of a document.
 
@@ -198,6 +217,7 @@ def document_body(
         artifact: the artifact of a ready document.
         tier: of memory that holds it; None for none.
         warnings: about its place in memory.
+        resident_bytes: that it takes there, about; None if that is not known.
     """
     has_failed = document.status is DocumentStatus.FAILED
     return DocumentBody(
@@ -217,11 +237,21 @@ def document_body(
         ready_at=_unix_seconds(document.ready_at),
         expires_at=_unix_seconds(document.expires_at),
         progress=_progress_body(job),
-        cache_bytes=None if artifact is None else artifact.num_bytes,
+        stored_bytes=None if artifact is None else artifact.num_bytes,
+        resident_bytes=resident_bytes,
         is_stale=document.is_stale,
         tier=tier or (None if artifact is None else Tier.DISK),
         pinned=document.is_pinned,
-        warnings=[WarningBody(code=one.code, message=one.message) for one in warnings],
+        warnings=[
+            *(WarningBody(code=one.code, message=one.message) for one in warnings),
+            *(
+                WarningBody(code=code, message=message)
+                for code, message in (document.reading_warnings or {}).items()
+            ),
+        ],
+        metadata=dict(document.user_metadata or {}),
+        priority=document.priority,
+        replaces=None if document.replaces_id is None else str(document.replaces_id),
     )
 
 

@@ -24,7 +24,7 @@ HELP = "Send the document as the field `file` of a multipart/form-data body."
 NO_SPACE = "No space is left for uploads; try again later."
 MAX_NAME_CHARS = 200
 MAX_PARTS = 20
-MAX_FIELD_BYTES = 1024
+MAX_FIELD_BYTES = 16 * 1024  # metadata is the longest one
 WRITE_BYTES = 256 * 1024  # are taken from the connection before a thread is asked to write them
 PARSE_BYTES = 64 * 1024  # are parsed without a break
 
@@ -80,6 +80,23 @@ async def receive_file(
             spool.num_bytes,
             multipart.fields(),
         )
+    finally:
+        spool.discard()
+
+
+@asynccontextmanager
+async def received_bytes(
+    data: bytes, filename: str, folder: Path, max_bytes: int, run: Run = run_in_threadpool
+) -> AsyncIterator[Upload]:
+    """Put bytes that have been received into a temporary file while the block runs.
+
+    Raises: as `receive_file`.
+    """
+    spool = await run(_Spool, folder, max_bytes)
+    try:
+        await run(spool.write, data)
+        name = display_name(filename)
+        yield Upload(spool.path, name, spool.sha256.hexdigest(), spool.num_bytes, {})
     finally:
         spool.discard()
 

@@ -22,7 +22,7 @@ from storage.quotas.windows import WindowSpent, WindowState
 from storage.storage import Storage
 
 HELP = "Send your API key as `Authorization: Bearer lk_...`."
-scheme = HTTPBearer(auto_error=False, scheme_name="API key", description=HELP)
+scheme = HTTPBearer(auto_error=False, scheme_name="ApiKey", description=HELP)
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(scheme)]
 
 

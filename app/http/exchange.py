@@ -18,7 +18,7 @@ from app.http.connection import Connection
 from app.http.errors import CODE, BodyRefused, Failure, explain, explain_status
 from app.http.request_log import RequestLine
 from app.services.shares import Shares
-from common.errors import Busy, ShuttingDown
+from common.errors import Busy, ShuttingDown, TooManyRequests
 from common.owner import Owner
 from common.spans import parse_traceparent
 from storage.db.records import ApiKeyRecord
@@ -26,8 +26,10 @@ from storage.quotas.resources import Resource
 from storage.quotas.windows import WindowState
 
 UPLOADS = ("/documents", "/v1/files")  # paths of requests whose body is a file
+INLINE = ("/v1/chat/completions", "/v1/responses")  # paths of requests that may hold a file
 EXCHANGE = "lectern.exchange"  # where a request's exchange is in its scope
 MAX_BODY_BYTES = 256 * 1024
+INLINE_FILE_BYTES = 4 * 1024 * 1024  # of a file inside JSON, which is in memory as a whole
 STRANGERS_BODY_BYTES = 16 * 1024  # of a request without a key: a login form
 STRANGERS_BODY_S = 10.0
 MULTIPART_BYTES = 64 * 1024  # boundaries, part headers and small fields around a file
@@ -48,11 +50,13 @@ class ExchangeLimits:
         max_upload_bytes: largest file in bytes for `POST /documents`; other bodies must be small.
         open_requests: how many requests each key may have under way.
         stopping_s: returns for how many seconds the server has been stopping, or 0.
+        large_bodies: how many bodies with a file inside JSON each key may have under way.
     """
 
     max_upload_bytes: int
     open_requests: Shares
     stopping_s: Callable[[], float] = lambda: 0.0
+    large_bodies: Shares | None = None
 
 
 class Exchange:
@@ -71,7 +75,8 @@ class Exchange:
         self._connection: Connection | None = scope.get(Connection.SCOPE_KEY)
         self._held = ExitStack()
         self._headers: dict[str, str] = {}
-        self._num_bytes = 0
+        self._num_bytes, self._announced_bytes = 0, content_length(scope)
+        self._is_large = False
         self._is_complete = False
         self._status: int | None = None
         self._cut_code: str | None = None
@@ -135,6 +140,7 @@ class Exchange:
             return await self._receive()  # after the body, only a disconnect can follow
         if content_length(self._scope) > self._max_bytes():
             raise BodyRefused(explain_status(413))
+        self._hold_large_body()
         message = await self._receive_in_time()
         self._num_bytes += len(message.get("body", b""))
         self._is_complete = not message.get("more_body", False)
@@ -178,11 +184,30 @@ class Exchange:
                 raise
             await self._send_failure(explain(ShuttingDown(STOPPING)))
 
+    def _hold_large_body(self) -> None:
+        """Hold a place for a body that holds a file, once it is larger than others may be.
+
+        Raises: BodyRefused.
+        """
+        places, largest = self._limits.large_bodies, max(self._num_bytes, self._announced_bytes)
+        if largest <= MAX_BODY_BYTES or self._scope["path"] not in INLINE or places is None:
+            return
+        if self._is_large or self.caller is None:
+            return
+        self._is_large = True
+        try:
+            self.hold(places, self.caller.owner)
+        except (TooManyRequests, Busy) as error:
+            raise BodyRefused(explain(error)) from error
+
     def _max_bytes(self) -> int:
         if self.caller is None:
             return STRANGERS_BODY_BYTES
         if self._scope["method"] == "POST" and self._scope["path"] in UPLOADS:
             return self._limits.max_upload_bytes + MULTIPART_BYTES
+        if self._scope["method"] == "POST" and self._scope["path"] in INLINE:
+            most = min(INLINE_FILE_BYTES, self._limits.max_upload_bytes)
+            return MAX_BODY_BYTES + 4 * (most // 3 + 1)
         return MAX_BODY_BYTES
 
     async def _receive_in_time(self) -> Message:

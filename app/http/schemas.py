@@ -1,10 +1,19 @@
 """Models of error bodies and health checks, which OpenAPI shows and responses are made of."""
 
+import unicodedata
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 MIN_TTL_S, MAX_TTL_S = 60, 100 * 365 * 24 * 3600  # for which a document may be kept
+MOST_PRIORITY = 9  # above or below what is usual
+
+
+def whole_characters(text: str) -> str:
+    """Return a text without NUL. Raises: ValueError if it holds half a surrogate pair."""
+    if any(unicodedata.category(char) == "Cs" for char in text):
+        raise ValueError("holds half a surrogate pair, which is no character")
+    return text.replace("\x00", "")
 
 
 class Body(BaseModel):

@@ -120,7 +120,7 @@ def chat_usage(body: AnswerBody) -> ChatUsage:
         total_tokens=prompt + usage.completion_tokens,
         prompt_tokens_details=PromptTokens(cached_tokens=usage.document_tokens + usage.kept_tokens),
         completion_tokens_details=CompletionTokens(reasoning_tokens=usage.thinking_tokens),
-        kv_bytes=KvBytes(read=usage.kv_bytes_read, resident=usage.kv_bytes_stored),
+        kv_bytes=KvBytes(read=usage.kv_bytes_read, resident=usage.kv_bytes_resident),
     )
 
 

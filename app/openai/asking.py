@@ -8,6 +8,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from app.http.exchange import Exchange
 from app.openai.document_choice import find_document
+from app.openai.inline_files import IsGone, read_inline_file
 from app.openai.messages import Conversation
 from app.openai.schemas import AskParameters
 from app.questions.accepted_question import AcceptedQuestion
@@ -35,18 +36,28 @@ def question_fields(body: AskParameters) -> dict[str, Any]:
     }
 
 
+def most_tokens(services: Services, asked: int | None) -> int | None:
+    """Return how long an answer may be: no longer than the server's answers are.
+
+    Chat clients ask for fixed numbers. An answer that is cut says so by its `finish_reason`.
+    """
+    return None if asked is None else min(asked, services.config.max_answer_tokens)
+
+
 @dataclass(frozen=True)
 class Asking:
     """Asks for one caller.
 
     Attributes:
         param: name of the parameter that holds the messages.
+        is_gone: whether the caller has closed the connection.
     """
 
     services: Services
     caller: ApiKeyRecord
     exchange: Exchange
     param: str
+    is_gone: IsGone
 
     async def ask(
         self,
@@ -63,14 +74,19 @@ class Asking:
             model: as the caller names it, which may choose the document.
             previous_id: the stored turn that the conversation goes on from.
             keeping: as which turn the answer is kept; None for not at all.
-        Raises: what `find_document` and `submit_question` raise; AnswerNotFound, InvalidInput.
+        Raises: what `find_document`, `read_inline_file` and `submit_question` raise;
+            AnswerNotFound, InvalidInput.
         """
         services, tenant_id = self.services, self.caller.tenant_id
         earlier = await run_in_threadpool(
             earlier_turns, services.storage.turns, tenant_id, previous_id, conversation.turns
         )
-        file_id = None if conversation.file is None else conversation.file.file_id
-        document = await find_document(services, tenant_id, file_id, model)
+        file = conversation.file
+        document = await find_document(
+            services, tenant_id, None if file is None else file.file_id, model
+        )
+        if file is not None and file.file_id is None:
+            document = await read_inline_file(services, self.caller, file, self.param, self.is_gone)
         document_id = earlier.document_id if document is None else document.id
         if document_id is not None:
             check_same_document(earlier, document_id, self.param)

@@ -12,7 +12,7 @@ from app.http.errors import explain
 from app.http.exchange import exchange_of
 from app.http.sse import STREAM_RESPONSE, EventStream
 from app.openai.answers import ChatAnswer, encode_data
-from app.openai.asking import Asking, question_fields
+from app.openai.asking import Asking, most_tokens, question_fields
 from app.openai.messages import read_messages
 from app.openai.schemas import ChatCompletion, ChatRequest
 from app.questions.accepted_question import AcceptedQuestion
@@ -40,12 +40,12 @@ async def create_chat_completion(
     conversation = read_messages(body.messages, "messages")
     question = QuestionBody(
         question=conversation.question,
-        max_tokens=body.max_completion_tokens or body.max_tokens,
+        max_tokens=most_tokens(services, body.max_completion_tokens or body.max_tokens),
         seed=body.seed,
         stop=[body.stop] if isinstance(body.stop, str) else body.stop or [],
         **question_fields(body),
     )
-    asking = Asking(services, caller, exchange_of(request), "messages")
+    asking = Asking(services, caller, exchange_of(request), "messages", request.is_disconnected)
     accepted = await asking.ask(conversation, question, body.model)
     answer = ChatAnswer(
         id=f"chatcmpl-{uuid4().hex}",

@@ -4,14 +4,14 @@ from uuid import UUID
 
 from fastapi.concurrency import run_in_threadpool
 
+from app.documents.names import find_document as by_name
 from app.documents.schemas import parse_document_id
 from app.services.services import Services
-from common.errors import AmbiguousDocument, DocumentNotFound, ModelNotFound
+from common.errors import DocumentNotFound, ModelNotFound
 from storage.db.records import DocumentRecord
 
 MODEL = "lectern"
 PREFIX = f"{MODEL}/"
-MOST_CANDIDATES = 10
 
 
 async def find_document(
@@ -35,25 +35,15 @@ async def find_document(
         return await run_in_threadpool(services.storage.documents.get, tenant_id, document_id)
     if not model.startswith(PREFIX):
         return None
-    return await run_in_threadpool(_by_name, services, tenant_id, model.removeprefix(PREFIX))
+    name = model.removeprefix(PREFIX)
+    try:
+        return await run_in_threadpool(
+            by_name, services.storage.documents, tenant_id, name, "model", PREFIX
+        )
+    except DocumentNotFound:
+        raise ModelNotFound("There is no document of this name.", param="model") from None
 
 
 def model_of(document: DocumentRecord) -> str:
     """Return the name of the model for chats about a document."""
     return PREFIX + document.filename
-
-
-def _by_name(services: Services, tenant_id: UUID, name: str) -> DocumentRecord:
-    documents = services.storage.documents
-    named = documents.named(tenant_id, name, MOST_CANDIDATES)
-    if len(named) > 1:
-        candidates = ", ".join(f"{PREFIX}{document.id}" for document in named)
-        raise AmbiguousDocument(
-            f"Several documents have this name; ask for one by its id: {candidates}.", param="model"
-        )
-    if named:
-        return named[0]
-    try:
-        return documents.get(tenant_id, parse_document_id(name))
-    except DocumentNotFound:
-        raise ModelNotFound("There is no document of this name.", param="model") from None

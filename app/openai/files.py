@@ -17,6 +17,7 @@ from app.documents.routes import (
 )
 from app.documents.schemas import DocumentBody, parse_document_id
 from app.documents.upload import Upload
+from app.documents.wishes import UploadWishes, metadata_of
 from app.http.auth import CallerDep, ScopedRoute, TenantDep, needs
 from app.http.schemas import MAX_TTL_S, MIN_TTL_S
 from app.openai.schemas import FileBody, FileDeleted, FilePage
@@ -35,7 +36,7 @@ MOST_FILES = 1000  # of a page, however many are asked for
 @router.post("", openapi_extra=UPLOAD_BODY, dependencies=WRITES)
 async def create_file(request: Request, caller: CallerDep, services: ServicesDep) -> FileBody:
     """Store a file and queue it to be read; the same file again returns the same document."""
-    return file_body(await receive_document(request, caller, services, _ttl_of))
+    return file_body(await receive_document(request, caller, services, _wishes_of))
 
 
 @router.get("", dependencies=READS)
@@ -97,6 +98,7 @@ def file_body(document: DocumentBody) -> FileBody:
         status=_status(document.status),
         status_details=None if failure is None else f"{failure.code}: {failure.message}",
         precompute=precompute,
+        metadata=document.metadata,
     )
 
 
@@ -120,6 +122,11 @@ def _page(
         last_id=files[-1].id if files else None,
         has_more=len(documents) > limit,
     )
+
+
+def _wishes_of(file: Upload) -> UploadWishes:
+    """Return what a form says beside its file. Raises: InvalidInput."""
+    return UploadWishes(_ttl_of(file), metadata_of(file), replaces=file.fields.get("replaces"))
 
 
 def _ttl_of(file: Upload) -> int | None:

@@ -117,8 +117,8 @@ def _only_file(files: Sequence[FileReference], param: str) -> FileReference | No
         )
     if not files:
         return None
-    if files[0].file_id is None:
-        raise UnsupportedParameter(
-            f"{param}: a file is named by its file_id; upload it as a file first.", param=param
+    if files[0].file_id is None and files[0].file_data is None:
+        raise InvalidInput(
+            f"{param}: a file part holds a file_id, or file_data in base64.", param=param
         )
     return files[0]

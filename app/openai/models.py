@@ -12,6 +12,7 @@ from app.services.services import ServicesDep
 from common.scopes import Scope
 from common.status import DocumentStatus
 from storage.db.records import DocumentRecord
+from storage.documents import present_versions
 
 router = APIRouter(prefix="/v1/models", tags=["openai"], route_class=ScopedRoute)
 READS = [needs(Scope.READ)]
@@ -37,6 +38,7 @@ async def get_model(model: str, tenant_id: TenantDep, services: ServicesDep) -> 
 
 def _of_documents(documents: Sequence[DocumentRecord]) -> list[ModelBody]:
     """The names of the ready documents; a name that several have stands for none, so ids do."""
+    documents = present_versions(documents)
     ready = [document for document in documents if document.status is DocumentStatus.READY]
     names = [document.filename for document in documents]
     return [

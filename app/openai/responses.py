@@ -12,7 +12,7 @@ from app.http.errors import explain
 from app.http.exchange import exchange_of
 from app.http.sse import STREAM_RESPONSE, EventStream
 from app.openai.answers import ResponseAnswer
-from app.openai.asking import Asking, question_fields
+from app.openai.asking import Asking, most_tokens, question_fields
 from app.openai.messages import read_messages
 from app.openai.schemas import Message, ResponseBody, ResponseError, ResponseRequest
 from app.questions.accepted_question import AcceptedQuestion
@@ -47,10 +47,10 @@ async def create_response(
     keeping = None if body.store is False else Keeping(answer_id, previous_id)
     question = QuestionBody(
         question=conversation.question,
-        max_tokens=body.max_output_tokens,
+        max_tokens=most_tokens(services, body.max_output_tokens),
         **question_fields(body) | ({"reuse_answer": False} if keeping is None else {}),
     )
-    asking = Asking(services, caller, exchange_of(request), "input")
+    asking = Asking(services, caller, exchange_of(request), "input", request.is_disconnected)
     accepted = await asking.ask(conversation, question, body.model, previous_id, keeping)
     answer = ResponseAnswer(
         id=f"{ID_PREFIX}{answer_id.hex}",

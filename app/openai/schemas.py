@@ -29,7 +29,7 @@ Budget = Literal["fast", "balanced", "exact", "auto"] | Share
 
 
 class FileBody(Body):
-    """A document as a file; `precompute` says how far its reading is."""
+    """A document as a file; `precompute` says how far its reading is, `metadata` what is noted."""
 
     id: str
     object: Literal["file"] = "file"
@@ -41,6 +41,7 @@ class FileBody(Body):
     status: Literal["uploaded", "processed", "error"]
     status_details: str | None
     precompute: dict[str, Any] | None
+    metadata: dict[str, str]
 
 
 class FilePage(Body):
@@ -293,6 +294,7 @@ class Citation(Body):
     weight: float
     heading: str | None
     paragraph: int | None
+    lexical: float = 0.0
 
 
 class OutputText(Body):

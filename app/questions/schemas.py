@@ -1,11 +1,10 @@
 """Models of questions and answers, which OpenAPI shows and responses are made of."""
 
-import unicodedata
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from app.http.schemas import Body
+from app.http.schemas import Body, whole_characters
 from engine.config import AnswerMode
 from engine.decode.answer import TextDelta
 
@@ -13,13 +12,6 @@ MAX_STOPS, MAX_STOP_CHARS = 4, 256
 MAX_TURNS = 1000
 StopString = Annotated[str, Field(min_length=1, max_length=MAX_STOP_CHARS, strict=True)]
 Share = Annotated[float, Field(gt=0, le=1, strict=True, allow_inf_nan=False)]
-
-
-def whole_characters(text: str) -> str:
-    """Return a text without NUL. Raises: ValueError if it holds half a surrogate pair."""
-    if any(unicodedata.category(char) == "Cs" for char in text):
-        raise ValueError("holds half a surrogate pair, which is no character")
-    return text.replace("\x00", "")
 
 
 class TurnBody(BaseModel):
@@ -75,7 +67,10 @@ class QuestionBody(BaseModel):
 
 
 class EvidenceBody(Body):
-    """A passage that got much of the attention, as a half-open span of the extracted text.
+    """A passage that got much of the attention, or shares rare words with the question.
+
+    `weight` is its share of the attention, `lexical` how well its words fit, the best passage's
+    being 1; both count. The span is half-open, in the extracted text.
 
     `page` is null for formats without pages; `heading` is the nearest one above it, and `paragraph`
     the number of its paragraph, list item or table row below that.
@@ -88,6 +83,7 @@ class EvidenceBody(Body):
     weight: float
     heading: str | None
     paragraph: int | None
+    lexical: float = 0.0
 
 
 class QuoteBody(Body):
@@ -159,7 +155,7 @@ class BudgetBody(Body):
 
 
 class UsageBody(Body):
-    """Numbers of tokens, and bytes of keys and values.
+    """Numbers of tokens, and bytes of keys and values: read for this answer, and held in memory.
 
     Of `completion_tokens`, which are all that were generated, `thinking_tokens` are no answer. Of
     `question_tokens`, which are of earlier turns too, `kept_tokens` were not computed again.
@@ -171,7 +167,7 @@ class UsageBody(Body):
     thinking_tokens: int
     kept_tokens: int
     kv_bytes_read: int
-    kv_bytes_stored: int
+    kv_bytes_resident: int
 
 
 class ThinkingBody(Body):

@@ -51,7 +51,7 @@ def csrf_token(request: Request) -> str:
 def safe_path(path: str) -> str:
     """Return a path of the reading room to go to after the login; "/" for any other."""
     is_own = path.startswith("/room/") and not path.startswith("//") and "\\" not in path
-    return path if is_own and path.isprintable() else "/"
+    return path if path == "/docs" or (is_own and path.isprintable()) else "/"
 
 
 def _to_login(request: Request) -> Response:

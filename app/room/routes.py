@@ -13,6 +13,7 @@ from app.http import cookies
 from app.http.auth import CallerDep, TenantDep
 from app.http.cookies import ROOM
 from app.http.errors import explain
+from app.room import api_page
 from app.room.guard import RoomRoute, csrf_token, safe_path
 from app.room.history import History, read_history
 from app.room.listing import STATES, ShownDocument, list_documents, show_documents
@@ -220,3 +221,4 @@ def install(app: FastAPI) -> None:
     app.state.texts = Texts()
     app.include_router(public)
     app.include_router(private)
+    app.include_router(api_page.router)

@@ -146,7 +146,8 @@ def _read(server: Server, num_tokens: int, seed: int) -> dict[str, Any]:
     document = _wait_for(caller, document_id, ("ready",))
     found["ready_s"] = time.monotonic() - started
     found["processor_s"] = _processor_s(server) - processor_s
-    found["num_tokens"], found["cache_bytes"] = document["num_tokens"], document["cache_bytes"]
+    found["num_tokens"] = document["num_tokens"]
+    found["cache_bytes"] = document.get("stored_bytes", document.get("cache_bytes"))  # its old name
     found["reading_ms"] = spent = document["reading_ms"]
     found["plain_writing_s"] = _plain_writing(server.folder / "data", document_id)
     if isinstance(spent, dict):

@@ -17,7 +17,10 @@ from engine.kernels.shared.accumulate_attention_mass import (
 from engine.kernels.shared.attend_keys import attention_weights
 
 MAX_QUOTE_CHARS = 400
-LEAST_SHARE = 0.02  # of the attention mass that a passage has
+LEAST_SHARE, LEAST_LEXICAL = 0.02, 0.5  # of which a passage has one at least
+# Fitted on questions about articles that readers are trained on: bench.accuracy.evidence --fit
+ATTENTION_WEIGHT = 0.75  # of the root of a passage's share, beside its lexical score
+QUOTED_WEIGHT = 0.1  # of a passage that the answer quotes
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Evidence:
             1; None for a heading.
         start_char, end_char: its half-open span in the document's text.
         weight: its share of the attention mass on the document, sinks excluded.
+        lexical: how well its words fit the question's, the best passage's being 1.
     """
 
     quote: str
@@ -41,6 +45,7 @@ class Evidence:
     weight: float
     heading: str | None = None
     paragraph: int | None = None
+    lexical: float = 0.0
 
 
 class AttentionMass:
@@ -167,35 +172,76 @@ def find_evidence(
     document: DocumentCache,
     mass: Tensor,
     *,
+    question: str = "",
     limit: int = 3,
     quoted: Sequence[tuple[int, int]] = (),
 ) -> tuple[Evidence, ...]:
-    """Merge the mass on tokens into passages, and return those that carry most of it.
+    """Rank passages by the mass on their tokens and by the words that they share with a question.
 
     Args:
         mass: attention mass per document token (tokens,).
+        question: in words; without it attention alone counts.
         limit: passages at most, but for those that are quoted.
-        quoted: half-open spans of characters that the answer quotes: their passages come first.
+        quoted: half-open spans of characters that the answer quotes: their passages are among
+            those that are returned.
     """
-    total = float(mass.sum())
-    if total <= 0.0 and not quoted:
-        return ()
     passages = document.structure.passages
-    if not passages:
-        return ()
+    shares = passage_shares(document, mass)
+    lexical = torch.tensor(document.lexical.scores(question)) if question else shares.new_zeros(())
+    lexical = lexical.expand(len(passages))
+    found = [document.structure.find_passage(start) for start, _ in quoted]
+    own = list(dict.fromkeys(index for index in found if index is not None))
+    scores = blend(shares, lexical, own)
+    best = (index for index in scores.argsort(descending=True).tolist() if index not in own)
+    enough = (shares >= LEAST_SHARE) | (lexical >= LEAST_LEXICAL)
+    others = [index for index in islice(best, limit) if enough[index]]
+    chosen = own + others[: max(0, limit - len(own))]
+    chosen.sort(key=lambda index: -float(scores[index]))
+    return tuple(
+        _evidence(document, passages[index], float(shares[index]), float(lexical[index]))
+        for index in chosen
+    )
+
+
+def passage_shares(document: DocumentCache, mass: Tensor) -> Tensor:
+    """The share of the attention mass that each passage got.
+
+    Args:
+        mass: attention mass per document token (tokens,).
+    Returns: (passages,) fp32 on the CPU; zeros without any mass.
+    """
+    passages = document.structure.passages
+    shares = torch.zeros(len(passages))
+    total = float(mass.sum())
+    if total <= 0.0 or not passages:
+        return shares
     starts = torch.tensor([passage.start for passage in passages])
     offsets = document.offsets.cpu().long()
     inside = (offsets[:, 1] > offsets[:, 0]).nonzero()[:, 0]  # the template's tokens have no place
     middle = (offsets[inside, 0] + offsets[inside, 1] - 1) // 2
     owner = torch.searchsorted(starts, middle, right=True).sub(1).clamp(min=0)
-    sums = torch.zeros(len(passages)).index_add_(0, owner, mass[inside])
-    shares = sums / (total or 1.0)
-    found = [document.structure.find_passage(start) for start, _ in quoted]
-    first = list(dict.fromkeys(index for index in found if index is not None))
-    best = (index for index in shares.argsort(descending=True).tolist() if index not in first)
-    others = [index for index in islice(best, limit) if shares[index] >= LEAST_SHARE]
-    chosen = first + others[: max(0, limit - len(first))]
-    return tuple(_evidence(document, passages[index], float(shares[index])) for index in chosen)
+    return shares.index_add_(0, owner, mass.cpu()[inside]) / total
+
+
+def blend(
+    shares: Tensor,
+    lexical: Tensor,
+    quoted: Sequence[int] = (),
+    *,
+    attention_weight: float = ATTENTION_WEIGHT,
+) -> Tensor:
+    """The score of each passage: its lexical score, and the root of its share of attention.
+
+    Args:
+        shares: of the attention mass (passages,).
+        lexical: in [0, 1] (passages,).
+        quoted: indices of passages that the answer quotes.
+        attention_weight: of the root of a share.
+    Returns: (passages,).
+    """
+    scores = lexical + attention_weight * shares.sqrt()
+    scores[list(quoted)] += QUOTED_WEIGHT
+    return scores
 
 
 def _last_token(rows: Tensor, group: int) -> Tensor:
@@ -204,13 +250,19 @@ def _last_token(rows: Tensor, group: int) -> Tensor:
     return rows.reshape(heads, group, num_rows // group, width)[:, :, -1]
 
 
-def _evidence(document: DocumentCache, passage: Passage, weight: float) -> Evidence:
+def _evidence(document: DocumentCache, passage: Passage, weight: float, lexical: float) -> Evidence:
     start, end = passage.start, passage.end
     quote = quote_of(document.text, start, end)
     if len(quote) > MAX_QUOTE_CHARS:
         quote = quote[: MAX_QUOTE_CHARS - 1] + "…"
-    pages = (page.number for page in document.pages if page.start <= start < page.end)
     place = document.structure.find_place(document.text, passage)
     return Evidence(
-        quote, next(pages, None), start, end, round(weight, 4), place.heading, place.paragraph
+        quote=quote,
+        page=document.page_of(start),
+        start_char=start,
+        end_char=end,
+        weight=round(weight, 4),
+        heading=place.heading,
+        paragraph=place.paragraph,
+        lexical=round(lexical, 4),
     )

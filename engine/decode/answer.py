@@ -45,7 +45,7 @@ class Usage:
     question_tokens: int
     completion_tokens: int
     kv_bytes_read: int
-    kv_bytes_stored: int
+    kv_bytes_resident: int
     thinking_tokens: int = 0
     kept_tokens: int = 0
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from engine.attend.attention_profile import profile_attention
 from engine.attend.budget import report_budget
-from engine.attend.evidence import AttentionMass, find_evidence
+from engine.attend.evidence import AttentionMass, find_evidence, passage_shares
 from engine.attend.question import open_question
 from engine.decode.answer import Answer, Confidence, Quote, SentenceEvidence, TextDelta, Usage
 from engine.decode.answer_text import AnswerText
@@ -77,6 +77,7 @@ class RunningAnswer:
         document_key: as whose turns they are there.
         quotes: decodes the answer, which then quotes the document; None if it is free.
         refusal: the sentence that says that the document holds no answer.
+        question_text: the question alone, whose words evidence is looked for by, too.
         fallbacks: where it is counted what it does without; None for nowhere.
 
     Attributes:
@@ -103,6 +104,7 @@ class RunningAnswer:
         document_key: DocumentKey | None = None,
         quotes: QuoteDecoder | None = None,
         refusal: str = "",
+        question_text: str = "",
         fallbacks: Fallbacks | None = None,
     ) -> None:
         self._started_s = time.perf_counter()
@@ -125,6 +127,7 @@ class RunningAnswer:
         self._num_kept = self._take_kept_turns()
         penalty = model.generation.repetition_penalty
         self._quotes, self._refusal = quotes, refusal
+        self._question_text = question_text
         given = mask if quotes is None else _QuoteMask(self)
         self._sampler = Sampler(sampling, penalty, model.device, given)
         watches = sampling.stop_repetition and not sampling.ignore_eos
@@ -240,6 +243,12 @@ class RunningAnswer:
         mark = self._mass.by_place.clone()
         self._sentences.add(Mark(len(self._text.answer), self._num_passes, mark))
 
+    @property
+    def passage_shares(self) -> Tensor:
+        """The share of the attention mass that each passage got so far (passages,)."""
+        mass = self._mass.above_neutral(self._mass.by_place, self._num_passes)
+        return passage_shares(self._document, mass)
+
     def keep_turns(self, *, num_turns: int) -> None:
         """Keep keys and values of the first turns for a later question, after the last pass."""
         if self._turn_states is not None and self._turns_key is not None:
@@ -263,7 +272,7 @@ class RunningAnswer:
         if self._quotes is not None:
             quotes = place_quotes(document, mass, self._quotes.quotes(text))
         quoted = [(quote.start_char, quote.end_char) for quote in quotes or ()]
-        evidence = find_evidence(document, mass, quoted=quoted)
+        evidence = find_evidence(document, mass, question=self._question_text, quoted=quoted)
         claims = None
         if quotes is None and self._document.num_tokens:
             spans = tuple((passage.start_char, passage.end_char) for passage in evidence)
@@ -288,7 +297,7 @@ class RunningAnswer:
                 question_tokens=len(self.question),
                 completion_tokens=len(self.answer),
                 kv_bytes_read=meter.bytes_read,
-                kv_bytes_stored=self._document.kv_bytes,
+                kv_bytes_resident=self._document.kv_bytes,
                 thinking_tokens=self._text.num_thinking,
                 kept_tokens=self._num_kept,
             ),
@@ -315,7 +324,8 @@ class RunningAnswer:
                 for quote in quotes
                 if start <= quote.answer_start < end
             ]
-            evidence = find_evidence(self._document, mass, quoted=quoted)
+            words = f"{self._question_text} {text[start:end]}"
+            evidence = find_evidence(self._document, mass, question=words, quoted=quoted)
             found.append(SentenceEvidence(start, end, evidence))
         return tuple(found)
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from common.lexical import PassageIndex
 from common.passages import NO_STRUCTURE, DocumentStructure
 from engine.config import LookupConfig
 from engine.document.budget import BudgetCurves
@@ -227,6 +229,11 @@ class DocumentCache:
     choices: LengthChoices = LengthChoices()
     structure: DocumentStructure = NO_STRUCTURE
     profile: RetrievalProfile | None = None
+
+    @cached_property
+    def lexical(self) -> PassageIndex:
+        """The words of its passages; made when first asked for, half a second for 128K tokens."""
+        return PassageIndex(self.text, self.structure)
 
     @property
     def num_tokens(self) -> int:

@@ -1,5 +1,6 @@
 """Extraction in this process; untrusted files must go through `ingest.sandbox` instead."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from common import plugins
@@ -8,6 +9,7 @@ from ingest import extract as extractors
 from ingest.extract.base import Extractor
 from ingest.limits import Limits, too_long_error
 from ingest.text import DocumentText
+from ingest.warnings import find_warnings
 
 
 def extract(path: Path, kind: str, limits: Limits) -> DocumentText:
@@ -29,7 +31,7 @@ def extract(path: Path, kind: str, limits: Limits) -> DocumentText:
     except Exception as error:  # a damaged file can make a parser raise any error
         raise DocumentRejected(f"The file is damaged and cannot be read as {kind}.") from error
     _check_text(document, kind, limits)
-    return document
+    return replace(document, warnings={**document.warnings, **find_warnings(document)})
 
 
 def _check_text(document: DocumentText, kind: str, limits: Limits) -> None:

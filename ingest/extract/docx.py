@@ -1,8 +1,9 @@
 """DOCX files: the paragraphs and tables of the body, in order."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from common.passages import BlockKind
 from ingest import archive
 from ingest.limits import Limits
 from ingest.text import DocumentText, TextBlock, join_blocks
+from ingest.warnings import dropped_parts
 
 WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
@@ -24,6 +26,16 @@ Style = tuple[BlockKind, int]  # what a paragraph is, and the level of a heading
 Styles = Mapping[str, Style]
 TEXTBOX = WORD + "txbxContent"
 REMOVED = frozenset((WORD + "del", WORD + "moveFrom", FALLBACK, TEXTBOX))
+DROPPED = {
+    "{http://schemas.openxmlformats.org/drawingml/2006/picture}pic": "pictures",
+    "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart": "charts",
+    "{http://schemas.openxmlformats.org/officeDocument/2006/math}oMath": "formulas",
+    WORD + "headerReference": "headers",
+    WORD + "footerReference": "footers",
+    WORD + "footnoteReference": "footnotes",
+    WORD + "endnoteReference": "endnotes",
+    WORD + "commentReference": "comments",
+}
 SPECIAL_CHARS = {
     WORD + "tab": "\t",
     WORD + "br": "\n",
@@ -45,7 +57,18 @@ class DocxExtractor:
         """
         archive.check(path, self.limits)
         document = docx.Document(str(path))
-        return join_blocks(_blocks(document.element.body, _styles(document)))
+        body = document.element.body
+        text = join_blocks(_blocks(body, _styles(document)))
+        return replace(text, warnings=dropped_parts(_count_dropped(body)))
+
+
+def _count_dropped(body: Any) -> Counter[str]:
+    """Count what `_blocks` leaves out, by its name."""
+    found: Counter[str] = Counter()
+    for node in body.iter(*DROPPED):
+        if next(node.iterancestors(FALLBACK), None) is None:
+            found[DROPPED[node.tag]] += 1
+    return found
 
 
 def _styles(document: Any) -> Styles:

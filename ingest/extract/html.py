@@ -1,7 +1,8 @@
 """HTML files: the text that a browser would show, block by block."""
 
 import re
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -10,6 +11,7 @@ from common.passages import Block, BlockKind
 from ingest.encoding import read_text
 from ingest.limits import Limits
 from ingest.text import DocumentText, block_span, clean
+from ingest.warnings import dropped_parts
 
 
 def _words(text: str) -> frozenset[str]:
@@ -23,6 +25,12 @@ BLOCKS = _words(
     summary table tbody tfoot thead title tr ul"""
 )
 PARAGRAPHS = _words("p h1 h2 h3 h4 h5 h6 table ul ol blockquote pre figure")
+DROPPED = {
+    "img, picture, canvas, svg": "pictures",
+    "iframe, object, embed": "embedded pages",
+    "audio, video": "recordings",
+    "math": "formulas",
+}
 BULLET = "- "
 HEADINGS = _words("h1 h2 h3 h4 h5 h6")
 CELLS = frozenset(("td", "th"))
@@ -93,7 +101,10 @@ class HtmlExtractor:
     def extract(self, path: Path) -> DocumentText:
         """Return the text of the file at `path`, which has no pages."""
         root = LexborHTMLParser(read_text(path, html=True)).root
-        return _document(root) if root is not None else DocumentText("", ())
+        if root is None:
+            return DocumentText("", ())
+        parts = Counter({name: len(root.css(tags)) for tags, name in DROPPED.items()})
+        return replace(_document(root), warnings=dropped_parts(parts))
 
 
 def _document(root: LexborNode) -> DocumentText:

@@ -155,6 +155,7 @@ class ArtifactDraft:
         num_pages: int,
         reading_ms: float,
         phases_ms: Mapping[str, float] | None = None,
+        warnings: Mapping[str, str] | None = None,
     ) -> ArtifactRecord:
         """Make the artifact visible, its job done and its document ready, in one transaction.
 
@@ -165,6 +166,7 @@ class ArtifactDraft:
             num_tokens, num_pages: of the document's text.
             reading_ms: milliseconds that reading the document again would take.
             phases_ms: milliseconds of each phase of this reading, by name; None if not known.
+            warnings: by code, what could not be taken from the file.
         Raises: LeaseLost, JobCancelled, DocumentDeleted: then nothing is visible; StorageFull;
             what `confirm` raises, if the fingerprint is wrong;
             DatabaseUnavailable, Busy: then the commit may have succeeded, which the next worker
@@ -193,6 +195,7 @@ class ArtifactDraft:
             "num_pages": num_pages,
             "reading_ms": reading_ms,
             "phases_ms": phases_ms,
+            "reading_warnings": warnings,
         }
         replaced = self._commit(job, row, facts)
         self._is_published = True

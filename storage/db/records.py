@@ -65,6 +65,10 @@ class DocumentRecord:
         phases_ms: milliseconds of each phase of the last reading, and `total`; None if not known.
         expires_at: when it is deleted; None for never.
         is_pinned: whether its cache is never to leave memory.
+        user_metadata: what its owner noted on it; None for nothing.
+        priority: of its reading among those of its tenant; the highest comes first, 0 is usual.
+        reading_warnings: by code, what the last reading could not take from the file.
+        replaces_id: the document that it takes the place of when it is ready.
         is_stale: whether the document was read, but there is no artifact of the process's own
             model and settings; the first question has it read again.
     """
@@ -89,6 +93,10 @@ class DocumentRecord:
     ready_at: datetime | None
     expires_at: datetime | None
     is_pinned: bool
+    user_metadata: Mapping[str, str] | None
+    priority: int
+    reading_warnings: Mapping[str, str] | None
+    replaces_id: UUID | None
     is_stale: bool = False
 
 

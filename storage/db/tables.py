@@ -86,6 +86,7 @@ class Base(DeclarativeBase):
         datetime: Moment,
         int: BigInteger,
         dict[str, float]: JSON(none_as_null=True),
+        dict[str, str]: JSON(none_as_null=True),
     }
 
 
@@ -156,6 +157,10 @@ class Document(Base):
         num_tokens, num_pages, reading_ms, phases_ms: of the last reading.
         expires_at: when the document is deleted; None for never.
         is_pinned: whether its cache is never to leave memory.
+        user_metadata: what its owner noted on it.
+        priority: of its reading among those of its tenant; the highest comes first, 0 is usual.
+        reading_warnings: by code, what the last reading could not take from the file.
+        replaces_id: the document that is deleted when this one is ready; None for none.
     """
 
     __tablename__ = "documents"
@@ -168,6 +173,7 @@ class Document(Base):
         Index(None, "tenant_id", "created_at", "id"),
         Index(None, "status"),
         Index(None, "expires_at"),
+        Index(None, "replaces_id"),
     )
     id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
@@ -189,6 +195,10 @@ class Document(Base):
     ready_at: Mapped[datetime | None]
     expires_at: Mapped[datetime | None]
     is_pinned: Mapped[bool] = mapped_column(default=False, server_default=false())
+    user_metadata: Mapped[dict[str, str] | None] = mapped_column("metadata")
+    priority: Mapped[int] = mapped_column(default=0, server_default="0")
+    reading_warnings: Mapped[dict[str, str] | None]
+    replaces_id: Mapped[UUID | None]
 
 
 class Job(Base):

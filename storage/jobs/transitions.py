@@ -46,8 +46,10 @@ def enqueue(
         now: the present moment by the database's clock.
         fingerprint: names the model and settings to read with; a job for others is another job.
             Empty for those of whatever worker claims the job.
-        priority: of the job among those of its tenant; an active job gets at least this.
+        priority: of the job among those of its tenant, beside the document's own; an active job
+            gets at least this.
     """
+    priority += document.priority
     same = (Job.document_id == document.id, Job.status.in_(ACTIVE_STATUSES))
     active = session.scalars(select(Job).where(*same)).all()
     for job in active:

@@ -44,10 +44,16 @@ class StorageSeeder:
         assert response.status_code == 202, response.text
         return str(response.json()["id"])
 
-    def ready(self, client: TestClient, text: str = TEXT, fingerprint: str = FINGERPRINT) -> str:
+    def ready(
+        self,
+        client: TestClient,
+        text: str = TEXT,
+        fingerprint: str = FINGERPRINT,
+        warnings: dict[str, str] | None = None,
+    ) -> str:
         """Upload a text and publish its cache; return its id."""
         document_id = self.upload(client, text)
-        self.publish(fingerprint)
+        self.publish(fingerprint, warnings=warnings)
         return document_id
 
     def add(self, name: str) -> DocumentRecord:
@@ -75,6 +81,7 @@ class StorageSeeder:
         self,
         fingerprint: str = FINGERPRINT,
         after: Callable[[JobRecord], object] = lambda job: None,
+        warnings: dict[str, str] | None = None,
         extra: Mapping[str, bytes] = MappingProxyType({}),
     ) -> None:
         """Do the next job as a worker would, with the cache that was read before.
@@ -95,6 +102,7 @@ class StorageSeeder:
                 num_tokens=self.cache.num_tokens,
                 num_pages=len(self.cache.pages),
                 reading_ms=1234.5,
+                warnings=warnings,
             )
 
     def fail(self, code: str, message: str) -> None:

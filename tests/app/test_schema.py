@@ -61,8 +61,8 @@ OPERATIONS = (
 
 
 def has_tests_of_its_own(path: str) -> bool:
-    """Whether a route's shapes are held by the tests of OpenAI's client, or are no JSON."""
-    return path.startswith("/v1/") or path.endswith(("/content", "/metrics"))
+    """Whether a route's shapes are held by the tests of OpenAI's client or of pages, or no JSON."""
+    return path.startswith("/v1/") or "/pages/" in path or path.endswith(("/content", "/metrics"))
 
 
 CLOSED = tuple(operation for operation in OPERATIONS if operation not in PROBES)
@@ -130,7 +130,8 @@ def fitting(given: Schema) -> SearchStrategy[Any]:
             least, most = plain.pop("minItems", 0), plain.pop("maxItems", 4)
             drawn = st.lists(fitting(plain.pop("items")), min_size=least, max_size=most)
         case "object":
-            names = fitting(plain.pop("propertyNames"))
+            names = fitting({"type": "string", **plain.pop("propertyNames")})
+            plain.pop("maxProperties", None)  # more than are drawn
             drawn = st.dictionaries(names, fitting(plain.pop("additionalProperties")), max_size=3)
         case "string":
             least, most = plain.pop("minLength", 0), plain.pop("maxLength", 60)

@@ -30,7 +30,7 @@ def document(**changes: Any) -> dict[str, Any]:
         "ready_at": 1_780_000_060,
         "reading_ms": {"prefill": 41_000.0, "total": 50_000.0},
         "progress": None,
-        "cache_bytes": 5 * 1024 * 1024,
+        "stored_bytes": 5 * 1024 * 1024,
     } | changes
 
 

@@ -166,7 +166,7 @@ def test_documents_are_listed_in_a_table(server: FakeServer, lectern: Lectern) -
     failed = document(status="failed", error={"code": "empty_document", "message": "No text."})
     half = {"phase": "prefill", "tokens_done": 50, "tokens_total": 100}
     reading = document(
-        status="reading", progress=half, num_tokens=None, cache_bytes=None, filename="[red]x"
+        status="reading", progress=half, num_tokens=None, stored_bytes=None, filename="[red]x"
     )
     page = {"data": [document(), failed, reading], "has_more": False}
     server.on("GET", "/documents", httpx.Response(200, json=page))

@@ -219,8 +219,8 @@ def test_nothing_is_computed_for_nobody(
 
 def test_exact_reads_everything_in_every_pass(ask: Ask, document: DocumentCache) -> None:
     found = ask(max_tokens=6).answer
-    assert found.usage.kv_bytes_stored == 2 * 2 * 2 * 1001 * 16 * 4  # layers, kv heads, k and v
-    assert found.usage.kv_bytes_read == 6 * found.usage.kv_bytes_stored
+    assert found.usage.kv_bytes_resident == 2 * 2 * 2 * 1001 * 16 * 4  # layers, kv heads, k and v
+    assert found.usage.kv_bytes_read == 6 * found.usage.kv_bytes_resident
     assert found.budget.loaded == found.budget.loaded_prefill == found.budget.loaded_decode == 1.0
     assert found.usage.document_tokens == document.num_tokens == 1001
     assert found.usage.question_tokens == len(QUESTION) + 2
@@ -232,7 +232,7 @@ def test_a_budget_reads_less_than_everything(ask: Ask, requested: float) -> None
     budget, used = found.budget, found.usage
     assert (budget.requested, budget.applied, budget.raised) == (requested, requested, False)
     assert budget.loaded == pytest.approx(
-        used.kv_bytes_read / (12 * used.kv_bytes_stored), abs=1e-4
+        used.kv_bytes_read / (12 * used.kv_bytes_resident), abs=1e-4
     )
     assert document_floor(ask) < budget.loaded < 0.9
     by_phase = (budget.loaded_prefill + 11 * budget.loaded_decode) / 12
@@ -281,7 +281,7 @@ def test_exact_means_all_that_a_plan_keeps_and_says_how_much_that_is() -> None:
     assert (budget.requested, budget.applied, budget.raised) == (1.0, 1.0, False)
     kept = (1001 + 4 + 24 + 1) / 2  # tokens a head, half of them streaming
     assert budget.loaded == budget.loaded_prefill == pytest.approx(kept / 1001, abs=1e-4)
-    assert used.kv_bytes_read == 6 * used.kv_bytes_stored
+    assert used.kv_bytes_read == 6 * used.kv_bytes_resident
 
 
 def test_timings_name_every_stage_in_order(ask: Ask) -> None:

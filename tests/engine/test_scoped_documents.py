@@ -124,7 +124,7 @@ def test_an_answer_counts_what_it_reads_and_shows_where_it_looked() -> None:
     assert 0.1 < share < 0.9
     assert last.budget.loaded == pytest.approx(share, abs=1e-4)
     assert last.budget.applied == pytest.approx(share)
-    assert last.usage.kv_bytes_stored == document.kv_bytes
+    assert last.usage.kv_bytes_resident == document.kv_bytes
     for passage in last.evidence:
         assert TEXT[passage.start_char : passage.end_char].strip() == passage.quote
 

@@ -62,7 +62,7 @@ def test_a_document_is_read_once_and_asked_before_and_after_a_restart(
     spent = ready["reading_ms"]
     assert spent["prefill"] > 0
     assert spent["total"] == pytest.approx(sum(spent.values()) - spent["total"], abs=0.1)
-    assert ready["cache_bytes"] > 0
+    assert ready["stored_bytes"] > 0
     assert ready["tier"] == "device", "what was just read need not be loaded"
     assert after == {**ready, "tier": "disk"}
     assert (first["cache_hit"], first["timings_ms"]["load"]) == (True, 0)

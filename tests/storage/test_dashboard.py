@@ -28,7 +28,7 @@ def test_the_dashboard_shows_queue_documents_and_totals(storage: Storage, upload
     assert list(rows) == ["waiting.txt", "running.txt", "broken.txt", "ready.txt"]
     shown = rows["ready.txt"]
     assert (shown.hits, shown.misses, shown.saved_ms) == (1, 1, 2000.0)
-    assert shown.cache_bytes == artifact.num_bytes
+    assert shown.stored_bytes == artifact.num_bytes
     assert shown.kv_bytes == FACTS["kv_bytes"]
     assert shown.budget_loaded is not None
     assert abs(shown.budget_loaded - 0.15) < 1e-9

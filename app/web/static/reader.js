@@ -412,7 +412,7 @@
     const lines = [
       `Read ${share(read.loaded)} of the document's cache for each word, as much as ${count(read.loaded * tokens)} of ${count(tokens)} tokens in all heads${read.raised ? `, more than the ${share(read.requested)} asked for, as this document needs at least ${share(read.applied)}` : ""}.`,
       `First word after ${duration(times.first_token)}, whole answer after ${duration(times.total)}.`,
-      `Full attention would have read ${count(tokens)} tokens (${bytes(usage.kv_bytes_stored)}) for each word${readMs ? `, and reading the document again takes ${duration(readMs)}` : ""}.`,
+      `Full attention would have read ${count(tokens)} tokens (${bytes(usage.kv_bytes_resident)}) for each word${readMs ? `, and reading the document again takes ${duration(readMs)}` : ""}.`,
     ];
     const exact = turns.findLast((turn) => turn.body && turn.body !== body && turn.body.budget.requested >= 1 && turn.body.usage.kv_bytes_read);
     if (exact && read.requested < 1) lines.push(`With the budget Exact, an answer of this conversation took ${duration(exact.body.timings_ms.total)}.`);

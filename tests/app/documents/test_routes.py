@@ -17,8 +17,9 @@ from tests.app.seeding import TEXT, StorageSeeder
 UNKNOWN_ID = "6f0c3c1e-0000-4000-8000-000000000000"
 FIELDS = {
     "id", "object", "filename", "media_type", "num_bytes", "status", "error", "num_tokens",
-    "num_pages", "reading_ms", "created_at", "ready_at", "progress", "cache_bytes",
-    "is_stale", "expires_at", "tier", "pinned", "warnings",
+    "num_pages", "reading_ms", "created_at", "ready_at", "progress", "stored_bytes",
+    "resident_bytes", "is_stale", "expires_at", "tier", "pinned", "warnings", "metadata",
+    "priority", "replaces",
 }  # fmt: skip
 
 
@@ -42,7 +43,7 @@ def test_an_upload_is_accepted_and_queued(client: TestClient) -> None:
     assert document["media_type"] == "text/markdown"
     assert document["num_bytes"] == len(TEXT.encode())
     assert document["status"] == "queued"
-    assert (document["error"], document["progress"], document["cache_bytes"]) == (None,) * 3
+    assert (document["error"], document["progress"], document["stored_bytes"]) == (None,) * 3
     assert client.get(response.headers["location"]).json() == document
 
 
@@ -61,7 +62,7 @@ def test_a_ready_document_tells_its_size(client: TestClient, seeder: StorageSeed
     assert document["status"] == "ready"
     assert document["num_tokens"] == seeder.cache.num_tokens
     assert document["num_pages"] == 1
-    assert document["cache_bytes"] > seeder.cache.kv_bytes
+    assert document["stored_bytes"] > seeder.cache.kv_bytes
     assert document["ready_at"] >= document["created_at"]
     assert document["progress"] is None
 
@@ -214,7 +215,7 @@ def test_a_page_takes_as_many_statements_however_many_documents_it_has(
     ]  # fmt: skip
     progress = [one["progress"] for one in large if one["status"] == "reading"]
     assert [one["tokens_done"] for one in progress] == [3, 2, 1, 0]
-    assert all(one["cache_bytes"] for one in large if one["status"] == "ready")
+    assert all(one["stored_bytes"] for one in large if one["status"] == "ready")
     assert large == [client.get(f"/documents/{one['id']}").json() for one in large]
 
 

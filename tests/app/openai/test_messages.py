@@ -51,7 +51,6 @@ def test_a_file_is_found_in_any_message_and_may_be_named_again() -> None:
         {"type": "image_url", "image_url": {"url": "http://example.org/a.png"}},
         {"type": "input_audio", "input_audio": {"data": "", "format": "wav"}},
         {"type": "input_file", "file_url": "http://example.org/a.pdf"},
-        {"type": "file", "file": {"file_data": "aGVsbG8=", "filename": "a.txt"}},
     ],
 )
 def test_other_parts_are_refused_by_name(part: dict[str, object]) -> None:

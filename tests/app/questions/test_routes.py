@@ -49,7 +49,7 @@ def test_an_answer_has_all_its_parts(ask, seeder: StorageSeeder) -> None:
     assert body["budget"]["loaded"] == pytest.approx(1.0, abs=0.2)
     assert body["budget"]["raised"] is False
     assert body["usage"]["document_tokens"] == seeder.cache.num_tokens
-    assert body["usage"]["kv_bytes_stored"] == seeder.cache.kv_bytes
+    assert body["usage"]["kv_bytes_resident"] == seeder.cache.kv_bytes
     assert body["cache_hit"] is False
     times = body["timings_ms"]
     assert {"queue", "load", "question_prefill", "first_token", "decode", "total"} <= set(times)

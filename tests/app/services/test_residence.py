@@ -48,7 +48,7 @@ def test_a_readable_document_answers_without_a_load(
     with handed_over(residence, cache, document_id):
         body = client.get(path).json()
         assert (body["status"], body["num_tokens"]) == ("readable", cache.num_tokens)
-        assert (body["ready_at"], body["cache_bytes"], body["reading_ms"]) == (None, None, None)
+        assert (body["ready_at"], body["stored_bytes"], body["reading_ms"]) == (None, None, None)
         answer = client.post(f"{path}/ask", json=QUESTION)
         assert answer.status_code == 200, answer.text
         assert (answer.json()["cache_hit"], answer.json()["timings_ms"]["load"]) == (True, 0)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from engine.attend.evidence import AttentionMass, Evidence, find_evidence
+from engine.attend.evidence import ATTENTION_WEIGHT, AttentionMass, Evidence, find_evidence
 from engine.attend.question import open_question
 from engine.decode.answer import Answer
 from engine.decode.sampling import Sampling
@@ -45,7 +45,7 @@ def test_mass_on_a_token_points_to_its_sentence(
     mass[token_at(document, f"€{number}00")] = 4.0
     sentence = SENTENCES[number].strip()
     start = document.text.index(sentence)
-    wanted = Evidence(sentence, page, start, start + len(sentence), 1.0, None, 1)
+    wanted = Evidence(sentence, page, start, start + len(sentence), 1.0, None, 1, 0.0)
     assert find_evidence(document, mass) == (wanted,)
 
 
@@ -83,9 +83,9 @@ def test_evidence_of_an_answer_lies_in_the_text(
     *_, found = answer(model, document, question, budget=budget, sampling=Sampling(6))
     assert isinstance(found, Answer)
     assert found.evidence
-    weights = [one.weight for one in found.evidence]
-    assert weights == sorted(weights, reverse=True)
-    assert 0 < sum(weights) <= 1.001
+    scores = [one.lexical + ATTENTION_WEIGHT * one.weight**0.5 for one in found.evidence]
+    assert scores == pytest.approx(sorted(scores, reverse=True), abs=1e-3)
+    assert 0 < sum(one.weight for one in found.evidence) <= 1.001
     for one in found.evidence:
         assert document.text[one.start_char : one.end_char].strip() == one.quote
         page = document.pages[one.page - 1]
@@ -138,3 +138,29 @@ def test_retrieval_heads_beside_streaming_heads_do(document: DocumentCache) -> N
     model = loaded(FAMILIES["llama"], plan=HALF)
     mass = mass_of(model, read(model, document.text), EXACT)
     assert (mass[document.num_sinks :] > 0).all()
+
+
+def test_words_of_the_question_count_beside_attention(document: DocumentCache) -> None:
+    mass = torch.zeros(document.num_tokens)
+    mass[token_at(document, "€300")] = 4.0
+    found = find_evidence(document, mass, question="What does number 7 speak of, €700?")
+    assert [SENTENCES.index(one.quote + " ") for one in found[:2]] == [7, 3]
+    assert (found[0].lexical, found[0].weight) == (1.0, 0.0)
+    assert found[1].weight == 1.0
+    assert found[1].lexical < 1.0
+
+
+def test_words_that_many_passages_have_show_none_alone(document: DocumentCache) -> None:
+    nothing = torch.zeros(document.num_tokens)
+    assert find_evidence(document, nothing, question="Zebras?") == ()
+    assert find_evidence(document, nothing, question="€700?")[0].lexical == 1.0
+
+
+def test_what_an_answer_quotes_is_among_the_evidence(document: DocumentCache) -> None:
+    mass = torch.zeros(document.num_tokens)
+    for number in (1, 3, 8):
+        mass[token_at(document, f"€{number}00")] = 4.0
+    place = document.text.index("€500")
+    found = find_evidence(document, mass, quoted=[(place, place + 4)])
+    assert len(found) == 3
+    assert SENTENCES[5].strip() in [one.quote for one in found]

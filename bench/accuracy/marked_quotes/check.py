@@ -1,6 +1,6 @@
 """Whether passages begin and end where a person cut them, and words have boxes on the right page.
 
-    python -m bench.accuracy.quotes.check
+    python -m bench.accuracy.marked_quotes.check
 
 Ten PDF, DOCX, HTML and Markdown files of several layouts are extracted in the limited child, as
 uploads are. For each quote of `marks.toml` the passage around its middle is compared with it, white
@@ -182,14 +182,14 @@ def main(given: Sequence[str] | None = None) -> None:
     print(
         f"{result['cut_well']:.3f} of {result['quotes']} cut well, {result['boxes']:.3f} of boxes"
     )
-    write("quotes", result, options.out)
+    write("marked_quotes", result, options.out)
 
 
 def summarise(checked: Sequence[Checked]) -> dict[str, Any]:
     """The result: shares of quotes and of words' boxes that are right."""
     num_words = sum(one.num_words for one in checked)
     return {
-        "benchmark": "quotes",
+        "benchmark": "marked_quotes",
         **circumstances("cpu", "no model"),
         "quotes": len(checked),
         "cut_well": sum(one.is_cut_well for one in checked) / len(checked),

@@ -1,6 +1,6 @@
 """Passages of real layouts against the quotes that a person marked."""
 
-from bench.accuracy.quotes.check import check_file, read_marks, summarise
+from bench.accuracy.marked_quotes.check import check_file, read_marks, summarise
 
 
 def test_quotes_are_cut_as_a_person_cut_them() -> None:
