@@ -27,13 +27,14 @@ PAIRS = 400
 TEXT = "The gate of the east wing closes at 18:40. " * 10
 CANARIES = {name: f"canary-{name}-{uuid4().hex[:8]}" for name in ("text", "file", "question")}
 ERASED_S = 90.0
+METRICS_TOKEN = "a-token-of-the-operator-for-metrics-alone"
 Ask = Callable[[str], Reply]  # sends a request that names an id
 
 
 def measure(options: Any) -> dict[str, Any]:
     """Run all of it against one server."""
     num_pairs = 40 if options.smoke else PAIRS
-    with serving(options.model, LECTERN_SERVER__METRICS_LOOPBACK="true") as server:
+    with serving(options.model, LECTERN_SERVER__METRICS_TOKEN=METRICS_TOKEN) as server:
         config = StorageConfig(server.folder / "data")
         with closing(open_storage(config)) as storage:
             cells, wrong = _try_matrix(server, storage)
@@ -194,7 +195,7 @@ def _follow_canaries(server: Server, storage: Storage) -> dict[str, Any]:
         )
     ]
     replies.append(other.ask(document_id, "Where?"))
-    metrics = other.call("GET", "/metrics")
+    metrics = server.caller(METRICS_TOKEN).call("GET", "/metrics")
     assert metrics.status == 200, metrics.body
     secrets = [*CANARIES.values(), key]
     log = (server.folder / "server.log").read_text()
