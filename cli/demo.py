@@ -23,7 +23,7 @@ from cli.client import Client
 from cli.documents import follow
 from cli.listener import Secrets
 from cli.settings import Settings
-from cli.show import budget_line, one_line, say
+from cli.show import ID_CHARS, budget_line, one_line, say
 from common.errors import InvalidInput, Permanent
 from common.format import format_bytes, format_count, format_duration
 from common.logging import configure
@@ -261,7 +261,7 @@ def _folder_for(data_dir: Path) -> Iterator[None]:
 
 
 def show_lines(console: Console, url: str, key: str, document_id: str, question: str) -> None:
-    """Print two commands that can be copied."""
+    """Print commands that can be copied, for another terminal."""
     body = json.dumps({"question": question}, ensure_ascii=False).replace("'", "'\\''")
     python = (
         "import httpx, sys; "
@@ -270,6 +270,8 @@ def show_lines(console: Console, url: str, key: str, document_id: str, question:
         "timeout=60).json()['answer'])"
     )
     quoted = question.replace("'", "'\\''")
+    server = f"LECTERN_URL={url} LECTERN_API_KEY={key}"
+    say(console, f"chat: {server} {_command()} chat {document_id[:ID_CHARS]}")
     say(
         console,
         f"curl: curl -s {url}/documents/{document_id}/ask -H 'Authorization: Bearer {key}' "

@@ -26,6 +26,7 @@ from app.questions.schemas import (
 from app.questions.turns_job import TurnsJob, key_of
 from app.services.background_writes import BackgroundWrites
 from app.services.document_loader import DocumentLoader
+from app.services.metrics import budget_kind
 from app.services.question_queue import PendingAnswer
 from common.errors import GpuBusy, LecternError
 from common.owner import Owner
@@ -219,6 +220,7 @@ class AnswerJob:
             "question_tokens": usage.question_tokens,
             "answer_tokens": usage.completion_tokens,
             "cache_hit": body.cache_hit,
+            "budget_kind": budget_kind(budget.requested, budget.tolerance),
             "budget_requested": budget.requested,
             "budget_loaded": budget.loaded,
             "kv_bytes_read": usage.kv_bytes_read,

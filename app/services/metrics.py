@@ -13,7 +13,7 @@ from prometheus_client import (
 )
 
 from common.spans import OK, Span
-from engine.document.budget import NAMES
+from engine.document.budget import AUTO, NAMES
 from engine.serving.scheduler import StepKind
 
 QUESTION_STAGES = ("queue", "load", "prefill", "decode")
@@ -207,7 +207,7 @@ class Metrics:
         self._tokens.labels("answer").inc(num_tokens)
         if span.number("document_tokens") == 0:  # a chat with the model alone reads no cache
             return
-        kind = budget_kind(span.number("budget_requested"))
+        kind = str(span.attributes.get("budget_kind", NUMBER))
         self._requested.labels(kind).observe(span.number("budget_requested"))
         self._loaded.labels(kind).observe(span.number("budget_loaded"))
         self._kv_read.inc(span.number("kv_bytes_read"))
@@ -219,7 +219,7 @@ class Metrics:
             self._stages.labels(stage)
         for kind in ("question", "answer"):
             self._tokens.labels(kind)
-        for kind in (*NAMES, NUMBER):
+        for kind in (*NAMES, AUTO, NUMBER):
             self._requested.labels(kind)
             self._loaded.labels(kind)
         for step in StepKind:
@@ -230,8 +230,15 @@ class Metrics:
         self._uploads.labels(OK)
 
 
-def budget_kind(share: float) -> str:
-    """Return the name of a budget that has one, or else that it was a number."""
+def budget_kind(share: float, tolerance: float | None = None) -> str:
+    """Return the name of a budget that has one, or else that it was a number.
+
+    Args:
+        share: of the cache, that was requested.
+        tolerance: what an `auto` budget was to lose at most; None for any other budget.
+    """
+    if tolerance is not None:
+        return AUTO
     return next((name for name, named in NAMES.items() if named == share), NUMBER)
 
 

@@ -121,6 +121,7 @@ class BatchRunner(GraphRunner):
         )
         self._free_pages = list(range(len(self._pool[0, 0])))
         self._held: dict[RunningAnswer, _Held] = {}
+        self._alone: weakref.WeakSet[RunningAnswer] = weakref.WeakSet()  # for which it was told
         self._pending: list[_Taken] = []  # passes whose reads are still to be fetched
         self._graphs: dict[tuple[int, int], BatchGraph] = {}
         self._work_bytes = int(memory * WORK_SHARE)
@@ -263,16 +264,23 @@ class BatchRunner(GraphRunner):
             num_keys = running.state.position - running.state.document.num_tokens
             held = _Held(slot, num_keys)
             if not self._has_room(running, held) or not self._take_pages(held):
+                self._tell_alone(running)
                 return False
             self._held[running] = held
             self._write_pages(running, held)
             return True
         if self._has_room(running, held) and self._take_pages(held):
             return True
-        log.info("an answer decodes on its own: there are no pages left for it")
-        self._fallbacks.count(Part.BATCH, Cause.NO_ROOM)
+        self._tell_alone(running)
         self._release(running)
         return False
+
+    def _tell_alone(self, running: RunningAnswer) -> None:
+        """Log and count, once for each answer, that there is no room for it in batches."""
+        if running not in self._alone:
+            self._alone.add(running)
+            log.info("an answer decodes on its own: there is no room for it in batches")
+            self._fallbacks.count(Part.BATCH, Cause.NO_ROOM)
 
     def _has_room(self, running: RunningAnswer, held: _Held) -> bool:
         document = self._documents.size_of(held.slot)

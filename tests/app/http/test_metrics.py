@@ -206,6 +206,7 @@ def test_without_its_database_a_process_tells_of_itself(
 
 
 def test_budgets_are_of_a_kind() -> None:
+    assert budget_kind(0.15, 0.02) == "auto"
     assert [budget_kind(one) for one in (0.05, 0.15, 1.0, 0.2)] == [
         "fast", "balanced", "exact", "number",
     ]  # fmt: skip

@@ -13,6 +13,7 @@ from engine.decode.running_answer import RunningAnswer
 from engine.decode.torch_runner import TorchRunner
 from engine.document.cache import DocumentCache
 from engine.engine import Engine
+from engine.fallbacks import Cause, Fallbacks, Part
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel
 from tests.engine.decode.test_torch_runner import logits_of, start
@@ -65,7 +66,8 @@ def model() -> LoadedModel:
 
 def test_an_answer_that_finds_no_page_goes_on_without_a_graph(model: LoadedModel) -> None:
     documents = [read(model, prose(300))]
-    batches, alone = BatchRunner(model, KERNELS, max_rows=2), TorchRunner(model)
+    fallbacks, alone = Fallbacks(), TorchRunner(model)
+    batches = BatchRunner(model, KERNELS, max_rows=2, fallbacks=fallbacks)
     del batches._free_pages[1:]
     crowd, wanted = (crowd_of(model, runner, documents, 2) for runner in (batches, alone))
     for step in range(3):
@@ -73,6 +75,7 @@ def test_an_answer_that_finds_no_page_goes_on_without_a_graph(model: LoadedModel
         for row, one in enumerate(wanted):
             assert_close(together[row], logits_of(alone, [one], step)[0], rtol=2e-4, atol=2e-4)
     assert len(batches._held) == 1
+    assert fallbacks.counts()[Part.BATCH, Cause.NO_ROOM] == 1
 
 
 def test_a_document_that_goes_leaves_its_slot(model: LoadedModel) -> None:

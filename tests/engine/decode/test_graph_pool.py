@@ -24,6 +24,7 @@ from engine.decode.sampling import Sampling
 from engine.document.budget import EXACT, READ_ALL
 from engine.document.cache import DocumentCache
 from engine.engine import Engine
+from engine.fallbacks import Cause, Fallbacks, Part
 from engine.model.attention import forward, register
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel, assemble
@@ -254,9 +255,11 @@ def reasons(caplog: pytest.LogCaptureFixture) -> str:
 def test_a_cpu_has_no_steps(
     model: LoadedModel, document: DocumentCache, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with Engine(model).graphs.acquire(document, 10) as step:
+    engine = Engine(model)
+    with engine.graphs.acquire(document, 10) as step:
         assert step is None
     assert not caplog.records
+    assert not any(engine.fallbacks.counts().values())
 
 
 def test_a_pass_that_cannot_be_captured_is_taken_without_a_graph(
@@ -266,12 +269,14 @@ def test_a_pass_that_cannot_be_captured_is_taken_without_a_graph(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     in_torch(monkeypatch)
-    steps = DecodeGraphPool(model.model, model.spec, DecodeConfig())
+    fallbacks = Fallbacks()
+    steps = DecodeGraphPool(model.model, model.spec, DecodeConfig(), fallbacks)
     with steps.acquire(document, 300) as step:
         assert step is not None
         assert step.pool is None
         assert step.capacity == 512
     assert "without a graph" in reasons(caplog)
+    assert fallbacks.counts()[Part.GRAPH, Cause.FAILED] == 1
 
 
 def test_a_pass_that_fails_leaves_the_reference(
@@ -291,6 +296,7 @@ def test_a_pass_that_fails_leaves_the_reference(
     same(ask(fresh, document), expected)
     same(ask(fresh, document), expected)
     assert reasons(caplog).count("without kernels") == 1  # tried once
+    assert fresh.fallbacks.counts()[Part.KERNELS, Cause.FAILED] >= 1
 
 
 def test_widths_without_kernels_are_answered_and_told_apart(
@@ -322,8 +328,10 @@ def test_kernels_that_fail_leave_the_reference(
         raise RuntimeError("no compiler")
 
     monkeypatch.setattr(kernel, fail)
-    same(ask(model, document), expected)
+    engine = Engine(model)
+    same(ask(engine, document), expected)
     assert "attending without kernels" in reasons(caplog)
+    assert engine.fallbacks.counts()[Part.KERNELS, Cause.FAILED] >= 1
 
 
 def test_there_is_no_step_over_linear_biases() -> None:
@@ -340,11 +348,13 @@ def test_a_step_is_one_questions_at_a_time(
 ) -> None:
     in_torch(monkeypatch)
     caplog.set_level(logging.INFO)
-    steps = DecodeGraphPool(model.model, model.spec, DecodeConfig())
+    fallbacks = Fallbacks()
+    steps = DecodeGraphPool(model.model, model.spec, DecodeConfig(), fallbacks)
     with steps.acquire(document, 10) as first:
         with steps.acquire(document, 10) as second:
             assert second is None
         assert "another question" in reasons(caplog)
+        assert fallbacks.counts()[Part.GRAPH, Cause.IN_USE] == 1
     with steps.acquire(document, 256) as third:
         assert third is first is not None
 
