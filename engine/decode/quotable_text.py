@@ -6,9 +6,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.decode.token_trie import ROOT, Places, TokenTrie
+from engine.decode.token_trie import NO_BYTE, ROOT, Places, TokenTrie
 
-NO_BYTE = 0xFF  # in no text in UTF-8
 SPACE = ord(" ")
 # Scripts that write words without spaces between them: Thai, Lao, Burmese, Khmer, kana, ideographs.
 _UNSPACED = (
@@ -50,10 +49,27 @@ class QuotableText:
         self.starts: Places = places[:-1][cut[:-1] & (chars != SPACE)]
         self.can_end: NDArray[np.bool_] = np.zeros(len(data) + 1, dtype=bool)
         self.can_end[places[cut]] = True
-        at_once = trie.walk(self.data, self.starts)
         space = trie.spell(b" ")
-        spaced = trie.walk(self.data, self.starts, space[0]) if space else at_once[:0]
+        at_once = self._begin(ROOT)
+        spaced = self._begin(space[0]) if space else at_once[:0]
         self._beginnings = {False: at_once, True: np.union1d(spaced, np.array(space, dtype=int))}
+
+    def _begin(self, node: int) -> Places:
+        """Nodes on the way of all quotes from a node, with either case of their first letter."""
+        first = self.data[self.starts]
+        is_letter = (first | 0x20 >= ord("a")) & (first | 0x20 <= ord("z"))
+        letters = self.starts[is_letter]
+        other = self.trie.child(np.full(len(letters), node), self.data[letters] ^ np.uint8(0x20))
+        known = other >= 0
+        return np.unique(
+            np.concatenate(
+                (
+                    self.trie.walk(self.data, self.starts, node),
+                    other[known],
+                    self.trie.walk(self.data, letters[known] + 1, other[known]),
+                )
+            )
+        )
 
     def beginnings(self, *, with_space: bool) -> Places:
         """Nodes of the trie that begin a quote: behind a space that a token brings, or at once."""

@@ -30,11 +30,13 @@ class Quoted:
     Attributes:
         begin, end: its half-open span in the bytes of the answer.
         places: where it stands in the bytes of the document: all the places where it could begin.
+        is_recased: whether its first letter was written in the other case than the document's.
     """
 
     begin: int
     end: int
     places: Places
+    is_recased: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,15 +60,18 @@ class Inside:
         quotes: those before it.
         begin: where it begins in the bytes of the answer.
         places: where it may go on in the bytes of the document.
+        is_recased: as of `Quoted`.
     """
 
     quotes: tuple[Quoted, ...]
     begin: int
     places: Places
+    is_recased: bool = False
 
     def ended(self, end: int, places: Places) -> tuple[Quoted, ...]:
         """The quotes, the present one included, if it ends before `places` of the document."""
-        return (*self.quotes, Quoted(self.begin, end, places - (end - self.begin)))
+        last = Quoted(self.begin, end, places - (end - self.begin), self.is_recased)
+        return (*self.quotes, last)
 
 
 @dataclass(frozen=True)
@@ -165,13 +170,41 @@ class QuoteDecoder:
         if not found:
             raise EngineFault("A token was drawn that may not stand in a quoting answer.")
         self._readings = _distinct(found)
-        text = self._written.decode(errors="ignore").rstrip(" ")  # shown with what follows it
+        return self._show(self._undecided())
+
+    def flush(self) -> str:
+        """Return what was held back while the case of a quote's first letter was not decided.
+
+        What is no whole character is no part of the text.
+        """
+        for quote in self._best_reading():
+            if quote.is_recased:
+                self._recase(quote.begin)
+        return self._show(len(self._written))
+
+    def _show(self, end: int) -> str:
+        """Return what is new of the text up to a byte."""
+        text = self._written[:end].decode(errors="ignore").rstrip(" ")  # shown with what follows
         piece, self.text = text[len(self.text) :], text
         return piece
 
-    def flush(self) -> str:
-        """Nothing is held back: what is no whole character is no part of the text."""
-        return ""
+    def _undecided(self) -> int:
+        """Where the text ends that all readings have alike, in the document's own case."""
+        known = [_cases(reading) for reading in self._readings]
+        for begin in sorted({begin for cases in known for begin in cases}):
+            found = {cases.get(begin, False) for cases in known}
+            if len(found) > 1:
+                return begin
+            if found == {True}:
+                self._recase(begin)
+        return len(self._written)
+
+    def _recase(self, begin: int) -> None:
+        """Write a quote's first letter as the document does; its readings take it as decided."""
+        data = bytearray(self._written)
+        data[begin] ^= 0x20
+        self._written = bytes(data)
+        self._readings = [_decided(reading, begin) for reading in self._readings]
 
     def quotes(self, text: str) -> tuple[QuoteCandidates, ...]:
         """Read the answer that has come to its end, in as few quotes as it can be read in.
@@ -197,7 +230,7 @@ class QuoteDecoder:
         """The quotes of the reading that may end here with the fewest of them, or of any."""
         end, best = len(self._written), None
         may_end = [one for one in self._readings if self._may_end(one)]
-        for reading in may_end or self._readings:
+        for reading in sorted(may_end or self._readings, key=_preference):
             if isinstance(reading, Joining) and reading.refuses:
                 return ()
             quotes = reading.quotes
@@ -288,9 +321,15 @@ class QuoteDecoder:
         if not begun:
             return [replace(reading, has_space=True)]
         found: list[Reading] = []
+        begin = at + len(stripped) - len(begun)
         places = self.source.follow(self.source.starts, begun)
         if len(places):
-            found.append(Inside(reading.quotes, at + len(stripped) - len(begun), places))
+            found.append(Inside(reading.quotes, begin, places))
+        if begun[:1].isalpha():  # of ASCII's letters: a sentence's first one is a capital
+            other = begun[:1].swapcase() + begun[1:]
+            places = self.source.follow(self.source.starts, other)
+            if len(places):
+                found.append(Inside(reading.quotes, begin, places, is_recased=True))
         if not reading.quotes and self._refusal.startswith(begun):
             found.append(Joining((), self._refusal[len(begun) :], refuses=True))
         return found
@@ -300,12 +339,34 @@ def _joining(quotes: tuple[Quoted, ...], left: bytes) -> Joining | Between:
     return Joining(quotes, left) if left else Between(quotes, has_space=False)
 
 
+def _cases(reading: Reading) -> dict[int, bool]:
+    """By its beginning, whether each quote of a reading is recased."""
+    cases = {quote.begin: quote.is_recased for quote in reading.quotes}
+    return cases | ({reading.begin: reading.is_recased} if isinstance(reading, Inside) else {})
+
+
+def _decided(reading: Reading, begin: int) -> Reading:
+    """A reading in which the quote that begins there has the document's case."""
+    quotes = tuple(
+        replace(quote, is_recased=False) if quote.begin == begin else quote
+        for quote in reading.quotes
+    )
+    if isinstance(reading, Inside) and reading.begin == begin:
+        return replace(reading, quotes=quotes, is_recased=False)
+    return replace(reading, quotes=quotes)
+
+
+def _preference(reading: Reading) -> tuple[int, int]:
+    """Fewer quotes come first, then fewer letters in another case."""
+    return len(reading.quotes), sum(_cases(reading).values())
+
+
 def _distinct(readings: list[Reading]) -> list[Reading]:
     """Of readings that go on alike, keep the one with the fewest quotes."""
     kept: dict[tuple[object, ...], Reading] = {}
-    for reading in sorted(readings, key=lambda one: len(one.quotes)):
+    for reading in sorted(readings, key=_preference):
         if isinstance(reading, Inside):
-            key: tuple[object, ...] = (Inside, reading.begin)
+            key: tuple[object, ...] = (Inside, reading.begin, reading.is_recased)
         elif isinstance(reading, Joining):
             key = (Joining, reading.left, reading.refuses)
         else:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Places = NDArray[np.int64]
+NO_BYTE = 0xFF  # in no text in UTF-8, though byte-level vocabularies have it
 MOST_BYTES = 64  # of a token; a longer one is left out, as shorter ones write the same
 BLANKS = b" \t\n\r\f\v"
 ROOT = 0
@@ -34,7 +35,8 @@ class TokenTrie:
 
     def __init__(self, written: Sequence[bytes]) -> None:
         spaced = [with_single_spaces(one) for one in written]
-        self.written = [one if len(one) <= MOST_BYTES else b"" for one in spaced]
+        fits = (len(one) <= MOST_BYTES and NO_BYTE not in one for one in spaced)
+        self.written = [one if fit else b"" for one, fit in zip(spaced, fits, strict=True)]
         self.depth = max(map(len, self.written), default=0)
         lengths = np.array([len(one) for one in self.written], dtype=np.int64)
         table = np.zeros((len(self.written), max(1, self.depth)), dtype=np.int64)
@@ -58,16 +60,16 @@ class TokenTrie:
         found = self._edges[at] == wanted if len(self._edges) else np.zeros(len(at), dtype=bool)
         return np.where(found, at + 1, -1)  # the n-th edge leads to node n + 1
 
-    def walk(self, text: NDArray[np.uint8], places: Places, start: int = ROOT) -> Places:
+    def walk(self, text: NDArray[np.uint8], places: Places, start: int | Places = ROOT) -> Places:
         """Go down along a text from many places of it.
 
         Args:
             text: ends with `depth` bytes that no token holds.
             places: where to begin (places,).
-            start: the node to begin at.
+            start: the node to begin at, or one for each place.
         Returns: all nodes that were reached below it, each once.
         """
-        nodes = np.full(len(places), start, dtype=np.int64)
+        nodes = np.broadcast_to(np.asarray(start, dtype=np.int64), places.shape)
         reached = [nodes[:0]]
         while len(places):
             nodes = self.child(nodes, text[places])

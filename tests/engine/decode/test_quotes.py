@@ -127,6 +127,22 @@ def test_a_passage_can_be_quoted_with_and_without_a_space_before_it(
     assert texts(decoder) == [{quote}]
 
 
+@pytest.mark.parametrize(
+    ("written", "there"),
+    [("the gate", "The gate"), ("Stamps", "stamps"), ("maps, jonas Weber", "maps, Jonas Weber")],
+)
+def test_a_quote_has_the_documents_case_however_its_first_letter_was_written(
+    source: QuotableText, written: str, there: str
+) -> None:
+    decoder = write(source, written)
+    assert is_done(decoder)
+    shown = decoder.text
+    assert shown + decoder.flush() == decoder.text == there
+    for quote in decoder.quotes(decoder.text):
+        part = decoder.text[quote.answer_start : quote.answer_end]
+        assert {" ".join(TEXT[slice(*span)].split()) for span in quote.spans} == {part}
+
+
 def test_all_places_of_a_quote_are_found_until_it_goes_on(source: QuotableText) -> None:
     (twice,) = write(source, "Jonas Weber").quotes("Jonas Weber")
     assert [TEXT[slice(*span)] for span in twice.spans] == ["Jonas Weber"] * 2
@@ -180,7 +196,7 @@ def test_a_stop_string_cuts_the_last_quote(source: QuotableText) -> None:
     assert TEXT[slice(*cut.spans[0])] == "The gate"
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(20))
 def test_whatever_is_drawn_stands_in_the_document(source: QuotableText, seed: int) -> None:
     draw = random.Random(seed)
     decoder = decoder_of(source)
@@ -189,6 +205,7 @@ def test_whatever_is_drawn_stands_in_the_document(source: QuotableText, seed: in
         if token == END:
             break
         decoder.push(token)
+    decoder.flush()
     for quote in decoder.quotes(decoder.text):
         shown = decoder.text[quote.answer_start : quote.answer_end]
         for start, end in quote.spans:
