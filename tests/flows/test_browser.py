@@ -70,7 +70,7 @@ def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def watched(browser: Browser, shots: Path) -> Iterator[Watched]:
     """A page of a browser that has never been here; no test leaves a problem."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
     watched = Watched(context.new_page(), shots)
     yield watched
     context.close()

@@ -417,10 +417,11 @@
   function effect(body) {
     const { budget: read, usage, timings_ms: times } = body;
     const tokens = usage.document_tokens, readMs = Number(page.dataset.readingMs);
+    const whole = usage.kv_bytes_read && read.loaded ? `: ${bytes(usage.kv_bytes_read / read.loaded)} for this answer instead of ${bytes(usage.kv_bytes_read)}` : "";
     const lines = [
       `Read ${share(read.loaded)} of the document's cache for each word, as much as ${count(read.loaded * tokens)} of ${count(tokens)} tokens in all heads${read.raised ? `, more than the ${share(read.requested)} asked for, as this document needs at least ${share(read.applied)}` : ""}.`,
       `First word after ${duration(times.first_token)}, whole answer after ${duration(times.total)}.`,
-      `Full attention would have read ${count(tokens)} tokens (${bytes(usage.kv_bytes_resident)}) for each word${readMs ? `, and reading the document again takes ${duration(readMs)}` : ""}.`,
+      `Full attention would have read all ${count(tokens)} tokens in every head for each word${whole}${readMs ? `, and reading the document again takes ${duration(readMs)}` : ""}.`,
     ];
     const exact = turns.findLast((turn) => turn.body && turn.body !== body && turn.body.budget.requested >= 1 && turn.body.usage.kv_bytes_read);
     if (exact && read.requested < 1) lines.push(`With the budget Exact, an answer of this conversation took ${duration(exact.body.timings_ms.total)}.`);
@@ -546,7 +547,7 @@
     try { conversations = (await (await call(`/room/${id}/history`)).json()).conversations; } catch (error) { if (open) tell(error); return; }
     const options = conversations.map((one, index) => element("option", { value: index }, `${titleOf(one)} (${one.turns.length})`));
     chooser.replaceChildren(element("option", { value: "" }, "New conversation"), ...options);
-    if (open && conversations.length) openConversation(0);
+    if (open && conversations.length && !turns.length) openConversation(0);  // unless somebody has asked already
     const last = turns.findLast((turn) => turn.body && turn.body.answer_id);
     const shown = last ? conversations.findIndex((one) => one.turns.some((turn) => turn.answer_id === last.body.answer_id)) : -1;
     chooser.value = shown >= 0 ? String(shown) : "";
