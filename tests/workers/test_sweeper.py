@@ -54,6 +54,7 @@ def test_workers_of_other_hosts_keep_their_leases(
     document = upload()
     owner = WorkerLiveness(tmp_path / "data" / "workers", "else/where").new_owner()
     storage.jobs.claim(owner, 300)
+    (tmp_path / "data" / "workers").mkdir()
     (tmp_path / "data" / "workers" / f"{owner}.alive").touch()
     sweeper.sweep()
     assert status(storage, document.id) == "running"
@@ -61,7 +62,7 @@ def test_workers_of_other_hosts_keep_their_leases(
 
 def test_forgotten_folders_are_removed(storage: Storage, sweeper: Sweeper, tmp_path: Path) -> None:
     left = tmp_path / "data" / "artifacts" / f"{uuid4()}.{uuid4().hex}.draft"
-    left.mkdir()
+    left.mkdir(parents=True)
     sweeper.sweep()
     assert not left.exists()
 
