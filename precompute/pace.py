@@ -1,4 +1,4 @@
-"""How a document is read on a GPU that answers questions meanwhile: piece by piece, in turns."""
+"""How a document is read where questions are answered meanwhile: piece by piece, and in turns."""
 
 import time
 from collections import deque
@@ -15,6 +15,11 @@ MOST_AHEAD = 1  # pieces that the GPU need not have begun when the host goes on 
 TURN_S = 0.015  # so long reading goes on, though an answer waits; the last piece comes on top
 HOST_EVERY_S = 0.1
 BUSY_CHUNK_TOKENS = 2048  # of prefill at a time, while questions are answered
+# On a CPU, while questions are answered: how long reading rests behind a piece, times the piece,
+# and in seconds at most; so it goes on with a quarter of its speed at least.
+CPU_REST = 3.0
+MOST_CPU_REST_S = 1.0
+LOOK_EVERY_S = 0.02
 
 
 class ReadingPace:
@@ -22,7 +27,8 @@ class ReadingPace:
 
     On a GPU the work has a stream of its own. It is launched in pieces of some milliseconds, of
     which few are under way at any time; between two of them an answer that waits takes its turn.
-    On a CPU, which does both at the same time, nothing is changed.
+    On a CPU, which does both at the same time, reading rests between pieces while questions are
+    answered, so that these have the cores to themselves most of the time.
 
     Args:
         turns: of the answers in this process; None if none are given here.
@@ -58,6 +64,7 @@ class ReadingPace:
     def next_piece(self) -> None:
         """Begin a piece of work; what was launched before it is another piece."""
         if self._stream is None:
+            self._leave_cores()
             return
         if self._has_turn:
             event = torch.cuda.Event()  # type: ignore[no-untyped-call]
@@ -102,6 +109,14 @@ class ReadingPace:
         """Tokens of prefill to take at a time, at most `most`."""
         is_shared = self._stream is not None and self._turns.has_answers
         return min(most, BUSY_CHUNK_TOKENS) if is_shared else most
+
+    def _leave_cores(self) -> None:
+        """Rest behind a piece that a CPU has done, as long as questions are answered."""
+        now_s = time.monotonic()
+        until_s = now_s + min(MOST_CPU_REST_S, CPU_REST * (now_s - self._began_s))
+        while self._turns.has_answers and time.monotonic() < until_s:
+            time.sleep(LOOK_EVERY_S)
+        self._began_s = time.monotonic()
 
     def share(self, document: DocumentCache) -> None:
         """Let other streams use a document that was read here: its memory outlives their work."""

@@ -272,7 +272,9 @@ class RunningAnswer:
         if self._quotes is not None:
             quotes = place_quotes(document, mass, self._quotes.quotes(text))
         quoted = [(quote.start_char, quote.end_char) for quote in quotes or ()]
-        evidence = find_evidence(document, mass, question=self._question_text, quoted=quoted)
+        asked = self._question_text
+        # Without an answer, as of a model that has only thought, there is nothing to give it for.
+        evidence = find_evidence(document, mass, question=asked, quoted=quoted) if text else ()
         claims = None
         if quotes is None and self._document.num_tokens:
             spans = tuple((passage.start_char, passage.end_char) for passage in evidence)

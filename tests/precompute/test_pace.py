@@ -1,4 +1,4 @@
-"""Reading on a GPU gives way to answers, with a stand-in for the GPU's stream and events."""
+"""Reading gives way to answers; a GPU's stream and events have a stand-in."""
 
 import threading
 from types import SimpleNamespace
@@ -8,7 +8,14 @@ import torch
 
 from engine.turns import DeviceTurns
 from precompute import pace as paces
-from precompute.pace import BUSY_CHUNK_TOKENS, MOST_AHEAD, ReadingPace
+from precompute.pace import (
+    BUSY_CHUNK_TOKENS,
+    CPU_REST,
+    LOOK_EVERY_S,
+    MOST_AHEAD,
+    MOST_CPU_REST_S,
+    ReadingPace,
+)
 from tests.workers.conftest import wait_for
 
 
@@ -106,6 +113,33 @@ def test_chunks_are_short_while_questions_are_answered(
     answer(turns).join(10)
     assert pace.chunk_tokens(8192) == BUSY_CHUNK_TOKENS
     assert pace.chunk_tokens(100) == 100
+
+
+def test_reading_on_a_cpu_rests_while_questions_are_answered(
+    turns: DeviceTurns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rests: list[float] = []
+    clock = SimpleNamespace(now=100.0)
+
+    def sleep(seconds: float) -> None:
+        rests.append(seconds)
+        clock.now += seconds
+
+    monkeypatch.setattr(paces, "time", SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep))
+    monkeypatch.setattr(DeviceTurns, "has_answers", property(lambda _: has_answers))
+    with ReadingPace(torch.device("cpu"), turns) as pace:
+        has_answers = False
+        clock.now += 0.1
+        pace.next_piece()
+        assert rests == []
+        has_answers = True
+        clock.now += 0.1
+        pace.next_piece()
+        assert sum(rests) == pytest.approx(CPU_REST * 0.1, abs=2 * LOOK_EVERY_S)
+        rests.clear()
+        clock.now += 60.0
+        pace.next_piece()
+        assert sum(rests) == pytest.approx(MOST_CPU_REST_S, abs=2 * LOOK_EVERY_S)
 
 
 def test_a_cpu_takes_no_turns(turns: DeviceTurns) -> None:

@@ -1,7 +1,6 @@
 """What tenants and keys may use is never exceeded, and is counted as it was used."""
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -290,10 +289,10 @@ def test_the_limit_of_one_key_is_nothing_to_another(
 
 
 def test_a_tenants_limit_is_nothing_to_another_tenant(
-    storage: Storage, caller: ApiKeyRecord, upload: Callable[..., object]
+    storage: Storage, caller: ApiKeyRecord, tmp_path: Path
 ) -> None:
     limit(storage, caller, documents=0)
     _, other = storage.keys.create(storage.tenants.create("other"), "other")
     storage.quotas.check_upload(other, 1)
-    send_text(storage, Path(storage.config.data_dir), other.tenant_id, "A text.")
+    send_text(storage, tmp_path, other.tenant_id, "A text.")
     assert used(storage, caller, Resource.DOCUMENTS) == 0
