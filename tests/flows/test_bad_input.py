@@ -169,4 +169,4 @@ def test_every_kind_of_file_is_read(kind: str, shared_server: LecternServer, cal
     with shared_server.client() as client:
         assert list(client.events(document["id"]))[-1]["status"] == "ready"
         pages = client.document(document["id"])["num_pages"]
-    assert pages == (2 if kind == "pdf" else 1)
+    assert pages == (2 if kind == "pdf" else None), "only a PDF has pages"

@@ -26,7 +26,7 @@ DEMO = [sys.executable, "-m", "cli.main", "demo"]
 @pytest.fixture(scope="module")
 def given(shared_server: LecternServer, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What the model answers, whatever that means."""
-    path = tmp_path_factory.mktemp("handbook") / "handbook.md"
+    path = tmp_path_factory.mktemp("handbook") / "asked-before-the-demo.md"
     path.write_text(TEXT)
     with shared_server.client() as client:
         document_id = client.upload_path(path)["id"]
