@@ -3,6 +3,7 @@
 Only the commands that need a model import this module, because importing torch takes seconds.
 """
 
+import gc
 import os
 import signal
 import socket
@@ -201,6 +202,16 @@ def share_interpreter() -> None:
     sys.setswitchinterval(SWITCH_S)
 
 
+def leave_out_of_collections() -> None:
+    """Leave what exists by now, which stays as long as the process, out of garbage collections.
+
+    One of all objects takes hundreds of milliseconds with the libraries that are loaded, and stops
+    every thread meanwhile.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 def run_server(console: Console, settings: Settings, listener: socket.socket) -> None:
     """Serve until SIGINT or SIGTERM; answers that have begun may finish first.
 
@@ -221,8 +232,12 @@ def _serve(console: Console, stack: Stack, listener: socket.socket) -> threading
     """Serve until a signal ends it; return an event that is set if the worker has ended, too."""
     url = url_of(listener)
     _show_secrets(console, make_secrets(stack))
-    say(console, f"Lectern serves on {url} (dashboard: {url}/admin). Ctrl-C stops it.")
+    say(
+        console,
+        f"Lectern serves on {url} (reading room; dashboard: {url}/admin). Ctrl-C stops it.",
+    )
     server = _make_server(stack, listener)
+    leave_out_of_collections()
     hurry = threading.Event()
     with _ending_signals(hurry), _running(stack, hurry) as worker_ended, _worker_process(stack):
         if not hurry.is_set():  # by a signal from before the server listens to them
@@ -245,6 +260,7 @@ def run_worker(console: Console, settings: Settings) -> None:
         worker, storage = open_worker(settings, tell_all(count, on_span))
         say(console, "Waiting for documents. Ctrl-C stops the worker.")
         thread = WorkerThread(worker)
+        leave_out_of_collections()
         with closing(storage), _ending_signals(stop, hurry):
             thread.start()
             thread.wait(stop)
