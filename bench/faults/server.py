@@ -62,10 +62,20 @@ class Caller:
         )
 
     def call(
-        self, method: str, path: str, body: bytes = b"", media_type: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        body: bytes | tuple[bytes, ...] = b"",
+        media_type: str = "application/json",
     ) -> Reply:
-        """Send a request and return the response. Raises: OSError, http.client.HTTPException."""
+        """Send a request and return the response. Raises: OSError, http.client.HTTPException.
+
+        Args:
+            body: or its parts, which are not copied into one, as that would stop all threads here.
+        """
         headers = self._headers | ({"Content-Type": media_type} if body else {})
+        if isinstance(body, tuple):
+            headers["Content-Length"] = str(sum(map(len, body)))
         try:
             self._connection.request(method, path, body or None, headers)
             response = self._connection.getresponse()
@@ -103,7 +113,7 @@ class Caller:
         """Upload a file, once."""
         disposition = f'form-data; name="file"; filename="{name}"'
         head = f"--{BOUNDARY}\r\nContent-Disposition: {disposition}\r\n\r\n".encode()
-        body = head + data + f"\r\n--{BOUNDARY}--\r\n".encode()
+        body = (head, data, f"\r\n--{BOUNDARY}--\r\n".encode())
         return self.call("POST", path, body, f"multipart/form-data; boundary={BOUNDARY}")
 
     def upload_patiently(self, name: str, data: bytes, timeout_s: float = 600.0) -> Reply:
