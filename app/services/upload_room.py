@@ -6,6 +6,7 @@ requests from being answered.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -75,21 +76,13 @@ class UploadRoom:
         kind = await self.run(inspect_quickly, path, filename, self._limits)
         if kind is not None:
             return kind
-        with anyio.move_on_after(WAIT_S) as waiting:
-            async with self._processes.slot(owner):
-                waiting.deadline = float("inf")
-                return await to_thread.run_sync(
-                    inspect_limited,
-                    path,
-                    filename,
-                    self._limits,
-                    self._check_not_stopping,
-                    limiter=self._process_threads,
-                )
-        presumed = await self.run(presumed_kind, path, filename)
-        if presumed.name != "pdf":
-            raise Busy(CROWDED, retry_after_s=WAIT_S)
-        return presumed
+        try:
+            return await self._run_apart(owner, inspect_limited, path, filename)
+        except Busy:
+            presumed = await self.run(presumed_kind, path, filename)
+            if presumed.name != "pdf":
+                raise
+            return presumed
 
     async def draw(self, path: Path, page: int, width: int, owner: Owner) -> bytes:
         """Draw a page of a PDF, in a process of its own like those that look into uploads.
@@ -100,36 +93,24 @@ class UploadRoom:
         Returns: a PNG file.
         Raises: what `ingest.sandbox.draw_limited` raises; Busy, ShuttingDown.
         """
-        with anyio.move_on_after(WAIT_S) as waiting:
-            async with self._processes.slot(owner):
-                waiting.deadline = float("inf")
-                return await to_thread.run_sync(
-                    draw_limited,
-                    path,
-                    page,
-                    width,
-                    self._limits,
-                    self._check_not_stopping,
-                    limiter=self._process_threads,
-                )
-        raise Busy(CROWDED, retry_after_s=WAIT_S)
+        return await self._run_apart(owner, draw_limited, path, page, width)
 
     async def extract(self, path: Path, kind: str, owner: Owner) -> DocumentText:
         """Extract the text of a file that no worker could read, as `draw` draws a page.
 
         Raises: what `ingest.sandbox.extract_limited` raises; Busy, ShuttingDown.
         """
+        return await self._run_apart(owner, extract_limited, path, kind)
+
+    async def _run_apart(
+        self, owner: Owner, work: Callable[..., Result], *arguments: object
+    ) -> Result:
+        """Run work in a process of its own, once one is free. Raises: Busy if none is for long."""
         with anyio.move_on_after(WAIT_S) as waiting:
             async with self._processes.slot(owner):
                 waiting.deadline = float("inf")
-                return await to_thread.run_sync(
-                    extract_limited,
-                    path,
-                    kind,
-                    self._limits,
-                    self._check_not_stopping,
-                    limiter=self._process_threads,
-                )
+                call = partial(work, *arguments, self._limits, self._check_not_stopping)
+                return await to_thread.run_sync(call, limiter=self._process_threads)
         raise Busy(CROWDED, retry_after_s=WAIT_S)
 
     def _check_not_stopping(self) -> None:
