@@ -100,9 +100,9 @@ def headlines() -> str:
     told = (
         "Brackets hold 95 % intervals, which take questions as independent; of times the 20th to "
         "80th percentile. The bundled reader's figures are of its weights "
-        f"`{shipped_weights()}` as served by default (its own head plan, `balanced`), those of "
-        "the 8B shape of random weights and drawn documents. Reading again means prefill under "
-        "the head plan that is served."
+        f"`{shipped_weights()}` with its own head plan and `balanced`, answering in free words (by "
+        "default it quotes), those of the 8B shape of random weights and drawn documents. "
+        "Reading again means prefill under the head plan that is served."
     )
     return "\n".join([START, fill(told, _WIDTH), "", "| | |", "|-|-|", *rows, END])
 

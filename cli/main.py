@@ -140,7 +140,7 @@ def serve(
         ),
     ] = None,
 ) -> None:
-    """Serve the HTTP API and the dashboard, reading documents in the same process.
+    """Serve the HTTP API, the reading room and the dashboard, and read documents there.
 
     The first start prints an API key and the dashboard's password, once.
     """
