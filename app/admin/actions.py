@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from uuid import UUID
 
+from app.documents.actions import cancel, evict
 from app.documents.routes import delete_with_answers, prefetch, set_pinned
 from app.services.services import Services
-from common.errors import DocumentPinned
 from common.status import DocumentStatus
-from engine.residents.entry import Reason
 
 URGENT = 10  # priority of a document that is moved to the front
 
@@ -39,19 +38,6 @@ def pin(services: Services, tenant_id: UUID, document_id: UUID) -> None:
 def unpin(services: Services, tenant_id: UUID, document_id: UUID) -> None:
     """Let a document's cache be evicted again."""
     set_pinned(services, tenant_id, document_id, False)
-
-
-def evict(services: Services, tenant_id: UUID, document_id: UUID) -> None:
-    """Free a document's memory; its cache stays stored. Raises: DocumentPinned."""
-    if services.storage.documents.get(tenant_id, document_id).is_pinned:
-        raise DocumentPinned("The document is pinned in memory; unpin it first.")
-    services.resident_documents.drop_document(document_id, reason=Reason.ASKED)
-
-
-def cancel(services: Services, tenant_id: UUID, document_id: UUID) -> None:  # noqa: ARG001
-    """Stop the reading of a document."""
-    if services.storage.jobs.cancel(document_id):
-        services.storage.notifier.notify_watchers(document_id)
 
 
 def rebuild(services: Services, tenant_id: UUID, document_id: UUID) -> None:  # noqa: ARG001

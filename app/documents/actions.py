@@ -37,7 +37,7 @@ async def cancel_document(
     """Stop the reading of a document, which is failed then; a ready one stays as it is."""
     key = parse_document_id(document_id)
     response.headers["location"] = f"/documents/{key}"
-    return await run_in_threadpool(_cancel, services, tenant_id, key)
+    return await run_in_threadpool(cancel, services, tenant_id, key)
 
 
 @router.post("/{document_id}/evict", status_code=202, dependencies=WRITES)
@@ -49,14 +49,18 @@ async def evict_document(
     Questions that are being answered from it keep it until they end.
     """
     key = parse_document_id(document_id)
-    return await run_in_threadpool(_evict, services, tenant_id, key)
+    return await run_in_threadpool(evict, services, tenant_id, key)
 
 
-def _evict(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
+def evict(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
+    """Take a document out of memory, unless it is not stored yet and so nowhere else.
+
+    Raises: DocumentNotFound, DocumentPinned.
+    """
     document = services.storage.documents.get(tenant_id, document_id)
     if document.is_pinned:
         raise DocumentPinned("The document is pinned in memory; unpin it first.")
-    if document.status is DocumentStatus.READY:  # one that is not stored yet is nowhere else
+    if document.status is DocumentStatus.READY:
         services.resident_documents.drop_document(document_id, reason=Reason.ASKED)
     return read_document(services, tenant_id, document_id)
 
@@ -71,7 +75,8 @@ def _retry(services: Services, caller: ApiKeyRecord, document_id: UUID) -> Docum
     return read_document(services, caller.tenant_id, document_id)
 
 
-def _cancel(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
+def cancel(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
+    """Stop the reading of a document, if it is being read. Raises: DocumentNotFound."""
     services.storage.documents.get(tenant_id, document_id)
     if services.storage.jobs.cancel(document_id):
         services.storage.notifier.notify_watchers(document_id)

@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 from starlette.testclient import TestClient
 
+from app.admin.actions import act_on_document
 from app.services.residence import ServerResidence
 from app.services.services import Services
 from common.errors import StorageFull
@@ -55,6 +56,21 @@ def test_a_readable_document_answers_without_a_load(
         listed = client.get("/documents").json()["data"]
         assert [one["status"] for one in listed] == ["readable"]
     assert client.get(path).json()["status"] == "queued"
+
+
+def test_nobody_evicts_what_is_not_stored_yet(
+    client: TestClient,
+    seeder: StorageSeeder,
+    services: Services,
+    residence: ServerResidence,
+    cache: DocumentCache,
+) -> None:
+    document_id = seeder.upload(client)
+    with handed_over(residence, cache, document_id):
+        assert client.post(f"/documents/{document_id}/evict").status_code == 202
+        act_on_document(services, "evict", UUID(document_id))  # as the operator
+        answer = client.post(f"/documents/{document_id}/ask", json=QUESTION)
+        assert (answer.status_code, answer.json().get("cache_hit")) == (200, True), answer.text
 
 
 def test_a_document_that_was_not_stored_leaves_no_trace(
