@@ -202,7 +202,7 @@ def share_interpreter() -> None:
     sys.setswitchinterval(SWITCH_S)
 
 
-def leave_out_of_collections() -> None:
+def freeze_garbage_collector() -> None:
     """Leave what exists by now, which stays as long as the process, out of garbage collections.
 
     One of all objects takes hundreds of milliseconds with the libraries that are loaded, and stops
@@ -237,7 +237,7 @@ def _serve(console: Console, stack: Stack, listener: socket.socket) -> threading
         f"Lectern serves on {url} (reading room; dashboard: {url}/admin). Ctrl-C stops it.",
     )
     server = _make_server(stack, listener)
-    leave_out_of_collections()
+    freeze_garbage_collector()
     hurry = threading.Event()
     with _ending_signals(hurry), _running(stack, hurry) as worker_ended, _worker_process(stack):
         if not hurry.is_set():  # by a signal from before the server listens to them
@@ -260,7 +260,7 @@ def run_worker(console: Console, settings: Settings) -> None:
         worker, storage = open_worker(settings, tell_all(count, on_span))
         say(console, "Waiting for documents. Ctrl-C stops the worker.")
         thread = WorkerThread(worker)
-        leave_out_of_collections()
+        freeze_garbage_collector()
         with closing(storage), _ending_signals(stop, hurry):
             thread.start()
             thread.wait(stop)

@@ -64,7 +64,7 @@ class ReadingPace:
     def next_piece(self) -> None:
         """Begin a piece of work; what was launched before it is another piece."""
         if self._stream is None:
-            self._leave_cores()
+            self._rest_on_cpu()
             return
         if self._has_turn:
             event = torch.cuda.Event()  # type: ignore[no-untyped-call]
@@ -110,7 +110,7 @@ class ReadingPace:
         is_shared = self._stream is not None and self._turns.has_answers
         return min(most, BUSY_CHUNK_TOKENS) if is_shared else most
 
-    def _leave_cores(self) -> None:
+    def _rest_on_cpu(self) -> None:
         """Rest behind a piece that a CPU has done, as long as questions are answered."""
         now_s = time.monotonic()
         until_s = now_s + min(MOST_CPU_REST_S, CPU_REST * (now_s - self._began_s))
