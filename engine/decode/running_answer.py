@@ -11,7 +11,7 @@ from torch import Tensor
 
 from engine.attend.attention_profile import profile_attention
 from engine.attend.budget import report_budget
-from engine.attend.evidence import AttentionMass, find_evidence, passage_shares
+from engine.attend.evidence import AttentionMass, Evidence, find_evidence, passage_shares
 from engine.attend.question import open_question
 from engine.decode.answer import Answer, Confidence, Quote, SentenceEvidence, TextDelta, Usage
 from engine.decode.answer_text import AnswerText
@@ -272,9 +272,10 @@ class RunningAnswer:
         if self._quotes is not None:
             quotes = place_quotes(document, mass, self._quotes.quotes(text))
         quoted = [(quote.start_char, quote.end_char) for quote in quotes or ()]
-        asked = self._question_text
-        # Without an answer, as of a model that has only thought, there is nothing to give it for.
-        evidence = find_evidence(document, mass, question=asked, quoted=quoted) if text else ()
+        evidence: tuple[Evidence, ...] = ()
+        if not self._text.is_thinking:  # else there is no answer that it could be of
+            asked = self._question_text
+            evidence = find_evidence(document, mass, question=asked, quoted=quoted)
         claims = None
         if quotes is None and self._document.num_tokens:
             spans = tuple((passage.start_char, passage.end_char) for passage in evidence)
