@@ -5,8 +5,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from uuid import UUID
 
-from app.documents.actions import cancel, evict
-from app.documents.routes import delete_with_answers, prefetch, set_pinned
+from app.documents.operations import (
+    cancel,
+    delete_with_answers,
+    evict,
+    prefetch,
+    set_pinned,
+)
 from app.services.services import Services
 from common.status import DocumentStatus
 

@@ -1,7 +1,7 @@
 """Routes of documents: upload, list, get, follow, pin, prefetch and delete."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Annotated
 from uuid import UUID
 
@@ -12,11 +12,17 @@ from starlette.requests import ClientDisconnect
 from app.documents.adding import add_document
 from app.documents.events import EventSource, follow_document
 from app.documents.names import fitting_documents
+from app.documents.operations import (
+    delete_with_answers,
+    document_bodies,
+    prefetch,
+    read_document,
+    set_pinned,
+)
 from app.documents.schemas import (
     DocumentBody,
     DocumentChange,
     DocumentPage,
-    document_body,
     parse_document_id,
 )
 from app.documents.upload import Upload, display_name, receive_file
@@ -26,15 +32,13 @@ from app.http.errors import BodyRefused
 from app.http.exchange import MULTIPART_BYTES, content_length, exchange_of
 from app.http.schemas import MAX_TTL_S, MIN_TTL_S, MOST_PRIORITY
 from app.http.sse import STREAM_RESPONSE, EventStream
-from app.services.document_loader import DELETED, check_ready
 from app.services.services import Services, ServicesDep
 from app.services.upload_room import STOPPING
-from common.errors import CallerGone, DocumentDeleted, LecternError, ShuttingDown
+from common.errors import CallerGone, LecternError, ShuttingDown
 from common.scopes import Scope
 from common.spans import OK, Span, Value
-from common.status import DocumentStatus
 from ingest.inspect import Kind
-from storage.db.records import ApiKeyRecord, DocumentRecord
+from storage.db.records import ApiKeyRecord
 
 router = APIRouter(prefix="/documents", tags=["documents"], route_class=ScopedRoute)
 READS, WRITES = [needs(Scope.READ)], [needs(Scope.WRITE)]
@@ -249,41 +253,6 @@ def _get_named(services: Services, tenant_id: UUID, name: str, limit: int) -> Do
     )
 
 
-def read_document(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
-    """Return the body of a tenant's document. Raises: DocumentNotFound."""
-    document = services.storage.documents.get(tenant_id, document_id)
-    return document_bodies(services, [document])[0]
-
-
-def document_bodies(
-    services: Services, documents: Sequence[DocumentRecord]
-) -> list[DocumentBody]:  # fmt: skip
-    """Make the bodies of documents, with at most one query for jobs and one for artifacts."""
-    in_work = [document.id for document in documents if document.status.is_in_work]
-    ready = [document.id for document in documents if document.status is DocumentStatus.READY]
-    jobs = services.storage.jobs.latest_of(in_work) if in_work else {}
-    artifacts = services.storage.artifacts.current_of(ready) if ready else {}
-    tiers, warnings = services.resident_documents.tiers(), services.memory_warnings
-    return [
-        document_body(
-            document,
-            jobs.get(document.id),
-            artifacts.get(document.id),
-            tiers.get(document.id),
-            warnings.find(document, jobs.get(document.id)),
-            warnings.bytes_of(document, jobs.get(document.id)),
-        )
-        for document in documents
-    ]
-
-
-def prefetch(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentBody:
-    document = services.storage.documents.get(tenant_id, document_id)
-    check_ready(document)
-    services.prefetcher.start(document)
-    return document_bodies(services, [document])[0]
-
-
 def _change_document(
     services: Services, tenant_id: UUID, document_id: UUID, change: DocumentChange
 ) -> DocumentBody:
@@ -300,26 +269,3 @@ def _change_document(
     if change.filename is not None:
         documents.rename(tenant_id, document_id, display_name(change.filename))
     return read_document(services, tenant_id, document_id)
-
-
-def set_pinned(services: Services, tenant_id: UUID, document_id: UUID, is_pinned: bool) -> None:
-    """Pin or unpin a document; a ready one that is pinned is loaded.
-
-    Raises: PinsExceedMemory if it does not fit beside the documents that are pinned.
-    """
-    documents, residents = services.storage.documents, services.resident_documents
-    document = documents.get(tenant_id, document_id)
-    if is_pinned:
-        services.memory_warnings.check_pin(document, documents.pinned())
-    document = documents.set_pinned(tenant_id, document_id, is_pinned)
-    residents.set_pinned(document_id, is_pinned)
-    if is_pinned and document.status is DocumentStatus.READY and not document.is_stale:
-        services.prefetcher.start(document)
-
-
-def delete_with_answers(services: Services, tenant_id: UUID, document_id: UUID) -> None:
-    """Delete a document, and stop the questions about it. Raises: DocumentNotFound."""
-    services.storage.documents.delete(tenant_id, document_id)
-    services.question_queue.cancel_document(document_id, DocumentDeleted(DELETED))
-    services.resident_documents.drop_document(document_id)
-    services.engine.turn_states.drop(document_id)

@@ -8,13 +8,8 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
 
 from app.documents.content import original_file
-from app.documents.routes import (
-    UPLOAD_BODY,
-    delete_with_answers,
-    document_bodies,
-    read_document,
-    receive_document,
-)
+from app.documents.operations import delete_with_answers, document_bodies, read_document
+from app.documents.routes import UPLOAD_BODY, receive_document
 from app.documents.schemas import DocumentBody, parse_document_id
 from app.documents.upload import Upload
 from app.documents.wishes import UploadWishes, metadata_of

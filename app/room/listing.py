@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
-from app.documents.routes import document_bodies
+from app.documents.operations import document_bodies
 from app.documents.schemas import DocumentBody
 from app.services.services import Services
 from common.status import DocumentStatus, Phase
