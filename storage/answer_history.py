@@ -4,6 +4,8 @@ Each method is one query over the rows of answers, which are counted in SQL; per
 counts by two significant digits, so that they are right to a few per cent.
 """
 
+import math
+import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +20,9 @@ from storage.db.database import Database
 from storage.db.tables import Answer
 
 HUNDREDTHS = 100  # of a millisecond, so that short times have two digits, too
+MIN_FITTED_ANSWERS, MAX_FITTED_ANSWERS = 8, 500
+MIN_FITTED_TOKENS = 3  # of an answer; the time of the first one is its question's
+MIN_CERTAINTY = 3.0
 UNKNOWN_KIND = "unknown"  # of answers from before kinds were noted
 
 
@@ -65,6 +70,19 @@ class Percentiles:
 
     p50: tuple[float | None, ...]
     p95: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class ReadingCost:
+    """What reading keys and values costs, fitted to the times of answers.
+
+    Attributes:
+        ms_per_gib: milliseconds that each further GiB takes, whatever the tokens take beside it.
+        num_answers: answers it was fitted to.
+    """
+
+    ms_per_gib: float
+    num_answers: int
 
 
 STAGES: dict[str, ColumnElement[Any]] = {
@@ -155,6 +173,29 @@ class AnswerHistory:
             tuple(_percentile(sorted(found.get(at, ())), 0.95) for at in spans),
         )
 
+    def reading_cost(self, tenant_id: UUID) -> ReadingCost | None:
+        """Fit a line to the latest answers of a tenant: time of a token over bytes read for it.
+
+        Returns: None if there are too few answers, or if their times do not tell (the slope is not
+            above `MIN_CERTAINTY` of its standard errors).
+        """
+        query = (
+            select(Answer.decode_ms, Answer.kv_bytes_read, Answer.num_tokens)
+            .where(
+                Answer.tenant_id == tenant_id,
+                Answer.status == OK,
+                Answer.num_tokens >= MIN_FITTED_TOKENS,
+                Answer.decode_ms > 0,
+                Answer.kv_bytes_read > 0,
+            )
+            .order_by(Answer.created_at.desc())
+            .limit(MAX_FITTED_ANSWERS)
+        )
+        with self._db.reading() as session:
+            rows = session.execute(query).all()
+        num_bytes = [(read or 0) / tokens for _, read, tokens in rows]
+        return _fit(num_bytes, [(ms or 0.0) / tokens for ms, _, tokens in rows])
+
     def _rows(self, query: Any, hours: float) -> Sequence[Any]:
         with self._db.reading() as session:
             since = self._db.now(session) - timedelta(hours=hours)
@@ -166,6 +207,21 @@ class AnswerHistory:
         with self._db.reading() as session:
             now_s = int(self._db.now(session).timestamp())
         return range((now_s - int(3600 * hours)) // span_s, now_s // span_s + 1)
+
+
+def _fit(num_bytes: list[float], times_ms: list[float]) -> ReadingCost | None:
+    """Fit milliseconds to bytes, both of a token, by least squares."""
+    number = len(times_ms)
+    if number < MIN_FITTED_ANSWERS or len(set(num_bytes)) < 2:
+        return None
+    slope, intercept = statistics.linear_regression(num_bytes, times_ms)
+    pairs = zip(num_bytes, times_ms, strict=True)
+    error = sum((ms - intercept - slope * read) ** 2 for read, ms in pairs) / (number - 2)
+    mean = statistics.fmean(num_bytes)
+    spread = sum((read - mean) ** 2 for read in num_bytes)
+    if slope <= 0 or slope < MIN_CERTAINTY * math.sqrt(error / spread):
+        return None
+    return ReadingCost(slope * 2**30, number)
 
 
 def _span(span_s: int) -> ColumnElement[int]:

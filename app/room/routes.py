@@ -170,8 +170,7 @@ async def document_history(
 ) -> History:
     """Return earlier conversations about a document."""
     key = parse_document_id(document_id)
-    await run_in_threadpool(services.storage.documents.get, tenant_id, key)
-    return await run_in_threadpool(read_history, services.storage.turns, tenant_id, key)
+    return await run_in_threadpool(read_history, services.storage, tenant_id, key)
 
 
 def _open_session(services: Services, key: str) -> str:

@@ -60,3 +60,28 @@ def test_spans_without_answers_are_there_and_old_answers_are_not(storage, record
     assert (sum(throughput.answers), sum(throughput.hits), sum(throughput.tokens)) == (1, 1, 4)
     assert len(throughput.times) == 145
     assert {b - a for a, b in zip(throughput.times, throughput.times[1:], strict=False)} == {600}
+
+
+def test_the_cost_of_reading_is_fitted_to_the_times_of_a_tenants_answers(storage, tenant, record):
+    other = storage.tenants.create("other")
+    for number in range(8):
+        read = (number % 4 + 1) * 2**20
+        noise = 1 + 0.01 * (number % 3)
+        times = {"decode_ms": 10 * (4 + 2 * read / 2**20) * noise, "num_tokens": 10}
+        record(kv_bytes_read=10 * read, **times)
+        record(tenant_id=other, kv_bytes_read=10 * read, decode_ms=40.0 + number, num_tokens=10)
+    cost = storage.answer_history.reading_cost(tenant)
+    assert cost.ms_per_gib == pytest.approx(2 * 1024, rel=0.05)
+    assert cost.num_answers == 8
+    assert storage.answer_history.reading_cost(other) is None  # its times go with nothing
+
+
+def test_the_cost_of_reading_is_not_guessed_from_few_or_like_answers(storage, tenant, record):
+    for number in range(7):
+        record(kv_bytes_read=1000 * (number + 1), decode_ms=10.0 * (number + 1))
+    assert storage.answer_history.reading_cost(tenant) is None
+    storage.answers.prune(0)
+    for _ in range(8):
+        record()
+    record(num_tokens=1, kv_bytes_read=10**6)
+    assert storage.answer_history.reading_cost(tenant) is None

@@ -4,7 +4,7 @@
 (() => {
   const { byId, element, call, tell, toast, ask, bytes } = lectern;
   const list = byId("list"), uploads = byId("uploads"), drop = byId("drop"), picker = byId("files");
-  const AT_ONCE = 2, SOON_MS = 1500, LATER_MS = 20000;
+  const AT_ONCE = 2, SOON_MS = 1500, LATER_MS = 20000, SURE_MS = 1000;
   const waiting = [];
   let running = 0, timer;
 
@@ -98,11 +98,15 @@
     form.append("file", upload.file);
     request.open("POST", "/documents");
     request.setRequestHeader("x-csrf-token", lectern.csrf);
+    const began = performance.now();
     request.upload.addEventListener("progress", (event) => {
       if (!event.lengthComputable) return;
       upload.bar.value = event.loaded / event.total;
+      const spent = performance.now() - began;
+      const left = spent * (event.total / event.loaded - 1);
       upload.words.textContent = event.loaded < event.total
-        ? `uploading · ${bytes(event.loaded)} of ${bytes(event.total)}` : "arrived · being checked";
+        ? `uploading · ${bytes(event.loaded)} of ${bytes(event.total)}${spent > SURE_MS ? ` · about ${lectern.duration(left)} left` : ""}`
+        : "arrived · being checked";
     });
     const ended = () => { running -= 1; begin(); };
     request.addEventListener("load", () => {

@@ -308,10 +308,18 @@
     byId("budget-effect").textContent = `${name}${what} for each word${like}`;
     dial.setAttribute("aria-valuetext", `${share(value)} of the document`);
   }
-  // What the latest answer with the same budget took, if there was one.
+  // What the latest answer with the same budget took, or what the latest would have taken with it.
   function measured(value) {
     const like = turns.findLast((turn) => turn.body && Math.abs(turn.body.budget.requested - value) < 0.001);
-    return like ? `; the last answer so took ${duration(like.body.timings_ms.total)}` : "";
+    if (like) return `; the last answer so took ${duration(like.body.timings_ms.total)}`;
+    const last = turns.findLast((turn) => turn.body && estimate(turn.body, value) !== null);
+    return last ? `; the last answer would have taken about ${duration(estimate(last.body, value))} so` : "";
+  }
+  // Milliseconds of an answer if it had read a share of the document for each word; null if unknown.
+  function estimate({ budget: read, usage, timings_ms: times }, value) {
+    if (!cost || !read.loaded || !usage.kv_bytes_read) return null;
+    const more = usage.kv_bytes_read * (value / read.loaded - 1);
+    return Math.max(times.first_token, times.total + cost.ms_per_gib * more / 2 ** 30);
   }
   dial.addEventListener("input", () => setBudget(dial.value >= 100 ? "exact" : Math.round(toShare(Number(dial.value)) * 1000) / 1000));
   document.querySelector(".budget-names").addEventListener("click", (event) => {
@@ -324,6 +332,8 @@
   let turns = [];      // of the conversation that is shown: {question, answer, body, item, ...}
   let current = null;  // the turn whose evidence is shown
   let running = null;  // the question that is being answered
+  let conversations = [];
+  let cost = null;     // of reading a GiB more, by earlier answers: {ms_per_gib, num_answers}
   const DRAFT = `draft-${id}`;
 
   function addTurn(question) {
@@ -418,13 +428,15 @@
     const { budget: read, usage, timings_ms: times } = body;
     const tokens = usage.document_tokens, readMs = Number(page.dataset.readingMs);
     const whole = usage.kv_bytes_read && read.loaded ? `: ${bytes(usage.kv_bytes_read / read.loaded)} for this answer instead of ${bytes(usage.kv_bytes_read)}` : "";
+    const fullMs = read.loaded < 1 ? estimate(body, 1) : null;
+    const took = fullMs === null ? "" : `, and would have taken about ${duration(fullMs)}, by the times of ${count(cost.num_answers)} answers`;
     const lines = [
       `Read ${share(read.loaded)} of the document's cache for each word, as much as ${count(read.loaded * tokens)} of ${count(tokens)} tokens in all heads${read.raised ? `, more than the ${share(read.requested)} asked for, as this document needs at least ${share(read.applied)}` : ""}.`,
       `First word after ${duration(times.first_token)}, whole answer after ${duration(times.total)}.`,
-      `Full attention would have read all ${count(tokens)} tokens in every head for each word${whole}${readMs ? `, and reading the document again takes ${duration(readMs)}` : ""}.`,
+      `Full attention would have read all ${count(tokens)} tokens in every head for each word${whole}${took}.${readMs ? ` Reading the document again takes ${duration(readMs)}.` : ""}`,
     ];
     const exact = turns.findLast((turn) => turn.body && turn.body !== body && turn.body.budget.requested >= 1 && turn.body.usage.kv_bytes_read);
-    if (exact && read.requested < 1) lines.push(`With the budget Exact, an answer of this conversation took ${duration(exact.body.timings_ms.total)}.`);
+    if (exact && read.requested < 1 && fullMs === null) lines.push(`With the budget Exact, an answer of this conversation took ${duration(exact.body.timings_ms.total)}.`);
     if (read.tolerance !== null) lines.push(`The budget ${share(read.applied)} was chosen to lose at most ${share(read.tolerance)}${read.predicted_loss === null ? "" : `; predicted are ${share(read.predicted_loss)}`}.`);
     if (body.num_dropped_turns) lines.push(`The oldest ${count(body.num_dropped_turns)} turns no longer fitted and were left out.`);
     if (!usage.kv_bytes_read) lines.splice(0, 2, "The same question was answered before: this is that answer, and nothing was read for it.");
@@ -536,7 +548,6 @@
 
   // -- history -------------------------------------------------------------------------------------
 
-  let conversations = [];
   const chooser = byId("history");
   const titleOf = (conversation) => {
     const question = conversation.turns[0].question;
@@ -544,7 +555,7 @@
   };
 
   async function loadHistory(open) {
-    try { conversations = (await (await call(`/room/${id}/history`)).json()).conversations; } catch (error) { if (open) tell(error); return; }
+    try { ({ conversations, cost } = await (await call(`/room/${id}/history`)).json()); } catch (error) { if (open) tell(error); return; }
     const options = conversations.map((one, index) => element("option", { value: index }, `${titleOf(one)} (${one.turns.length})`));
     chooser.replaceChildren(element("option", { value: "" }, "New conversation"), ...options);
     if (open && conversations.length && !turns.length) openConversation(0);  // unless somebody has asked already
