@@ -4,7 +4,7 @@ PREFILL_STEP_S = 0.030  # that somebody who decodes waits for others' prefills
 DECODE_STEP_S = 0.080  # that a question's prefill waits for others' tokens
 RECENT_WEIGHT = 0.2
 MIN_ROWS = 4
-SHARED_ROWS = 16  # about one document, in a step that holds no other's, however slow it is
+SHARED_ROWS = 8  # about one document, in a step that holds no other's, however slow it is
 
 
 class Pace:
