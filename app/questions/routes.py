@@ -39,6 +39,7 @@ from storage.quotas.windows import WindowSpent
 
 router = APIRouter(tags=["questions"], route_class=ScopedRoute)
 FIRST_PIECE_WAIT_S = 10.0
+PREVIOUS = "previous_answer_id"
 SETTLED_S = 60.0  # within which a question that timed out has been settled
 
 
@@ -85,12 +86,12 @@ async def _in_conversation(
     """
     previous_id = None
     if body.previous_answer_id is not None:
-        previous_id = parse_answer_id(body.previous_answer_id, "previous_answer_id")
+        previous_id = parse_answer_id(body.previous_answer_id, PREVIOUS)
     sent = [Turn(turn.question, turn.answer) for turn in body.turns]
     earlier = await run_in_threadpool(
-        earlier_turns, services.storage.turns, tenant_id, previous_id, sent
+        earlier_turns, services.storage.turns, tenant_id, previous_id, sent, PREVIOUS
     )
-    check_same_document(earlier, document_id, "previous_answer_id")
+    check_same_document(earlier, document_id, PREVIOUS)
     return replace(
         question,
         turns=earlier.turns,
