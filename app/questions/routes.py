@@ -24,10 +24,9 @@ from app.questions.conversation import (
     parse_answer_id,
 )
 from app.questions.schemas import AnswerBody, AnswerItem, QuestionBody
-from app.services.document_loader import check_ready
+from app.services.document_loader import ready_document
 from app.services.question_queue import PendingAnswer, finished_answer
 from app.services.services import Services, ServicesDep
-from common.errors import NotReady
 from common.scopes import Scope
 from common.spans import Span
 from engine.decode.answer import TextDelta
@@ -116,7 +115,9 @@ async def submit_question(
     documents, queue = services.storage.documents, services.question_queue
     document = None
     if document_id is not None:
-        document = await _ready_document(services, caller.tenant_id, document_id)
+        document = await run_in_threadpool(
+            ready_document, services.storage, caller.tenant_id, document_id
+        )
     store = _answer_store(services)
     if document is not None:
         key = await run_in_threadpool(store.key, document, question)
@@ -223,23 +224,6 @@ def _stored_span(exchange: Exchange, document: DocumentRecord, answer: AnswerBod
         {**ids, "is_stored": True},
         parent=exchange.trace_parent,
     )
-
-
-async def _ready_document(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentRecord:
-    """Return a document that can be asked about.
-
-    Raises: DocumentNotFound; DocumentNotReady, CacheRebuilding or DocumentFailed.
-    """
-    document = await run_in_threadpool(services.storage.documents.get, tenant_id, document_id)
-    try:
-        check_ready(document)
-    except NotReady as error:
-        reading_times = services.storage.reading_times
-        error.retry_after_s = await run_in_threadpool(
-            reading_times.seconds_until_ready, document_id
-        )
-        raise
-    return document
 
 
 async def _take_quota(
