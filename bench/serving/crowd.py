@@ -168,6 +168,7 @@ def ask_alone(
 ) -> tuple[float, list[Stream]]:
     """Ask one question after the other; the seconds that it took."""
     engine, streams = NotingEngine(model), []
+    engine.runner.warm_up()
     started = time.perf_counter()
     for number, question in enumerate(asked):
         streams.append(stream := Stream(documents[number % len(documents)]))

@@ -1,6 +1,7 @@
 """Time to the first token of a question on a document that was read, against what else one may do.
 
     python -m bench.serving.first_token --tokens 16384
+    python -m bench.serving.first_token --tokens 131072 --repeats 1 --reread served_plan
 
 The model is served as by default: its own head plan, the budget `balanced`. Three baselines of the
 same run, by question: reading the document again, which is prefill under the same head plan; full
@@ -14,7 +15,7 @@ ratios mean something.
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -50,6 +51,8 @@ QUESTIONS = (
     "When is the yearly inspection held?",
 )
 READINGS = 2  # rounds that begin by reading the document again, each way
+WAYS_OF_READING = ("served_plan", "all_heads", "transformers_all_heads")
+USUAL_TOKENS = 16_384
 TOLERANCE = 2e-2  # logits, bf16 artifact against fp32 attention
 
 
@@ -57,20 +60,34 @@ def main() -> None:
     """Measure, print and write the result."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--model", default=str(WEIGHTS))
-    parser.add_argument("--tokens", type=int, default=16_384)
+    parser.add_argument("--tokens", type=int, default=USUAL_TOKENS)
     parser.add_argument("--repeats", type=int, default=4, help="rounds over the questions")
+    parser.add_argument("--reread", nargs="+", choices=WAYS_OF_READING, default=WAYS_OF_READING)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=1, help="of torch, on a CPU")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result")
     arguments = parser.parse_args()
     if arguments.device == "cpu":
         torch.set_num_threads(arguments.threads)
-    result = measure(arguments.model, arguments.tokens, arguments.repeats, arguments.device)
-    print(write(f"first_token_{arguments.device}", result, arguments.out).read_text())
+    result = measure(
+        arguments.model, arguments.tokens, arguments.repeats, arguments.device, arguments.reread
+    )
+    length = "" if arguments.tokens == USUAL_TOKENS else f"_{arguments.tokens >> 10}k"
+    print(write(f"first_token_{arguments.device}{length}", result, arguments.out).read_text())
 
 
-def measure(path: str, num_tokens: int, repeats: int, device: str) -> dict[str, Any]:
-    """Read a document of `num_tokens` tokens and time questions about it."""
+def measure(
+    path: str,
+    num_tokens: int,
+    repeats: int,
+    device: str,
+    reread_ways: Sequence[str] = WAYS_OF_READING,
+) -> dict[str, Any]:
+    """Read a document of `num_tokens` tokens and time questions about it.
+
+    Args:
+        reread_ways: which of `WAYS_OF_READING` are timed, the first of them always.
+    """
     model, whole = (
         load_model(ModelConfig(path, device=device)),
         load_model(ModelConfig(path, device=device, heads=ALL)),
@@ -97,10 +114,12 @@ def measure(path: str, num_tokens: int, repeats: int, device: str) -> dict[str, 
         "transformers_all_heads": lambda: warm_prefix(plain, document),
     }
     first: dict[str, list[float]] = {name: [] for name in ways}
-    reread: dict[str, list[float]] = {name: [] for name in readings}
+    reread: dict[str, list[float]] = {
+        name: [] for name in readings if name in reread_ways or name == "served_plan"
+    }
     for number in range(repeats):
-        for name, read in readings.items() if number < READINGS else ():
-            reread[name].append(timed(read))
+        for name in reread if number < READINGS else ():
+            reread[name].append(timed(readings[name]))
         for question, (name, way) in product(QUESTIONS, ways.items()):
             first[name].append(way(question))
     loaded = [first_token(served, document, q, BALANCED)[1] for q in QUESTIONS]

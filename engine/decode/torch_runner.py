@@ -5,9 +5,13 @@ from collections.abc import Hashable, Sequence
 import torch
 from torch import Tensor
 
+from engine.attend.question import open_question
+from engine.decode.cpu_threads import CpuThreads
 from engine.decode.packed_pass import PackedTokens, packed_forward
 from engine.decode.running_answer import PrefillChunk, RunningAnswer
+from engine.document.budget import EXACT
 from engine.document.cache import DocumentCache
+from engine.model.empty_document import empty_document
 from engine.model.loader import LoadedModel
 
 MAX_ROWS = 64
@@ -19,14 +23,29 @@ class TorchRunner:
     Args:
         model: the loaded model.
         max_rows: answers that take part in one decoding pass at most.
+
+    Attributes:
+        threads: that passes are spread over on a CPU; None elsewhere.
     """
 
     def __init__(self, model: LoadedModel, max_rows: int = MAX_ROWS) -> None:
         self._model = model
         self.max_rows = max_rows
+        self.threads = CpuThreads() if model.device.type == "cpu" else None
 
     def warm_up(self) -> None:
-        """Nothing is compiled or captured."""
+        """Find out how many threads decoding is worth; nothing is compiled or captured."""
+        if self.threads is None:
+            return
+        document = empty_document(self._model)
+        token = torch.zeros(1, dtype=torch.int64)
+
+        def take_pass() -> Tensor:
+            return packed_forward(
+                self._model.model, [PackedTokens(open_question(document, EXACT), token)]
+            )
+
+        self.threads.measure(take_pass)
 
     def add_document(self, key: Hashable, document: DocumentCache) -> None:
         """Nothing is prepared."""
@@ -62,6 +81,12 @@ class TorchRunner:
         """Nothing is kept."""
 
     def _forward(self, parts: Sequence[tuple[RunningAnswer, Tensor]]) -> Tensor:
+        if self.threads is None:
+            return self._forward_by_rope(parts)
+        with self.threads.used_for(sum(len(ids) for _, ids in parts)):
+            return self._forward_by_rope(parts)
+
+    def _forward_by_rope(self, parts: Sequence[tuple[RunningAnswer, Tensor]]) -> Tensor:
         """Take a pass for each set of factors (LongRoPE) that the documents were read with."""
         ropes = [running.state.document.choices.rope for running, _ in parts]
         logits: Tensor | None = None

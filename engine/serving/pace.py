@@ -4,6 +4,7 @@ PREFILL_STEP_S = 0.030  # that somebody who decodes waits for others' prefills
 DECODE_STEP_S = 0.080  # that a question's prefill waits for others' tokens
 RECENT_WEIGHT = 0.2
 MIN_ROWS = 4
+SHARED_ROWS = 8  # about one document, in a step that holds no other's, however slow it is
 
 
 class Pace:
@@ -18,6 +19,8 @@ class Pace:
     Attributes:
         prefill_tokens: of the prefills of one step; a single part may have more.
         decode_rows: answers that take part in one decoding step.
+        shared_rows: the same where all are about one document: what they read of it is read once,
+            so that fewer of them would make the step hardly quicker.
     """
 
     def __init__(self, max_rows: int, max_prefill_tokens: int = 4096) -> None:
@@ -26,6 +29,11 @@ class Pace:
         self._token_s: float | None = None
         self.prefill_tokens = min(512, max_prefill_tokens)
         self.decode_rows = min(16, max_rows)
+
+    @property
+    def shared_rows(self) -> int:
+        """See the class."""
+        return min(self._max_rows, max(self.decode_rows, SHARED_ROWS))
 
     def note_prefill(self, num_tokens: int, spent_s: float) -> None:
         """Learn from a step of prefills."""

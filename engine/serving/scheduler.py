@@ -331,6 +331,6 @@ class Scheduler(Generic[Item]):
         for line in lines.values():
             if chosen and len(chosen) + len(line) > self._pace.decode_rows:
                 break
-            chosen += line[: self._pace.decode_rows]
+            chosen += line[: self._pace.shared_rows]
         self._decoded_last = True
         return Step(StepKind.DECODE, tuple(chosen), len(chosen))

@@ -403,13 +403,16 @@
     return lines.map(([kind, words]) => element("p", { class: kind }, words));
   }
 
+  const WEIGHTS = "attention: a passage's share of what the model attended to; words: how well its rare words fit, 100 % being the best passage";
+
   function passages(turn) {
     const { evidence } = turn.body;
     if (!evidence.length) return element("p", { class: "note" }, "No passage got much more attention than the others.");
-    const list = element("ol", { class: "passages", "aria-label": "Passages that the model attended to" });
+    const list = element("ol", { class: "passages", "aria-label": "Passages that the model attended to", title: WEIGHTS });
     evidence.forEach((passage, index) => {
       const meter = element("meter", { min: 0, max: 1, value: passage.weight, "aria-label": "Share of the attention" });
-      const where = [placeOfPassage(passage), share(passage.weight)].filter(Boolean).join(" · ");
+      const words = passage.lexical ? `words ${share(passage.lexical)}` : "";
+      const where = [placeOfPassage(passage), `attention ${share(passage.weight)}`, words].filter(Boolean).join(" · ");
       const link = element("button", { class: "passage", type: "button", onclick: () => jump(turn, index, passage.start_char) },
         element("span", { class: "where" }, element("span", { class: "number" }, String(index + 1)), meter, where),
         element("q", {}, passage.quote));

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from common.owner import Owner
-from engine.serving.pace import DECODE_STEP_S, MIN_ROWS, PREFILL_STEP_S, Pace
+from engine.serving.pace import DECODE_STEP_S, MIN_ROWS, PREFILL_STEP_S, SHARED_ROWS, Pace
 from engine.serving.scheduler import Phase, Scheduled, Scheduler, Step, StepKind
 
 Question = Scheduled[str]
@@ -38,7 +38,8 @@ class Simulation:
     def step(self) -> Step[str] | None:
         for question in self.scheduler.admit():
             self.begun.append(question.item)
-            self.scheduler.loaded(question, self.parts[question.item][0])
+            parts = self.parts[question.item]
+            self.scheduler.loaded(question, parts[0], document=question.item)
         step = self.scheduler.next_step()
         if step is None:
             return None
@@ -122,6 +123,20 @@ def test_answers_about_one_document_decode_together() -> None:
         for question in step.questions:
             scheduler.stepped(question, 0)
     assert sorted(seen) == sorted({f"{'abc'[number % 3]}{number}" for number in range(9)})
+
+
+def test_answers_about_one_document_stay_together_in_slow_steps() -> None:
+    scheduler: Scheduler[int] = Scheduler(40, pace := Pace(40))
+    for _ in range(9):
+        pace.note_decode(16, 10.0)
+    for number in range(40):
+        scheduler.add(Owner("tenant", "key"), number)
+    for question in scheduler.admit():
+        scheduler.loaded(question, 1, document=question.item % 2)
+        scheduler.stepped(question, 0)
+    step = scheduler.next_step()
+    assert step is not None
+    assert [one.item for one in step.questions] == list(range(0, 2 * SHARED_ROWS, 2))
 
 
 def test_keys_get_slots_in_turn() -> None:
