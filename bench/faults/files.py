@@ -100,8 +100,15 @@ TEXTS: Mapping[str, Callable[[int, int], bytes]] = {
 }
 
 
+LONG_BYTES, SHORT_BYTES = 22_000, 4_000  # 22 KB once blocked the only worker without end
+
+
 def hostile_files(count: int, seed: int = 0) -> Iterator[tuple[str, bytes]]:
-    """Yield names and bytes of hostile files, each different from the others."""
+    """Yield names and bytes of hostile files, each different from the others.
+
+    Every text comes long and far too long for any model; those that come again are short ones, so
+    that all can be read within an hour.
+    """
     makers: list[Callable[[int], tuple[str, bytes]]] = [
         lambda n: (f"slow-{n}.pdf", slow_pdf(30_000, n)),
         lambda n: (f"cyclic-{n}.pdf", cyclic_pdf(n)),
@@ -112,9 +119,12 @@ def hostile_files(count: int, seed: int = 0) -> Iterator[tuple[str, bytes]]:
         lambda n: (f"comments-{n}", b"<!---->" * 500 + b"%d" % n),
         lambda n: (f"random-{n}.txt", random.Random(n).randbytes(MIB)),
         *(
-            lambda n, make=make, size=size: (f"text-{n}.txt", make(size, n))
+            lambda n, make=make, size=size: (f"text-{n}.txt", make(size(n), n))
             for make in TEXTS.values()
-            for size in (22_000, 4 * MIB)
+            for size in (
+                lambda n: LONG_BYTES if n - seed < len(makers) else SHORT_BYTES,
+                lambda _: 4 * MIB,
+            )
         ),
     ]
     for number in range(count):
