@@ -212,6 +212,9 @@ def ask(
         float | None, typer.Option(min=0, max=1, help="Nucleus sampling.", show_default=False)
     ] = None,
     seed: Annotated[int | None, typer.Option(help="For sampling.", show_default=False)] = None,
+    anew: Annotated[
+        bool, typer.Option("--anew", help="Compute the answer even if it was given before.")
+    ] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     key: Key = None,
@@ -228,6 +231,7 @@ def ask(
         "temperature": temperature,
         "top_p": top_p,
         "seed": seed,
+        "reuse_answer": False if anew else None,
     }
     command = asking.ask_json if as_json else asking.ask
     text = asking.read_question(question)

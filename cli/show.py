@@ -202,10 +202,17 @@ def answer_details(answer: Mapping[str, Any]) -> Table:
         table.add_row(_place(passage), Text(one_line(passage["quote"])))
     table.add_row("budget", budget_line(answer["budget"]))
     timings = answer["timings_ms"]
-    load_time = format_duration(timings["load"])
-    source = "cache in memory" if answer["cache_hit"] else f"loaded in {load_time}"
+    source = _source(answer)
     table.add_row("time", f"first token {format_duration(timings['first_token'])}, {source}")
     return table
+
+
+def _source(answer: Mapping[str, Any]) -> str:
+    """Where an answer comes from: an earlier one, or a cache in memory or on the disk."""
+    if answer.get("stored"):
+        return "answered before (--anew computes it again)"
+    load_time = format_duration(answer["timings_ms"]["load"])
+    return "cache in memory" if answer["cache_hit"] else f"loaded in {load_time}"
 
 
 def _place(passage: Mapping[str, Any]) -> str:

@@ -194,6 +194,8 @@ class Documents:
 
         A new version of a document counts when it is ready, and the old one until then.
         """
+        if "\x00" in filename:  # which PostgreSQL takes in no text
+            return ()
         newest_first = (
             self._view()
             .where(Document.tenant_id == tenant_id, Document.filename == filename)

@@ -1,6 +1,6 @@
 """Tenants, which own documents and API keys."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -64,6 +64,12 @@ class Tenants:
     def of(self, tenant_id: UUID) -> TenantRecord:
         """Return the tenant with this id. Raises: TenantNotFound if it was deleted."""
         return self._one(Tenant.id == tenant_id, str(tenant_id))
+
+    def existing(self, tenant_ids: Iterable[UUID]) -> frozenset[UUID]:
+        """Return those of these tenants that there still are."""
+        with self._db.reading() as session:
+            found = select(Tenant.id).where(Tenant.id.in_(tuple(tenant_ids)))
+            return frozenset(session.scalars(found))
 
     def list(self) -> Sequence[TenantRecord]:
         """Return all tenants by name."""

@@ -125,13 +125,14 @@ def chat_usage(body: AnswerBody) -> ChatUsage:
 
 
 def _checkable(body: AnswerBody) -> dict[str, Any]:
-    """The fields by which an answer can be checked."""
+    """The fields by which an answer can be checked, and what it left out."""
     return {
         "mode": body.mode,
         "refused": body.refused,
         "quotes": body.quotes,
         "grounded": body.grounded,
         "confidence": body.confidence,
+        "num_dropped_turns": body.num_dropped_turns,
     }
 
 
@@ -256,6 +257,7 @@ class ResponseAnswer:
             "quotes": [],
             "grounded": None,
             "confidence": None,
+            "num_dropped_turns": 0,
             "thinking": None,
         }
         return ResponseBody(
@@ -268,6 +270,7 @@ class ResponseAnswer:
             previous_response_id=request.previous_response_id,
             temperature=request.temperature,
             top_p=request.top_p,
+            truncation=request.truncation or "disabled",
             **(given | fields),
         )
 

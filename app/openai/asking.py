@@ -17,7 +17,10 @@ from app.questions.conversation import Keeping, check_same_document, earlier_tur
 from app.questions.routes import submit_question
 from app.questions.schemas import QuestionBody
 from app.services.services import Services
+from common.errors import DocumentNotFound
 from storage.db.records import ApiKeyRecord
+
+PREVIOUS = "previous_response_id"
 
 
 def question_fields(body: AskParameters) -> dict[str, Any]:
@@ -32,6 +35,7 @@ def question_fields(body: AskParameters) -> dict[str, Any]:
         "mode": body.mode,
         "stop_repetition": body.stop_repetition,
         "reuse_answer": body.reuse_answer,
+        "drop_oldest_turns": body.drop_oldest_turns,
         "stream": body.stream,
     }
 
@@ -79,26 +83,37 @@ class Asking:
         """
         services, tenant_id = self.services, self.caller.tenant_id
         earlier = await run_in_threadpool(
-            earlier_turns, services.storage.turns, tenant_id, previous_id, conversation.turns
+            earlier_turns,
+            services.storage.turns,
+            tenant_id,
+            previous_id,
+            conversation.turns,
+            PREVIOUS,
         )
         file = conversation.file
-        document = await find_document(
-            services, tenant_id, None if file is None else file.file_id, model
-        )
+        try:
+            document = await find_document(
+                services, tenant_id, None if file is None else file.file_id, model
+            )
+        except DocumentNotFound as error:
+            error.param = self.param
+            raise
         if file is not None and file.file_id is None:
             document = await read_inline_file(services, self.caller, file, self.param, self.is_gone)
         document_id = earlier.document_id if document is None else document.id
         if document_id is not None:
-            check_same_document(earlier, document_id, self.param)
+            check_same_document(earlier, document_id, PREVIOUS)
         checked = check_question(
             question,
             services.config,
             services.engine.model.generation,
             has_document=document_id is not None,
+            param=self.param,
         )
         asked = replace(
             checked,
             turns=earlier.turns,
+            may_drop_turns=question.drop_oldest_turns,
             keeping=keeping,
             # Clients of chats send all turns along; those without a document are often titles.
             may_go_on=keeping is not None or document is not None or bool(earlier.turns),

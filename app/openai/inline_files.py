@@ -15,7 +15,7 @@ from app.documents.upload import received_bytes
 from app.documents.wishes import UploadWishes
 from app.http.exchange import INLINE_FILE_BYTES
 from app.openai.schemas import FileReference
-from app.services.document_loader import check_ready
+from app.services.document_loader import check_ready, ready_document
 from app.services.services import Services
 from app.services.upload_room import STOPPING
 from common.errors import InvalidInput, NotReady, ScopeMissing, ShuttingDown
@@ -83,13 +83,11 @@ async def _wait_until_read(
         try:
             check_ready(document)
             return document
-        except NotReady as error:
+        except NotReady:
             if time.monotonic() >= until_s:
-                reading_times = services.storage.reading_times
-                error.retry_after_s = await run_in_threadpool(
-                    reading_times.seconds_until_ready, document_id
+                return await run_in_threadpool(
+                    ready_document, services.storage, caller.tenant_id, document_id
                 )
-                raise
         if services.question_queue.is_draining:
             raise ShuttingDown(STOPPING)
         if await is_gone():

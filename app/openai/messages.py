@@ -16,6 +16,14 @@ from engine.model.prompt import Turn
 
 INSTRUCTIONS = ("system", "developer")
 SPEAKERS = ("user", "assistant")
+TEXT = "`text`, which is a string of whole characters"
+HOLDS = {
+    "text": TEXT,
+    "input_text": TEXT,
+    "output_text": TEXT,
+    "file": "`file`, which is an object with `file_id` or `file_data`",
+    "input_file": "`file_id` or `file_data`, which are strings",
+}
 
 
 @dataclass(frozen=True)
@@ -41,8 +49,9 @@ def read_messages(messages: Sequence[Message], param: str, instructions: str = "
     Args:
         param: name of the parameter that holds the messages.
         instructions: text that stands before the first question, as that of system messages.
-    Raises: InvalidInput if they do not alternate or end with an answer, EmptyQuestion,
-        UnsupportedParameter for parts that are neither text nor a file, or for several files.
+    Raises: InvalidInput if they do not alternate, end with an answer, or do not hold what they say;
+        EmptyQuestion; UnsupportedParameter for parts that are neither text nor a file, or for
+        several files.
     """
     preface = [instructions] if instructions else []
     spoken: list[tuple[str, list[str]]] = []
@@ -103,6 +112,10 @@ def _file_of(part: Part, param: str) -> FileReference:
         return part
     if isinstance(part, FilePart):
         return part.file
+    if part.type in HOLDS:
+        raise InvalidInput(
+            f"{param}: a part of the type '{part.type}' holds {HOLDS[part.type]}.", param=param
+        )
     raise UnsupportedParameter(
         f"{param}: parts of the type '{part.type[:40]}' are not supported.", param=param
     )

@@ -12,7 +12,7 @@ from app.http.errors import explain
 from app.http.exchange import exchange_of
 from app.http.sse import STREAM_RESPONSE, EventStream
 from app.openai.answers import ResponseAnswer
-from app.openai.asking import Asking, most_tokens, question_fields
+from app.openai.asking import PREVIOUS, Asking, most_tokens, question_fields
 from app.openai.messages import read_messages
 from app.openai.schemas import Message, ResponseBody, ResponseError, ResponseRequest
 from app.questions.accepted_question import AcceptedQuestion
@@ -48,7 +48,7 @@ async def create_response(
     question = QuestionBody(
         question=conversation.question,
         max_tokens=most_tokens(services, body.max_output_tokens),
-        **question_fields(body) | ({"reuse_answer": False} if keeping is None else {}),
+        **question_fields(body) | _own_fields(body),
     )
     asking = Asking(services, caller, exchange_of(request), "input", request.is_disconnected)
     accepted = await asking.ask(conversation, question, body.model, previous_id, keeping)
@@ -78,10 +78,16 @@ async def _stream(
         yield answer.failed(ResponseError(code=failure.code, message=failure.message))
 
 
+def _own_fields(body: ResponseRequest) -> dict[str, bool]:
+    """Return the fields of a question that responses alone name by other parameters."""
+    return {
+        "reuse_answer": body.reuse_answer and body.store is not False,
+        "drop_oldest_turns": body.drop_oldest_turns or body.truncation == "auto",
+    }
+
+
 def _previous_id(body: ResponseRequest) -> UUID | None:
     """Return the turn that the request goes on from. Raises: AnswerNotFound."""
     if body.previous_response_id is None:
         return None
-    return parse_answer_id(
-        body.previous_response_id.removeprefix(ID_PREFIX), "previous_response_id"
-    )
+    return parse_answer_id(body.previous_response_id.removeprefix(ID_PREFIX), PREVIOUS)

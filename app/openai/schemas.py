@@ -5,11 +5,12 @@ The client checks no response: a field of another name would silently be None th
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from app.http.schemas import Body
+from app.http.schemas import Body, whole_characters
 from app.openai.parameters import Parameters
 from app.questions.schemas import (
+    MAX_STOPS,
     BudgetBody,
     ConfidenceBody,
     EvidenceBody,
@@ -17,12 +18,19 @@ from app.questions.schemas import (
     QuoteBody,
     SentenceBody,
     Share,
+    StopString,
     ThinkingBody,
 )
 from engine.config import AnswerMode
 
 MAX_MESSAGES = 1000
 Budget = Literal["fast", "balanced", "exact", "auto"] | Share
+Text = Annotated[str, AfterValidator(whole_characters)]
+
+
+def _form(value: Any) -> str:
+    """Say which of two forms a value has, so that an error speaks of that form."""
+    return "text" if isinstance(value, str) else "list"
 
 
 # -- files -------------------------------------------------------------------------------------
@@ -99,6 +107,7 @@ class AskParameters(Parameters):
     stop_repetition: bool | None = None
     evidence: bool = True
     reuse_answer: bool = True
+    drop_oldest_turns: bool = False
 
 
 class _Part(BaseModel):
@@ -111,15 +120,15 @@ class TextPart(_Part):
     """Text."""
 
     type: Literal["text", "input_text", "output_text"]
-    text: str
+    text: Text
 
 
 class FileReference(_Part):
     """A file by its id, or a file itself as base64 or as a data URL."""
 
-    file_id: str | None = None
+    file_id: Text | None = None
     file_data: str | None = None
-    filename: str | None = None
+    filename: Text | None = None
 
 
 class FilePart(_Part):
@@ -139,7 +148,7 @@ class InputFilePart(FileReference):
 class OtherPart(_Part):
     """A part of a kind that is not supported: an image, a sound."""
 
-    type: str
+    type: Text
 
 
 Part = TextPart | FilePart | InputFilePart | OtherPart
@@ -148,9 +157,14 @@ Part = TextPart | FilePart | InputFilePart | OtherPart
 class Message(_Part):
     """A message of a chat, or an item of a response's input."""
 
-    role: str = ""
-    content: str | list[Part] | None = None
-    type: str | None = None
+    role: Text = ""
+    content: (
+        Annotated[
+            Annotated[Text, Tag("text")] | Annotated[list[Part], Tag("list")], Discriminator(_form)
+        ]
+        | None
+    ) = None
+    type: Text | None = None
 
 
 # -- chat completions ----------------------------------------------------------------------------
@@ -169,7 +183,14 @@ class ChatRequest(AskParameters):
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
     max_completion_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
     seed: int | None = Field(default=None, ge=0, lt=2**63)
-    stop: str | list[str] | None = None
+    stop: (
+        Annotated[
+            Annotated[StopString, Tag("text")]
+            | Annotated[list[StopString], Field(max_length=MAX_STOPS), Tag("list")],
+            Discriminator(_form),
+        ]
+        | None
+    ) = None
     stream_options: StreamOptions | None = None
 
 
@@ -245,6 +266,7 @@ class ChatCompletion(Body):
     quotes: list[QuoteBody]
     grounded: list[GroundedBody] | None
     confidence: ConfidenceBody
+    num_dropped_turns: int
 
 
 class ChatChunkChoice(BaseModel):
@@ -271,13 +293,18 @@ class ChatChunk(BaseModel):
 
 
 class ResponseRequest(AskParameters):
-    """The body of `POST /v1/responses`."""
+    """The body of `POST /v1/responses`; `truncation` "auto" is `drop_oldest_turns`."""
 
-    input: str | Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES)]
-    instructions: str | None = None
+    input: Annotated[
+        Annotated[Text, Tag("text")]
+        | Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES), Tag("list")],
+        Discriminator(_form),
+    ]
+    instructions: Text | None = None
     previous_response_id: str | None = Field(default=None, max_length=100)
     max_output_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
     store: bool | None = None
+    truncation: Literal["auto", "disabled"] | None = None
 
 
 class Citation(Body):
@@ -372,7 +399,7 @@ class ResponseBody(Body):
     tool_choice: str = "auto"
     tools: list[Any] = Field(default_factory=list)
     top_p: float | None
-    truncation: str = "disabled"
+    truncation: Literal["auto", "disabled"]
     usage: ResponseUsage | None
     metadata: dict[str, str] = Field(default_factory=dict)
     evidence: list[EvidenceBody]
@@ -385,4 +412,5 @@ class ResponseBody(Body):
     quotes: list[QuoteBody]
     grounded: list[GroundedBody] | None
     confidence: ConfidenceBody | None
+    num_dropped_turns: int
     thinking: ThinkingBody | None

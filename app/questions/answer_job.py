@@ -28,7 +28,7 @@ from app.services.background_writes import BackgroundWrites
 from app.services.document_loader import DocumentLoader
 from app.services.metrics import budget_kind
 from app.services.question_queue import PendingAnswer
-from common.errors import GpuBusy, LecternError
+from common.errors import EmptyQuestion, GpuBusy, LecternError, QuestionTooLong
 from common.owner import Owner
 from common.spans import OK, Span, SpanListener, Value, ignore_spans, stages_in_order
 from engine.decode.answer import Answer, TextDelta
@@ -200,6 +200,8 @@ class AnswerJob:
                 return
         if error is None and self._question.may_go_on and self._turns:
             self._keep_turns()
+        if isinstance(error, EmptyQuestion | QuestionTooLong):
+            error.param = self._question.param
         if error is not None:
             code = error.code if isinstance(error, LecternError) else LecternError.code
             queue_ms = round(self._pending.queue_ms, 1)

@@ -87,7 +87,7 @@ class AnswerStore:
             "total": found_ms,
         }
         usage = body.usage.model_copy(update={"kv_bytes_read": 0})
-        return body.model_copy(update={"timings_ms": timings_ms, "usage": usage})
+        return body.model_copy(update={"timings_ms": timings_ms, "usage": usage, "stored": True})
 
     def add(self, document: DocumentRecord, key: str, body: AnswerBody) -> None:
         """Store an answer under its key, without what belongs to one request alone."""

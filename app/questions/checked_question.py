@@ -38,6 +38,7 @@ class CheckedQuestion:
         kind: names like requests, whose figures can be compared.
         may_reuse: whether an earlier answer to the same question will do, and this one later.
         answer_key: under which the answer is stored for the same question; empty for not at all.
+        param: name of the request's parameter that holds the question, for errors.
     """
 
     text: str
@@ -51,6 +52,7 @@ class CheckedQuestion:
     kind: str = OTHER_KIND
     may_reuse: bool = True
     answer_key: str = ""
+    param: str = "question"
 
     def most_tokens(self, *, thinks: bool) -> int:
         """Return how many tokens question and answer have at most, but for a few of the prompt.
@@ -70,22 +72,24 @@ def check_question(
     generation: GenerationDefaults = GREEDY,
     *,
     has_document: bool = True,
+    param: str = "question",
 ) -> CheckedQuestion:
     """Check a question against the server's limits.
 
     Args:
         generation: the model's own way of choosing tokens, which counts where the settings say so.
         has_document: whether it is about a document, which alone can be quoted.
+        param: name of the request's parameter that holds the question, for errors.
     Raises: EmptyQuestion, QuestionTooLong; InvalidInput if it asks for too many tokens, or for
         quotes where there is nothing to quote.
     """
     text = body.question.strip()
     if not text:
-        raise EmptyQuestion("Ask a question: `question` holds no text.", param="question")
+        raise EmptyQuestion(f"Ask a question: `{param}` holds no text.", param=param)
     if len(text) > limits.max_question_chars:
         raise QuestionTooLong(
             f"The question has {len(text)} characters; at most {limits.max_question_chars} fit.",
-            param="question",
+            param=param,
         )
     max_tokens = body.max_tokens or min(DEFAULT_MAX_TOKENS, limits.max_answer_tokens)
     if max_tokens > limits.max_answer_tokens:
@@ -123,6 +127,7 @@ def check_question(
         may_reuse=body.reuse_answer,
         wants_attention=body.attention,
         kind=_kind(body, sampling.mode),
+        param=param,
     )
 
 

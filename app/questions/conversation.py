@@ -36,15 +36,21 @@ class EarlierTurns:
 
 
 def earlier_turns(
-    turns: Turns, tenant_id: UUID, previous_id: UUID | None, sent: Sequence[Turn] = ()
+    turns: Turns, tenant_id: UUID, previous_id: UUID | None, sent: Sequence[Turn], param: str
 ) -> EarlierTurns:
     """Return the turns before a question: stored ones first, then those that were sent along.
 
+    Args:
+        param: name of the request's parameter that holds `previous_id`, for errors.
     Raises: AnswerNotFound if there is no such stored turn.
     """
     if previous_id is None:
         return EarlierTurns(tuple(sent))
-    stored: Sequence[TurnRecord] = turns.chain(tenant_id, previous_id)
+    try:
+        stored: Sequence[TurnRecord] = turns.chain(tenant_id, previous_id)
+    except AnswerNotFound as error:
+        error.param = param
+        raise
     said = tuple(Turn(turn.question, turn.answer) for turn in stored)
     return EarlierTurns((*said, *sent), stored[-1].document_id)
 

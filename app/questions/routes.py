@@ -24,10 +24,9 @@ from app.questions.conversation import (
     parse_answer_id,
 )
 from app.questions.schemas import AnswerBody, AnswerItem, QuestionBody
-from app.services.document_loader import check_ready
+from app.services.document_loader import ready_document
 from app.services.question_queue import PendingAnswer, finished_answer
 from app.services.services import Services, ServicesDep
-from common.errors import NotReady
 from common.scopes import Scope
 from common.spans import Span
 from engine.decode.answer import TextDelta
@@ -39,6 +38,7 @@ from storage.quotas.windows import WindowSpent
 
 router = APIRouter(tags=["questions"], route_class=ScopedRoute)
 FIRST_PIECE_WAIT_S = 10.0
+PREVIOUS = "previous_answer_id"
 SETTLED_S = 60.0  # within which a question that timed out has been settled
 
 
@@ -85,12 +85,12 @@ async def _in_conversation(
     """
     previous_id = None
     if body.previous_answer_id is not None:
-        previous_id = parse_answer_id(body.previous_answer_id, "previous_answer_id")
+        previous_id = parse_answer_id(body.previous_answer_id, PREVIOUS)
     sent = [Turn(turn.question, turn.answer) for turn in body.turns]
     earlier = await run_in_threadpool(
-        earlier_turns, services.storage.turns, tenant_id, previous_id, sent
+        earlier_turns, services.storage.turns, tenant_id, previous_id, sent, PREVIOUS
     )
-    check_same_document(earlier, document_id, "previous_answer_id")
+    check_same_document(earlier, document_id, PREVIOUS)
     return replace(
         question,
         turns=earlier.turns,
@@ -115,7 +115,9 @@ async def submit_question(
     documents, queue = services.storage.documents, services.question_queue
     document = None
     if document_id is not None:
-        document = await _ready_document(services, caller.tenant_id, document_id)
+        document = await run_in_threadpool(
+            ready_document, services.storage, caller.tenant_id, document_id
+        )
     store = _answer_store(services)
     if document is not None:
         key = await run_in_threadpool(store.key, document, question)
@@ -222,23 +224,6 @@ def _stored_span(exchange: Exchange, document: DocumentRecord, answer: AnswerBod
         {**ids, "is_stored": True},
         parent=exchange.trace_parent,
     )
-
-
-async def _ready_document(services: Services, tenant_id: UUID, document_id: UUID) -> DocumentRecord:
-    """Return a document that can be asked about.
-
-    Raises: DocumentNotFound; DocumentNotReady, CacheRebuilding or DocumentFailed.
-    """
-    document = await run_in_threadpool(services.storage.documents.get, tenant_id, document_id)
-    try:
-        check_ready(document)
-    except NotReady as error:
-        reading_times = services.storage.reading_times
-        error.retry_after_s = await run_in_threadpool(
-            reading_times.seconds_until_ready, document_id
-        )
-        raise
-    return document
 
 
 async def _take_quota(

@@ -197,7 +197,8 @@ class AnswerBody(Body):
     in free mode `grounded` says which of its claims stand in the document (null without one).
 
     `answer_id` names the answer where it is kept as a turn of a conversation. `document_id` is null
-    where a model answered without a document.
+    where a model answered without a document. `stored` says that it is an earlier answer to the
+    same question, and that nothing was computed for this one.
 
     Of the times, `first_token` and `total` count from the question's arrival. `attention`, where it
     was asked for, is the share of the attention in each of 256 equal spans of the document's text.
@@ -222,6 +223,7 @@ class AnswerBody(Body):
     cache_hit: bool
     num_dropped_turns: int
     attention: list[float] | None
+    stored: bool = False
 
 
 class PieceEvent(Body):

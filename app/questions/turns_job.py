@@ -25,7 +25,7 @@ def key_of(
 ) -> DocumentKey | None:
     """Return as whose turns earlier ones may be kept; None if they may not."""
     if document is None:
-        return DocumentKey(("without a document", tenant_id), None)
+        return DocumentKey(tenant_id, None)
     if lease is None or lease.key is None:
         return None
     return DocumentKey(document.id, lease.key)

@@ -1,4 +1,4 @@
-"""Removes documents, and turns about them, from memory that another process has deleted."""
+"""Removes from memory what another process has deleted: documents, and turns of conversations."""
 
 import threading
 from typing import Any
@@ -10,6 +10,7 @@ from common.errors import Transient
 from engine.decode.turn_states import TurnStates
 from engine.residents.documents import ResidentDocuments
 from storage.documents import Documents
+from storage.tenants import Tenants
 
 LOOK_S = 10.0
 
@@ -25,12 +26,13 @@ class DeletedDocuments:
         self,
         residents: ResidentDocuments[Any],
         documents: Documents,
+        tenants: Tenants,
         turn_states: TurnStates,
         look_s: float = LOOK_S,
     ) -> None:
         self._residents = residents
         self._turn_states = turn_states
-        self._documents = documents
+        self._documents, self._tenants = documents, tenants
         self._look_s = look_s
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -47,13 +49,20 @@ class DeletedDocuments:
             self._thread.join(timeout_s)
 
     def forget(self) -> int:
-        """Remove from memory what is no longer stored; return how many documents that were."""
+        """Remove from memory what is no longer stored.
+
+        Turns of chats without a document go with their tenant.
+
+        Returns: how many documents and tenants that were.
+        """
         in_memory = {*self._residents.tiers(), *self._turn_states.owners()}
         known = [one for one in in_memory if isinstance(one, UUID)]
-        gone = set(known) - self._documents.existing(known) if known else set()
-        for document_id in gone:
-            self._residents.drop_document(document_id)
-            self._turn_states.drop(document_id)
+        if not known:
+            return 0
+        gone = set(known) - self._documents.existing(known) - self._tenants.existing(known)
+        for one in gone:
+            self._residents.drop_document(one)
+            self._turn_states.drop(one)
         return len(gone)
 
     def _run(self) -> None:

@@ -59,6 +59,25 @@ def check_ready(document: DocumentRecord) -> None:
     )
 
 
+def ready_document(storage: "Storage", tenant_id: UUID, document_id: UUID) -> DocumentRecord:
+    """Return a document of a tenant that can be asked about.
+
+    Raises: DocumentNotFound; DocumentFailed; DocumentNotReady or CacheRebuilding, which say how far
+        its reading is and when it will be ready.
+    """
+    document = storage.documents.get(tenant_id, document_id)
+    try:
+        check_ready(document)
+    except NotReady as error:
+        job = storage.jobs.latest_of([document_id]).get(document_id)
+        if job is not None and job.tokens_total:
+            done = f"{job.tokens_done:,} of {job.tokens_total:,} tokens"
+            error.message = f"{error.message} So far: {done} ({job.phase})."
+        error.retry_after_s = storage.reading_times.seconds_until_ready(document_id)
+        raise
+    return document
+
+
 @dataclass(frozen=True)
 class ArtifactSource:
     """A stored artifact as a source of the documents in memory; see `Source`.

@@ -176,7 +176,9 @@ def make_services(
             "event streams", total=config.event_streams, per_key=config.event_streams_per_key
         ),
         upload_room=UploadRoom(config, extraction, question_queue.draining_s),
-        deleted_documents=DeletedDocuments(residents, storage.documents, engine.turn_states),
+        deleted_documents=DeletedDocuments(
+            residents, storage.documents, storage.tenants, engine.turn_states
+        ),
         background_writes=background_writes,
         metrics=metrics,
         on_span=tell_all(metrics.observe_span, on_span),

@@ -1,10 +1,12 @@
 """The authorisation matrix: each route x scope x whose document, held against what it must answer.
 
 Routes and the scopes that they need come from OpenAPI. A route of which nothing is said here how to
-call it is an error, so that a new route needs a row in `CALLS`.
+call it is an error, so that a new route needs a row in `CALLS`. What is whose may stand in a body,
+too: a document in a chat, an earlier answer in a question. `NAMING` has these.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -47,9 +49,9 @@ class Call:
         status: of its success.
         code: what it says of the matrix's document, which is no PDF; none for a success.
         request: further arguments of the request.
-        target: what the id in its path names: "document", one to be "deleted", a "key", the "model"
-            of a document, or nothing.
-        missing: the code for an id that names nothing.
+        target: what the id in its path or its JSON names: "document", one to be "deleted", a "key",
+            the "model" of a document, a "turn" of a conversation, or nothing.
+        missing: the code for an id that names nothing; none if that is no error.
     """
 
     status: int = 200
@@ -103,6 +105,65 @@ CALLS: Mapping[Operation, Call] = {
 }
 
 
+# Calls whose query or JSON has an id, at `ID`.
+ID = "{id}"
+FILE_PART = {"type": "file", "file": {"file_id": ID}}
+INPUT_FILE = {"type": "input_file", "file_id": ID}
+TEXT_PART = {"type": "text", "text": "When does the gate close?"}
+ANSWER = "answer_not_found"
+
+
+def _naming(base: Mapping[str, Any], **fields: Any) -> Mapping[str, Any]:
+    return {"json": base["json"] | fields}
+
+
+NAMING: Sequence[tuple[Operation, Call]] = (
+    (("get", f"/documents?name={ID}"), Call(target="document", missing="")),
+    (
+        ("post", "/documents/{document_id}/ask"),
+        Call(request=_naming(ASK, previous_answer_id=ID), target="turn", missing=ANSWER),
+    ),
+    (
+        ("post", "/v1/responses"),
+        Call(
+            request=_naming(RESPONSE, previous_response_id=f"resp_{ID}"),
+            target="turn",
+            missing=ANSWER,
+        ),
+    ),
+    (
+        ("post", "/v1/responses"),
+        Call(
+            request=_naming(RESPONSE, input=[{"role": "user", "content": [INPUT_FILE, TEXT_PART]}]),
+            target="document",
+        ),
+    ),
+    (
+        ("post", "/v1/responses"),
+        Call(
+            request=_naming(RESPONSE, model=f"lectern/{ID}"),
+            target="document",
+            missing="model_not_found",
+        ),
+    ),
+    (
+        ("post", "/v1/chat/completions"),
+        Call(
+            request=_naming(CHAT, messages=[{"role": "user", "content": [FILE_PART, TEXT_PART]}]),
+            target="document",
+        ),
+    ),
+    (
+        ("post", "/v1/chat/completions"),
+        Call(
+            request=_naming(CHAT, model=f"lectern/{ID}"),
+            target="document",
+            missing="model_not_found",
+        ),
+    ),
+)
+SAID = "The gate closes when the last guard has gone."  # the answer of the turn
+
 # Routes of the operator, which no API key opens; by how they refuse one.
 OPERATORS: Mapping[Operation, frozenset[tuple[int, str]]] = {
     ("get", "/metrics"): frozenset({(403, "metrics_closed"), (401, "invalid_metrics_token")}),
@@ -143,6 +204,7 @@ class Matrix:
         self._send = send
         self._owner = owner
         self._document_id = document_id
+        self._turn_id = str(storage.turns.add(owner, UUID(document_id), "When?", SAID))
         self._add_document = add_document
         self._mark = uuid4()
         self._keys = {
@@ -154,11 +216,14 @@ class Matrix:
 
     def wrong_cells(self, openapi: Mapping[str, Any]) -> Iterator[WrongCell]:
         """Try every cell; yield those that are wrong."""
-        for operation, needed in scopes_of(openapi).items():
+        needed = scopes_of(openapi)
+        calls = [*((operation, CALLS[operation]) for operation in needed), *NAMING]
+        for (method, path), call in calls:
+            scope_needed = needed[method, path.partition("?")[0]]
             for scope in ALL_SCOPES:
                 for relation in RELATIONS:
                     self.num_cells += 1
-                    yield from self._try(operation, needed, scope, relation)
+                    yield from self._try((method, path), call, scope_needed, scope, relation)
         for operation, refusals in OPERATORS.items():
             for (relation, scope), key in self._keys.items():
                 self.num_cells += 1
@@ -168,9 +233,9 @@ class Matrix:
                     yield self._wrong(operation, scope, relation, "a refusal", shown)
 
     def _try(
-        self, operation: Operation, needed: Scope, scope: Scope, relation: str
+        self, operation: Operation, call: Call, needed: Scope, scope: Scope, relation: str
     ) -> Iterator[WrongCell]:
-        call, key = CALLS[operation], self._keys[relation, scope]
+        key = self._keys[relation, scope]
         found = self._request(operation, call, key, self._target(call.target, scope is needed))
         expected: tuple[int, str] = (call.status, call.code)
         if relation in REFUSALS:
@@ -178,7 +243,7 @@ class Matrix:
         elif scope is not needed:
             expected = (403, "insufficient_scope")
         elif relation == FOREIGN and call.target:
-            expected = (404, call.missing)
+            expected = (404, call.missing) if call.missing else (call.status, call.code)
             unknown = self._request(operation, call, key, str(uuid4()))
             if (found.text, found.headers) != (unknown.text, unknown.headers):
                 yield self._wrong(operation, scope, relation, unknown.text, found.text)
@@ -194,10 +259,20 @@ class Matrix:
 
     def _request(self, operation: Operation, call: Call, key: str, target: str) -> Answered:
         method, path = operation
-        for name in ("document_id", "file_id", "key_id"):
-            path = path.replace(f"{{{name}}}", target)
-        path = path.replace("{page}", "1").replace("{model}", f"lectern/{target}")
-        return self._send(method, path, key, **call.request)
+        document_id = self._document_id if call.target == "turn" else target
+        for name, value in {
+            "document_id": document_id,
+            "file_id": target,
+            "key_id": target,
+            "id": target,
+            "page": "1",
+            "model": f"lectern/{target}",
+        }.items():
+            path = path.replace(f"{{{name}}}", value)
+        request = dict(call.request)
+        if "json" in request:
+            request["json"] = json.loads(json.dumps(request["json"]).replace(ID, target))
+        return self._send(method, path, key, **request)
 
     def _target(self, kind: str, may_change: bool) -> str:
         """Return the id that a request names, of the owner's tenant; one that it may use up."""
@@ -206,10 +281,11 @@ class Matrix:
         if kind == "key":
             _, record = self._storage.keys.create(self._owner, "to be revoked")
             return str(record.id)
-        return self._document_id
+        return self._turn_id if kind == "turn" else self._document_id
 
     def _secrets(self, text: str) -> list[str]:
-        return [one for one in (self._document_id, str(self._owner)) if one in text]
+        secrets = (self._document_id, self._turn_id, SAID, str(self._owner))
+        return [one for one in secrets if one in text]
 
     def _make_key(self, relation: str, scope: Scope) -> str:
         storage, tenant_id, expires_at = self._storage, self._owner, None

@@ -8,7 +8,7 @@ one that nobody has, by the response's time: one half is no difference.
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,11 @@ from training.record import circumstances
 
 PAIRS = 400
 TEXT = "The gate of the east wing closes at 18:40. " * 10
-CANARIES = {name: f"canary-{name}-{uuid4().hex[:8]}" for name in ("text", "file", "question")}
+CANARIES = {
+    name: f"canary-{name}-{uuid4().hex[:8]}"
+    for name in ("text", "file", "turn", "response", "instruction", "alone")
+}
+NEVER_STORED = f"canary-question-{uuid4().hex[:8]}"  # of a question that is not kept
 ERASED_S = 90.0
 METRICS_TOKEN = "a-token-of-the-operator-for-metrics-alone"
 Ask = Callable[[str], Reply]  # sends a request that names an id
@@ -34,7 +38,11 @@ Ask = Callable[[str], Reply]  # sends a request that names an id
 def measure(options: Any) -> dict[str, Any]:
     """Run all of it against one server."""
     num_pairs = 40 if options.smoke else PAIRS
-    with serving(options.model, LECTERN_SERVER__METRICS_TOKEN=METRICS_TOKEN) as server:
+    settings = {
+        "LECTERN_SERVER__METRICS_TOKEN": METRICS_TOKEN,
+        "LECTERN_STORED_ANSWER_HOURS": "1",
+    }
+    with serving(options.model, **settings) as server:
         config = StorageConfig(server.folder / "data")
         with closing(open_storage(config)) as storage:
             cells, wrong = _try_matrix(server, storage)
@@ -106,9 +114,11 @@ def _time_routes(server: Server, storage: Storage, num_pairs: int) -> dict[str, 
     mine = server.caller(storage.keys.create(crows, "crows", None, ALL_SCOPES)[0])
     foreign = str(theirs.upload_patiently("a.txt", TEXT.encode()).json()["id"])
     theirs.wait_until_read(foreign)
+    question = {"question": "When does the gate close?", "max_tokens": 1}
+    turn = theirs.call_json("POST", f"/documents/{foreign}/ask", question | {"keep": True})
     own = str(mine.upload_patiently("b.txt", TEXT[::-1].encode()).json()["id"])
     mine.wait_until_read(own)
-    question = {"question": "When does the gate close?", "max_tokens": 1}
+    response = {"model": f"lectern/{own}", "input": "When?", "max_output_tokens": 1}
     routes: dict[str, tuple[str, Ask]] = {
         "get document": (foreign, lambda one: mine.call("GET", f"/documents/{one}")),
         "change document": (
@@ -118,6 +128,18 @@ def _time_routes(server: Server, storage: Storage, num_pairs: int) -> dict[str, 
         "delete document": (foreign, lambda one: mine.call("DELETE", f"/documents/{one}")),
         "events": (foreign, lambda one: mine.call("GET", f"/documents/{one}/events")),
         "ask": (foreign, lambda one: mine.call_json("POST", f"/documents/{one}/ask", question)),
+        "earlier answer": (
+            turn.json()["answer_id"],
+            lambda one: mine.call_json(
+                "POST", f"/documents/{own}/ask", question | {"previous_answer_id": one}
+            ),
+        ),
+        "earlier response": (
+            turn.json()["answer_id"],
+            lambda one: mine.call_json(
+                "POST", "/v1/responses", response | {"previous_response_id": f"resp_{one}"}
+            ),
+        ),
         "list after": (foreign, lambda one: mine.call("GET", f"/documents?after={one}")),
         "revoke key": (str(record.id), lambda one: mine.call("DELETE", f"/keys/{one}")),
     }
@@ -125,6 +147,12 @@ def _time_routes(server: Server, storage: Storage, num_pairs: int) -> dict[str, 
     theirs.close()  # the server has closed it meanwhile; the next call opens another one
     areas["upload of a file that another tenant has"] = _area(
         [_upload_pair(theirs, mine, number) for number in range(num_pairs)]
+    )
+    shared = str(mine.upload_patiently("a.txt", TEXT.encode()).json()["id"])
+    mine.wait_until_read(shared)
+    theirs.close()
+    areas["question that another tenant has asked"] = _area(
+        [_question_pair((theirs, foreign), (mine, shared), n) for n in range(num_pairs)]
     )
     get = routes["get document"][1]
     control = [(lambda: get(own), lambda: get(_like(foreign)))] * num_pairs
@@ -149,6 +177,19 @@ def _upload_pair(
     return (
         lambda: mine.upload_patiently("a.txt", shared),
         lambda: mine.upload_patiently("a.txt", fresh),
+    )
+
+
+def _question_pair(
+    theirs: tuple[Caller, str], mine: tuple[Caller, str], number: int
+) -> tuple[Callable[[], object], Callable[[], object]]:
+    """Let them ask a question about the same file; return calls that ask that and a fresh one."""
+    asked, fresh = (f"When does gate {number:06} {uuid4().hex} close?" for _ in range(2))
+    theirs[0].ask(theirs[1], asked, 1)
+    caller, document_id = mine
+    return (
+        lambda: caller.ask(document_id, asked, 1),
+        lambda: caller.ask(document_id, fresh, 1),
     )
 
 
@@ -180,13 +221,19 @@ def _follow_canaries(server: Server, storage: Storage) -> dict[str, Any]:
     text = f"{TEXT}{CANARIES['text']}"
     document_id = theirs.upload_patiently(f"{CANARIES['file']}.txt", text.encode()).json()["id"]
     theirs.wait_until_read(document_id)
-    theirs.ask(document_id, f"Where is {CANARIES['question']}?")
+    theirs.ask(document_id, f"Where is {NEVER_STORED}?")
+    previous = _converse(theirs, document_id)
+    alone = _respond(theirs, "lectern", f"Who knows {CANARIES['alone']}?").json()["id"]
+    shared = _share_file(theirs, other)
     replies = [
         other.call("GET", path)
         for path in (
             "/documents",
             f"/documents/{document_id}",
             f"/documents/{document_id}/events",
+            f"/documents?name={CANARIES['file']}.txt",
+            "/v1/files",
+            "/v1/models",
             "/usage",
             "/keys",
             "/readyz",
@@ -195,42 +242,124 @@ def _follow_canaries(server: Server, storage: Storage) -> dict[str, Any]:
         )
     ]
     replies.append(other.ask(document_id, "Where?"))
+    foreign = _go_on(other, shared, [*previous, alone])
     metrics = server.caller(METRICS_TOKEN).call("GET", "/metrics")
     assert metrics.status == 200, metrics.body
-    secrets = [*CANARIES.values(), key]
+    secrets = [*CANARIES.values(), NEVER_STORED, key]
     log = (server.folder / "server.log").read_text()
     data_dir = server.folder / "data"
     seen = {
+        "canaries": len(CANARIES),
         "canaries_in_log": sum(one in log for one in secrets),
         "canaries_in_foreign_replies": sum(
-            one.encode() in reply.body for one in secrets for reply in replies
+            one.encode() in reply.body for one in secrets for reply in [*replies, *foreign]
         ),
         "canaries_in_metrics": sum(
             one.encode() in metrics.body for one in (*secrets, document_id, str(owls), "canaries")
         ),
+        "canaries_not_stored": sum(not _files_with(data_dir, [one]) for one in CANARIES.values()),
+        "questions_stored": len(_files_with(data_dir, [NEVER_STORED])),
         "files_with_canaries_before": len(_files_with(data_dir, CANARIES.values())),
+        "foreign_conversations_gone_on_with": _num_answers(foreign),
+        "foreign_answers_reused": _num_reused(theirs, other, shared),
     }
     deleted_s = time.monotonic()
     assert theirs.call("DELETE", f"/documents/{document_id}").status == 204
     assert theirs.call("GET", f"/documents/{document_id}").status == 404
-    left = _files_with(data_dir, CANARIES.values())
-    while left and time.monotonic() - deleted_s < ERASED_S:
-        time.sleep(0.5)
-        left = _files_with(data_dir, CANARIES.values())
+    of_document = [one for name, one in CANARIES.items() if name != "alone"]
+    num_left = _num_files_left(data_dir, of_document)
     erased_s = time.monotonic() - deleted_s
+    gone_on = _num_answers(_go_on(theirs, shared, previous))
+    assert _num_answers(_go_on(theirs, shared, [alone])) == 1, "it is about no document"
     traces = [f"{trace.place}: {trace.what}" for trace in storage.find_traces(UUID(document_id))]
     storage.delete_tenant(owls)
     traces += [f"{trace.place}: {trace.what}" for trace in storage.find_traces(owls)]
     return {
         **seen,
-        "files_with_canaries_after": len(left),
+        "files_with_canaries_after": num_left,
+        "files_with_canaries_after_tenant": _num_files_left(data_dir, CANARIES.values()),
+        "conversations_gone_on_with_after": gone_on,
         "erased_s": erased_s,
         "traces": traces,
         "num_traces": len(traces),
     }
 
 
-def _files_with(data_dir: Path, canaries: Any) -> list[Path]:
+def _converse(caller: Caller, document_id: str) -> list[str]:
+    """Have conversations about a document with canaries; return the ids to go on from."""
+    path = f"/documents/{document_id}/ask"
+    said = {"question": f"Who kept {CANARIES['turn']}?", "max_tokens": 4, "keep": True}
+    first = caller.call_json("POST", path, said).json()["answer_id"]
+    following = said | {"question": f"And {CANARIES['turn']}?", "previous_answer_id": first}
+    second = caller.call_json("POST", path, following).json()["answer_id"]
+    model, told = f"lectern/{document_id}", f"Tell {CANARIES['response']}."
+    response = _respond(caller, model, told, instructions=CANARIES["instruction"])
+    return [first, second, response.json()["id"]]
+
+
+def _respond(caller: Caller, model: str, text: str, **fields: Any) -> Reply:
+    body = {"model": model, "input": text, "max_output_tokens": 4, **fields}
+    return caller.call_json("POST", "/v1/responses", body)
+
+
+def _share_file(*callers: Caller) -> dict[Caller, str]:
+    """Upload the same file, without canaries, for each caller; return each one's document."""
+    ids = {}
+    for caller in callers:
+        ids[caller] = str(caller.upload_patiently("shared.txt", TEXT.encode()).json()["id"])
+        caller.wait_until_read(ids[caller])
+    return ids
+
+
+def _go_on(caller: Caller, documents: dict[Caller, str], previous: Sequence[str]) -> list[Reply]:
+    """Try to go on with conversations, natively and under `/v1`, about the caller's own file."""
+    replies = []
+    for one in previous:
+        answer_id = one.removeprefix("resp_")
+        body = {"question": "And then?", "max_tokens": 2, "previous_answer_id": answer_id}
+        if not one.startswith("resp_"):
+            path = f"/documents/{documents[caller]}/ask"
+            replies.append(caller.call_json("POST", path, body))
+        response_id = f"resp_{UUID(answer_id).hex}"
+        replies.append(_respond(caller, "lectern", "And?", previous_response_id=response_id))
+    return replies
+
+
+def _num_answers(replies: Sequence[Reply]) -> int:
+    """How many replies are anything but that there is no such earlier answer."""
+    return sum(
+        reply.status != 404 or reply.json()["error"]["code"] != "answer_not_found"
+        for reply in replies
+    )
+
+
+def _num_reused(theirs: Caller, other: Caller, documents: dict[Caller, str]) -> int:
+    """How often another tenant gets a stored answer, or kept turns, of a file that both have."""
+    question = {"question": "When does the gate close?", "max_tokens": 4}
+    turns = {"turns": [{"question": "Who closes it?", "answer": "The guard."}]}
+
+    def ask(caller: Caller, body: dict[str, Any]) -> bool:
+        reply = caller.call_json("POST", f"/documents/{documents[caller]}/ask", body)
+        kept = reply.json()["usage"]["kept_tokens"]
+        return reply.headers["x-lectern-answer"] == "stored" or kept > 0
+
+    for body in (question, question | turns):
+        deadline_s = time.monotonic() + ERASED_S
+        while not ask(theirs, body) and time.monotonic() < deadline_s:
+            time.sleep(0.1)  # it is stored beside the answer
+        assert ask(theirs, body), "one's own answers are used again"
+    return sum(ask(other, body) for body in (question, question | turns))
+
+
+def _num_files_left(data_dir: Path, canaries: Iterable[str]) -> int:
+    """Wait until no file has a canary any more; return how many still have one after a while."""
+    wanted, deadline_s = list(canaries), time.monotonic() + ERASED_S
+    while (left := _files_with(data_dir, wanted)) and time.monotonic() < deadline_s:
+        time.sleep(0.5)
+    return len(left)
+
+
+def _files_with(data_dir: Path, canaries: Iterable[str]) -> list[Path]:
     return contains_any(data_dir, [canary.encode() for canary in canaries])
 
 

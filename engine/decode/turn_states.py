@@ -21,7 +21,7 @@ class DocumentKey:
     """What turns are about.
 
     Attributes:
-        owner: with whom they go, see `TurnStates.drop`: a document.
+        owner: with whom they go, see `TurnStates.drop`: a document, or a tenant without one.
         reading: names the cache of the document that they were computed on.
     """
 

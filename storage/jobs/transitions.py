@@ -23,7 +23,7 @@ JOB_LOST_ERRORS = (LeaseLost, JobCancelled, DocumentDeleted)
 NO_LEASE = MappingProxyType(
     {"lease_owner": None, "lease_expires_at": None, "heartbeat_at": None, "deadline_at": None}
 )
-CANCELLED_MESSAGE = "Reading this document was cancelled; upload it again to have it read."
+CANCELLED_MESSAGE = "Reading this document was cancelled; retry it to have it read."
 DELETED_MESSAGE = "The document was deleted while it was being read."
 
 

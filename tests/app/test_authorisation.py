@@ -9,12 +9,19 @@ from starlette.testclient import TestClient
 
 from app.http.auth import ScopedRoute
 from app.services.services import Services
-from bench.faults.matrix import CALLS, OPERATORS, RELATIONS, Answered, Matrix, scopes_of
+from bench.faults.matrix import CALLS, NAMING, OPERATORS, RELATIONS, Answered, Matrix, scopes_of
+from cli.settings import Settings
 from common.scopes import ALL_SCOPES
 from tests.app.seeding import StorageSeeder
 
 BY_CHANCE = ("x-request-id", "date")
 OPEN = {("get", "/healthz"), ("get", "/readyz")}
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """Answers are stored, as they usually are."""
+    return settings.model_copy(update={"stored_answer_hours": 1.0})
 
 
 @pytest.fixture
@@ -58,7 +65,7 @@ def test_no_cell_of_the_matrix_is_wrong(
         add_document=lambda: upload(f"text {next(numbers)}"),
     )
     assert list(matrix.wrong_cells(openapi)) == []
-    num_routes = len(CALLS) + len(OPERATORS)
+    num_routes = len(CALLS) + len(NAMING) + len(OPERATORS)
     assert matrix.num_cells == num_routes * len(ALL_SCOPES) * len(RELATIONS)
 
 

@@ -125,6 +125,16 @@ def test_ask_prints_the_answer_and_where_it_looked(server: FakeServer, lectern: 
     assert sent == {"question": "Who kept it?", "budget": 0.2, "stream": True}
 
 
+def test_ask_says_when_an_answer_was_given_before(server: FakeServer, lectern: Lectern) -> None:
+    server.on("POST", f"/documents/{ID}/ask", events(("answer", answer(stored=True))))
+    out = lectern("ask", ID, "Who kept it?")[1]
+    assert "answered before" in out
+    assert "loaded in" not in out
+    server.on("POST", f"/documents/{ID}/ask", httpx.Response(200, json=answer(stored=True)))
+    assert json.loads(lectern("ask", ID, "Who kept it?", "--json", "--anew")[1])["stored"] is True
+    assert json.loads(server.requests[-1].read())["reuse_answer"] is False
+
+
 def test_an_answer_that_breaks_off_is_an_error(server: FakeServer, lectern: Lectern) -> None:
     broken = {"error": {"message": "The document was deleted.", "code": "document_deleted"}}
     frames = [("piece", {"text": "Odile"}), ("error", broken)]

@@ -91,6 +91,13 @@ def test_a_document_that_failed_for_another_model_is_ready_where_it_was_read(
     assert (again.id, queued) == (document.id, True)
 
 
+def test_no_document_has_a_name_that_no_database_can_hold(
+    storage: Storage, upload: Upload, tenant: UUID
+) -> None:
+    upload("Same.")
+    assert storage.documents.named(tenant, "a\x00b", 10) == ()
+
+
 def test_tenants_share_nothing(storage: Storage, upload: Upload) -> None:
     other = storage.tenants.create("other")
     mine, theirs = upload("Same."), upload("Same.", owner=other)

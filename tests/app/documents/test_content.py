@@ -57,6 +57,9 @@ def test_reading_is_cancelled_and_tried_again(client):
     assert cancelled.status_code == 202
     assert cancelled.json()["status"] == "failed"
     assert cancelled.json()["error"]["code"] == "cancelled"
+    asked = client.post(f"/documents/{sent['id']}/ask", json={"question": "When?"})
+    assert (asked.status_code, asked.json()["error"]["code"]) == (422, "document_failed")
+    assert "cancelled" in asked.json()["error"]["message"]
     again = client.post(f"/documents/{sent['id']}/retry")
     assert (again.status_code, again.json()["status"]) == (202, "queued")
     assert again.headers["location"] == f"/documents/{sent['id']}"

@@ -81,6 +81,31 @@ def test_metadata_has_limits(client: TestClient, metadata: str) -> None:
     assert client.patch(f"/documents/{made['id']}", json={"metadata": wide}).status_code == 422
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"filename": " "},
+        {"filename": "x" * 1001},
+        {"priority": 10},
+        {"priority": 1.5},
+        {"expires_after_s": 59},
+        {"expires_after_s": "soon"},
+        {"metadata": {"a": "x" * 513}},
+        {"pinned": "yes"},
+        {"status": "ready"},
+    ],
+)
+def test_a_change_out_of_bounds_is_refused_by_name_and_changes_nothing(
+    client: TestClient, change: dict[str, object]
+) -> None:
+    made = client.post("/documents", files=NEW).json()
+    refused = client.patch(f"/documents/{made['id']}", json=change)
+    error = refused.json()["error"]
+    assert (refused.status_code, error["code"]) == (422, "invalid_request")
+    assert error["param"] in change
+    assert client.get(f"/documents/{made['id']}").json() == made
+
+
 def test_what_reading_could_not_take_is_a_warning(
     client: TestClient, services: Services, seeder: StorageSeeder
 ) -> None:

@@ -37,6 +37,8 @@ async def test_it_drives_every_call(api: AsyncOpenAI) -> None:
     assert (await api.files.content(made.id)).content == b"The gate is green."
     assert [file.filename async for file in api.files.list(limit=1)] == ["gate.txt", "maps.txt"]
     assert (await api.files.delete(made.id)).deleted
+    (maps,) = [file async for file in api.files.list()]
+    assert (await api.files.wait_for_processing(maps.id)).status == "processed"
 
     chat: dict[str, Any] = {
         "model": "lectern/maps.txt",
@@ -62,6 +64,26 @@ async def test_it_drives_every_call(api: AsyncOpenAI) -> None:
         **request | {"input": "When?"}, previous_response_id=response.id
     )
     assert following.previous_response_id == response.id
+
+
+@pytest.mark.anyio
+async def test_it_waits_until_files_are_read_or_have_failed(
+    api: AsyncOpenAI, seeder: StorageSeeder
+) -> None:
+    ends = [seeder.publish, lambda: seeder.fail("empty_document", "The document holds no text.")]
+    found = []
+    for number, end in enumerate(ends):
+        made = await api.files.create(
+            file=(f"{number}.txt", f"Gate {number}.".encode()), purpose="user_data"
+        )
+        assert made.status == "uploaded"
+        with pytest.raises(RuntimeError, match="Giving up"):
+            await api.files.wait_for_processing(made.id, poll_interval=0.01, max_wait_seconds=0)
+        waiting = asyncio.create_task(api.files.wait_for_processing(made.id, poll_interval=0.01))
+        await asyncio.to_thread(end)
+        found.append(await waiting)
+    assert [file.status for file in found] == ["processed", "error"]
+    assert found[1].status_details == "empty_document: The document holds no text."
 
 
 @pytest.mark.anyio

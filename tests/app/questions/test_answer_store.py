@@ -51,13 +51,14 @@ def test_the_same_question_is_answered_from_the_store_and_says_so(ask) -> None:
     was, now = first.json(), second.json()
     for of_this_request in ("timings_ms", "cache_hit"):
         del was[of_this_request], now[of_this_request]
+    assert (was.pop("stored"), now.pop("stored")) == (False, True)
     assert now["usage"].pop("kv_bytes_read") == 0, "nothing was read this time"
     assert was["usage"].pop("kv_bytes_read") > 0
     assert now == was
     streamed = ask(stream=True)
     assert streamed.headers[HEADER] == "stored"
     assert json.dumps(was["answer"], ensure_ascii=False) in streamed.text
-    assert "event: answer" in streamed.text
+    assert '"stored": true' in streamed.text.partition("event: answer")[2]
 
 
 @pytest.mark.parametrize(

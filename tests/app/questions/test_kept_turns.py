@@ -69,6 +69,31 @@ def test_what_another_process_deletes_is_forgotten(
     assert services.engine.turn_states.num_bytes == 0
 
 
+def test_turns_without_a_document_go_with_their_tenant(
+    client: TestClient, services: Services, seeder: StorageSeeder
+) -> None:
+    body = {"model": "lectern", "input": "Who closes the gate?", "max_output_tokens": 4}
+    assert client.post("/v1/responses", json=body).status_code == 200
+    assert services.engine_loop.activity.wait_until_idle(10)
+    assert services.engine.turn_states.num_bytes > 0
+    assert services.deleted_documents.forget() == 0
+    services.storage.delete_tenant(seeder.tenants["owner"])
+    assert services.deleted_documents.forget() == 1
+    assert services.engine.turn_states.num_bytes == 0
+
+
+def test_another_tenants_turns_are_not_gone_on_from(
+    ask, client: TestClient, services: Services, seeder: StorageSeeder, other_tenant: dict[str, str]
+) -> None:
+    first = ask(keep=True)
+    turns = [{"question": QUESTION["question"], "answer": first["answer"]}]
+    client.headers.update(other_tenant)
+    mine = seeder.ready(client)
+    body = QUESTION | {"question": "And the east wing?", "turns": turns}
+    answered = client.post(f"/documents/{mine}/ask", json=body).json()
+    assert answered["usage"]["kept_tokens"] == 0, "it is the same file with the same turns"
+
+
 def test_chats_that_send_all_turns_go_on_from_kept_ones(
     client: TestClient, services: Services, document_id: str
 ) -> None:

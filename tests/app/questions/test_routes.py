@@ -250,6 +250,11 @@ def test_a_document_that_is_not_ready_yet(client: TestClient, seeder: StorageSee
         assert response.status_code == 409
         assert response.json()["error"]["code"] == "document_not_ready"
         assert int(response.headers["retry-after"]) > 0
+    job = seeder.storage.jobs.claim("test", 60.0)
+    assert job is not None
+    seeder.storage.jobs.progress(job, "prefill", 512, 2048)
+    response = client.post(f"/documents/{document_id}/ask", json=QUESTION)
+    assert "512 of 2,048 tokens" in response.json()["error"]["message"]
 
 
 def test_a_caller_is_told_when_a_document_will_be_ready(
