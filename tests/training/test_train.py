@@ -42,7 +42,7 @@ def sources():
 @pytest.fixture(scope="module")
 def batch(sources):
     composer = Composer(Encoder(Tokenizer.from_file(str(TOKENIZER))), sources, StyleConfig())
-    examples = [composer.example(128, Random(seed)) for seed in range(4)]
+    examples = [composer.example(48, Random(seed)) for seed in range(4)]
     return Batch(np.stack([e.ids for e in examples]), np.stack([e.weights for e in examples]))
 
 
