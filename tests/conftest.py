@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,3 +26,14 @@ def _one_thread() -> None:
     """Tiny models are quickest on one thread; tests that never met torch do not import it."""
     if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_interpreter() -> Iterator[None]:
+    """Kernels take half the time; tests that never met Triton do not import it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "TRITON_INTERPRET" in os.environ and "triton" in sys.modules:
+            from tests.interpreter import hasten
+
+            hasten(patch)
+        yield

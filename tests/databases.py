@@ -46,3 +46,14 @@ def copied(template: bytes, path: Path) -> str:
     """Write the file of a migrated SQLite database to `path`, and return its URL."""
     path.write_bytes(template)
     return f"sqlite:///{path}"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a migrated database."""
+    if request.param == "sqlite":
+        template: bytes = request.getfixturevalue("migrated_sqlite")
+        yield copied(template, tmp_path / "test.sqlite3")
+        return
+    with emptied(request.getfixturevalue("migrated_postgresql")) as migrated:
+        yield migrated

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator
-from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
@@ -11,28 +10,14 @@ from uuid import UUID
 import psutil
 import pytest
 
-from storage.db.database import Database
 from storage.db.records import DocumentRecord
 from storage.storage import Storage
 from tests.faults.child import open_at
-from tests.services import postgresql_schema
+from tests.forked import fork_context
 from tests.storage.conftest import send_text
 
 Start = Callable[..., ForkServerProcess]
 Upload = Callable[..., DocumentRecord]
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a migrated database."""
-    if request.param == "sqlite":
-        fresh = f"sqlite:///{tmp_path / 'test.sqlite3'}"
-        Database(fresh).migrate()
-        yield fresh
-        return
-    with postgresql_schema() as fresh:
-        Database(fresh).migrate()
-        yield fresh
 
 
 @pytest.fixture
@@ -62,8 +47,7 @@ def upload(storage: Storage, tmp_path: Path) -> Upload:
 @pytest.fixture
 def start() -> Iterator[Start]:
     """Start a process that runs a function of `tests.faults.child`; none outlives its test."""
-    context = get_context("forkserver")
-    context.set_forkserver_preload(["tests.faults.child"])
+    context = fork_context()
     started: list[ForkServerProcess] = []
 
     def begin(target: Callable[..., None], *arguments: Any) -> ForkServerProcess:

@@ -4,11 +4,11 @@ import os
 import queue
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import httpx
@@ -16,6 +16,7 @@ import pytest
 from transformers import LlamaConfig
 
 from cli.client import Client
+from tests.forked import fork_lectern
 from tests.models import byte_tokenizer, random_model, sizes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,7 +41,7 @@ class LecternServer:
             "LECTERN_STORED_ANSWER_HOURS": "0",  # every question is worked on
             **environment,
         }
-        self._process: subprocess.Popen[str] | None = None
+        self._process: ForkServerProcess | None = None
         self._pump = threading.Thread()
         self.lines: list[str] = []
         self.url = ""
@@ -48,17 +49,8 @@ class LecternServer:
 
     def start(self) -> None:
         """Start and wait until it takes questions; keeps the key of the first start."""
-        with self._log.open("a") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "cli.main", "serve"],
-                cwd=ROOT,
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-        self.lines = self._banner(self._process)
+        self._process, output = fork_lectern(["serve"], self.environment, ROOT, self._log)
+        self.lines = self._banner(output)
         banner = "\n".join(self.lines)
         self.url = re.findall(r"serves on (http://\S+)", banner)[0]
         self.key = "".join(re.findall(r"lk_\S+", banner)) or self.key
@@ -68,18 +60,20 @@ class LecternServer:
     def pid(self) -> int:
         """Its process id."""
         assert self._process is not None
+        assert self._process.pid is not None
         return self._process.pid
 
     def stop(self) -> int:
         """End it as supervisors do; returns its exit code."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
+        os.kill(self.pid, signal.SIGTERM)
         return self.wait(STOP_S)
 
     def wait(self, timeout_s: float) -> int:
         """Wait until it has ended; returns its exit code."""
         assert self._process is not None
-        code = self._process.wait(timeout_s)
+        self._process.join(timeout_s)
+        code = self._process.exitcode
+        assert code is not None, f"the server does not end\n{self.log()}"
         self._pump.join()
         return code
 
@@ -87,8 +81,7 @@ class LecternServer:
         """End it as power cuts do."""
         assert self._process is not None
         self._process.kill()
-        self._process.wait(STOP_S)
-        self._pump.join()
+        self.wait(STOP_S)
 
     def end(self) -> None:
         """Make sure that nothing is left running."""
@@ -107,14 +100,12 @@ class LecternServer:
         """What it wrote to standard error so far."""
         return self._log.read_text()
 
-    def _banner(self, process: subprocess.Popen[str]) -> list[str]:
+    def _banner(self, output: Connection) -> list[str]:
         """Its output up to the line that names the address."""
-        assert process.stdout is not None
         arrived: queue.Queue[str] = queue.Queue()
-        stream = process.stdout
 
         def pump() -> None:
-            with stream:
+            with output, open(output.fileno(), closefd=False) as stream:
                 for line in stream:
                     arrived.put(line.rstrip("\n"))
             arrived.put("(end)")

@@ -11,20 +11,8 @@ from storage.config import StorageConfig
 from storage.db.database import Database
 from storage.db.records import DocumentRecord
 from storage.storage import Storage, assemble
-from tests.databases import copied, emptied
 
 Upload = Callable[..., DocumentRecord]
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a migrated database."""
-    if request.param == "sqlite":
-        template: bytes = request.getfixturevalue("migrated_sqlite")
-        yield copied(template, tmp_path / "test.sqlite3")
-        return
-    with emptied(request.getfixturevalue("migrated_postgresql")) as migrated:
-        yield migrated
 
 
 @pytest.fixture
