@@ -6,9 +6,13 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
+from starlette.datastructures import Headers
+from starlette.types import Message, Receive, Send
+from starlette.types import Scope as RequestScope
 
 from app.documents.schemas import BlockBody, TextBody, TextPageBody, parse_document_id
 from app.http.auth import ScopedRoute, TenantDep, needs
+from app.http.errors import Failure, FailureResponse
 from app.services.document_loader import check_ready
 from app.services.services import Services, ServicesDep
 from common.errors import CacheStale, DocumentNotFound, InvalidInput, OriginalMissing
@@ -19,6 +23,31 @@ router = APIRouter(prefix="/documents", tags=["documents"], route_class=ScopedRo
 READS = [needs(Scope.READ)]
 MOST = 2**53  # that JSON holds exactly; no text has as many characters
 Offset = Annotated[int | None, Query(ge=0, le=MOST)]
+NO_RANGE = Failure(
+    416, "range_not_satisfiable", "The file has no such range of bytes.", param="range"
+)
+
+
+class OriginalFile(FileResponse):
+    """A file; a range that it does not have is answered with the body that all errors share."""
+
+    async def __call__(self, scope: RequestScope, receive: Receive, send: Send) -> None:
+        """Send the file, or the range of it that the request asks for."""
+        is_refused = False
+
+        async def send_or_explain(message: Message) -> None:
+            nonlocal is_refused
+            if message["type"] == "http.response.start" and message["status"] >= 400:
+                is_refused = True
+                failure = FailureResponse(NO_RANGE)
+                size = Headers(raw=message["headers"]).get("content-range")
+                if size is not None:
+                    failure.headers["content-range"] = size
+                await failure(scope, receive, send)
+            elif not is_refused:
+                await send(message)
+
+        await super().__call__(scope, receive, send_or_explain)
 
 
 @router.get("/{document_id}/content", response_class=FileResponse, dependencies=READS)
@@ -79,7 +108,7 @@ def original_file(services: Services, tenant_id: UUID, document_id: UUID) -> Fil
         path = services.storage.blobs.path(document.blob_key)
     except OriginalMissing as error:
         raise DocumentNotFound("The original file is no longer stored; upload it again.") from error
-    response = FileResponse(path, media_type=document.media_type, filename=document.filename)
+    response = OriginalFile(path, media_type=document.media_type, filename=document.filename)
     # What somebody uploaded must not act as a page of this server, if a browser shows it.
     response.headers["content-security-policy"] = "default-src 'none'; sandbox"
     return response

@@ -45,6 +45,15 @@ def test_the_original_comes_back_byte_by_byte_and_cannot_act_as_a_page(client):
     assert (part.status_code, part.content) == (206, data[:8])
 
 
+@pytest.mark.parametrize("wanted", ["bytes=99999-", "bytes=9-3", "lines=1-2", "bytes"])
+@pytest.mark.parametrize("path", ["/documents/{}/content", "/v1/files/{}/content"])
+def test_a_range_that_the_original_does_not_have(client, path, wanted):
+    sent = client.post("/documents", files={"file": ("a.txt", b"The gate is green.")}).json()
+    reply = client.get(path.format(sent["id"]), headers={"range": wanted})
+    error = reply.json()["error"]
+    assert (reply.status_code, error["code"]) == (416, "range_not_satisfiable")
+
+
 def test_a_document_that_is_not_read_has_no_text_yet(client):
     sent = client.post("/documents", files={"file": ("gate.txt", b"The gate is green.")}).json()
     reply = client.get(f"/documents/{sent['id']}/text")
