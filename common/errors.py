@@ -171,6 +171,9 @@ class DocumentDeleted(DocumentNotFound):
     code = "document_deleted"
 
 
+DELETED = "The document was deleted while it was being asked about."
+
+
 class QuestionTooLong(InvalidInput):
     """The question does not fit into the model's context beside the document."""
 

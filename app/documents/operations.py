@@ -5,9 +5,9 @@ from functools import partial
 from uuid import UUID
 
 from app.documents.schemas import DocumentBody, document_body
-from app.services.document_loader import DELETED, check_ready
+from app.services.document_loader import check_ready
 from app.services.services import Services
-from common.errors import DocumentDeleted, DocumentPinned
+from common.errors import DELETED, DocumentDeleted, DocumentPinned
 from common.status import DocumentStatus
 from engine.residents.entry import Reason
 from storage.db.records import ApiKeyRecord, DocumentRecord

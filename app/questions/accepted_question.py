@@ -6,32 +6,25 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from fastapi import Request
-from fastapi.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from app.http.errors import explain
 from app.http.sse import encode_event
 from app.questions.schemas import AnswerBody, AnswerItem, PieceEvent
-from app.services.document_loader import DELETED
 from app.services.question_queue import PendingAnswer, QuestionQueue
-from common.errors import CallerGone, DocumentDeleted, LecternError
+from common.errors import CallerGone, LecternError
 from engine.decode.answer import TextDelta
 from storage.db.records import DocumentRecord
-from storage.documents import Documents
-
-WATCH_S = 1.0
 
 
 @dataclass(frozen=True)
 class AcceptedQuestion:
     """A question in the queue or being answered.
 
-    While its caller waits, the connection and the document are watched; the work stops when the
-    connection is closed or the document is deleted.
+    While its caller waits, the connection is watched; the work stops when it is closed.
     """
 
     question_queue: QuestionQueue
-    documents: Documents
     document: DocumentRecord | None
     pending: PendingAnswer[AnswerItem]
 
@@ -63,13 +56,11 @@ class AcceptedQuestion:
 
         Raises: the error that stopped the work.
         """
-        watcher = asyncio.create_task(self._watch_document())
         try:
             async for item in self.pending:
                 yield item
         finally:
             self.cancel()
-            watcher.cancel()
 
     async def events(self) -> AsyncGenerator[bytes, None]:
         """Yield the encoded events: `thinking` if the model marks any, `piece`, then `answer`.
@@ -95,11 +86,8 @@ class AcceptedQuestion:
 
     @asynccontextmanager
     async def _watched(self, request: Request) -> AsyncIterator[None]:
-        """Watch caller and document while the block runs; an error in the block stops the work."""
-        watchers = (
-            asyncio.create_task(self._watch_caller(request)),
-            asyncio.create_task(self._watch_document()),
-        )
+        """Watch the caller while the block runs; an error in the block stops the work."""
+        watcher = asyncio.create_task(self._watch_caller(request))
         try:
             yield
         except CallerGone as error:
@@ -108,31 +96,14 @@ class AcceptedQuestion:
             self.cancel()
             raise
         finally:
-            await _stop_tasks(*watchers)
+            watcher.cancel()
+            with suppress(asyncio.CancelledError):
+                await asyncio.gather(watcher, return_exceptions=True)
 
     async def _watch_caller(self, request: Request) -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
         self.cancel()
-
-    async def _watch_document(self) -> None:
-        """Stop the work when the document is deleted, which another process may do."""
-        if self.document is None:
-            return
-        is_deleted = False
-        while not is_deleted:
-            await asyncio.sleep(WATCH_S)
-            with suppress(LecternError):  # an answer that has begun does not need the database
-                is_deleted = await run_in_threadpool(self.documents.is_deleted, self.document)
-        self.cancel(DocumentDeleted(DELETED))
-
-
-async def _stop_tasks(*tasks: asyncio.Task[None]) -> None:
-    """Cancel tasks and wait until they have ended."""
-    for task in tasks:
-        task.cancel()
-    with suppress(asyncio.CancelledError):
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _encode_item(item: AnswerItem) -> bytes:

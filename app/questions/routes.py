@@ -112,7 +112,7 @@ async def submit_question(
     Raises: DocumentNotFound; DocumentNotReady, CacheRebuilding or DocumentFailed if the document
         cannot be asked about; RateLimited; TooManyQuestions, Busy, ShuttingDown.
     """
-    documents, queue = services.storage.documents, services.question_queue
+    queue = services.question_queue
     document = None
     if document_id is not None:
         document = await run_in_threadpool(
@@ -127,7 +127,7 @@ async def submit_question(
             log_answer(_log_of(exchange, document), stored, is_stored=True)
             services.on_span(_stored_span(exchange, document, stored))
             pending = finished_answer(document_id, caller.owner, _items_of(stored))
-            return AcceptedQuestion(queue, documents, document, pending)
+            return AcceptedQuestion(queue, document, pending)
         question = replace(question, answer_key=key)
     parts = AnswerParts(
         services.engine.model,
@@ -158,7 +158,9 @@ async def submit_question(
         return job.request()
 
     pending = queue.submit(document_id, caller.owner, request)
-    return AcceptedQuestion(queue, documents, document, pending)
+    if document is not None:
+        services.deleted_documents.watch(document)
+    return AcceptedQuestion(queue, document, pending)
 
 
 def _answer_store(services: Services) -> AnswerStore:

@@ -1,25 +1,43 @@
-"""Removes from memory what another process has deleted: documents, and turns of conversations."""
+"""Ends what is about documents that another process has deleted: answers, and what is in memory."""
 
 import threading
-from typing import Any
+import time
+from collections.abc import Collection, Hashable
+from contextlib import suppress
+from typing import Any, Protocol
 from uuid import UUID
 
 import structlog
 
-from common.errors import Transient
+from common.errors import DELETED, DocumentDeleted, LecternError, Transient
 from engine.decode.turn_states import TurnStates
 from engine.residents.documents import ResidentDocuments
+from storage.db.records import DocumentRecord
 from storage.documents import Documents
 from storage.tenants import Tenants
 
-LOOK_S = 10.0
+WATCH_S = 1.0  # between two looks at the documents that questions are about
+LOOK_S = 10.0  # and at those that are in memory
+
+
+class Questions(Protocol):
+    """The questions that are in the queue or being answered."""
+
+    def document_ids(self) -> Collection[Hashable]:
+        """Return the documents that they are about."""
+        ...
+
+    def cancel_document(self, document_id: Hashable, error: LecternError) -> None:
+        """Stop those about a document."""
+        ...
 
 
 class DeletedDocuments:
-    """Looks every few seconds whether what is in memory is still stored.
+    """Looks every few seconds whether what is asked about, and what is in memory, is still stored.
 
     Args:
-        look_s: seconds between two looks.
+        watch_s: seconds between two looks at the documents that questions are about.
+        look_s: seconds between two looks at what is in memory.
     """
 
     def __init__(
@@ -28,12 +46,16 @@ class DeletedDocuments:
         documents: Documents,
         tenants: Tenants,
         turn_states: TurnStates,
+        questions: Questions,
+        watch_s: float = WATCH_S,
         look_s: float = LOOK_S,
     ) -> None:
         self._residents = residents
         self._turn_states = turn_states
         self._documents, self._tenants = documents, tenants
-        self._look_s = look_s
+        self._questions = questions
+        self._watch_s, self._look_s = watch_s, look_s
+        self._watched: dict[UUID, DocumentRecord] = {}
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -47,6 +69,28 @@ class DeletedDocuments:
         self._stop.set()
         if self._thread is not None:
             self._thread.join(timeout_s)
+
+    def watch(self, document: DocumentRecord) -> None:
+        """Look after a document as long as questions about it are in the queue or being answered.
+
+        Args:
+            document: its record, from before its first question was accepted.
+        """
+        self._watched[document.id] = document
+
+    def stop_questions(self) -> None:
+        """Stop the questions about watched documents that have been deleted.
+
+        While an original is there, SQL is not asked; answers go on while the database is away.
+        """
+        asked_about = self._questions.document_ids()
+        for document in tuple(self._watched.values()):
+            if document.id not in asked_about:
+                self._watched.pop(document.id, None)
+                continue
+            with suppress(LecternError):
+                if self._documents.is_deleted(document):
+                    self._questions.cancel_document(document.id, DocumentDeleted(DELETED))
 
     def forget(self) -> int:
         """Remove from memory what is no longer stored.
@@ -67,7 +111,12 @@ class DeletedDocuments:
 
     def _run(self) -> None:
         log = structlog.get_logger("lectern.documents")
-        while not self._stop.wait(self._look_s):
+        looked_s = time.monotonic()
+        while not self._stop.wait(self._watch_s):
+            self.stop_questions()
+            if time.monotonic() - looked_s < self._look_s:
+                continue
+            looked_s = time.monotonic()
             try:
                 num_documents = self.forget()
             except Transient as error:

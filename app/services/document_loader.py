@@ -9,6 +9,7 @@ import structlog
 
 from app.services.background_writes import BackgroundWrites
 from common.errors import (
+    DELETED,
     CacheRebuilding,
     CacheStale,
     CorruptArtifact,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:  # for annotations alone
     from storage.storage import Storage
 
 ASKED_PRIORITY = 1  # somebody waits for the answer
-DELETED = "The document was deleted while it was being asked about."
 DAMAGED = "The stored cache of this document was damaged and is being rebuilt; ask again later."
 REBUILDING = "The cache of this document is being rebuilt; ask again later."
 STALE = (

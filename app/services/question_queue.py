@@ -246,6 +246,10 @@ class QuestionQueue:
             self._forget(pending)
         self._engine_loop.wake()
 
+    def document_ids(self) -> frozenset[Hashable]:
+        """Return the documents that questions are about."""
+        return frozenset(pending.document_id for pending in self._all_pending())
+
     def cancel_document(self, document_id: Hashable, error: LecternError) -> None:
         """Stop all questions about a document; their callers get `error`."""
         for pending in self._all_pending():

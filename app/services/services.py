@@ -62,7 +62,7 @@ class Services:
         watchers: the threads that wait for changes of documents.
         open_requests, event_streams: how many of these each API key may have.
         upload_room: places, threads and processes of uploads.
-        deleted_documents: removes documents from memory that other processes delete.
+        deleted_documents: ends what is about documents that other processes delete.
         background_writes: what is written to SQL when no caller waits for it any more.
         metrics: what this process counts, and shows at `/metrics`.
         on_span: told of every upload and question when it has ended; it never raises.
@@ -177,7 +177,11 @@ def make_services(
         ),
         upload_room=UploadRoom(config, extraction, question_queue.draining_s),
         deleted_documents=DeletedDocuments(
-            residents, storage.documents, storage.tenants, engine.turn_states
+            residents,
+            storage.documents,
+            storage.tenants,
+            engine.turn_states,
+            question_queue,
         ),
         background_writes=background_writes,
         metrics=metrics,

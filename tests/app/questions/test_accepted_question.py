@@ -255,7 +255,6 @@ def test_an_answer_goes_on_while_the_database_is_away(
         looks.release()
         raise DatabaseUnavailable("The database does not answer.")
 
-    monkeypatch.setattr("app.questions.accepted_question.WATCH_S", 0.01)
     with ThreadPoolExecutor(1) as pool:
         streamed = pool.submit(ask, address, seeder, document_id, stream=True)
         assert engine.running.acquire(timeout=10)
@@ -263,8 +262,8 @@ def test_an_answer_goes_on_while_the_database_is_away(
             monkeypatch.setattr(services.storage.documents, name, away)
         for original in (services.data_dir / "blobs").iterdir():
             original.unlink()  # as a deletion does, so that the database is asked about it
-        for _ in range(3):
-            assert looks.acquire(timeout=10), "its document is looked after"
+        services.deleted_documents.stop_questions()
+        assert looks.acquire(timeout=10), "its document is looked after"
         assert ask(address, seeder, document_id).status_code == 503
         engine.release.set()
         response = streamed.result(10)
@@ -287,14 +286,13 @@ def test_a_question_asks_sql_nothing_while_it_is_being_answered(
         looks.release()
         return look(document)
 
-    monkeypatch.setattr("app.questions.accepted_question.WATCH_S", 0.01)
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(ask, address, seeder, document_id, stream=True)
         assert engine.running.acquire(timeout=10)
         with counted_statements() as statements:
             monkeypatch.setattr(services.storage.documents, "is_deleted", counted)
-            for _ in range(20):
-                assert looks.acquire(timeout=10), "its document is looked after"
+            services.deleted_documents.stop_questions()
+            assert looks.acquire(timeout=10), "its document is looked after"
             assert statements == []
         engine.release.set()
         assert running.result(10).status_code == 200
