@@ -84,6 +84,7 @@ class _Turns:
         self._count = count(1)
         self._admitted: dict[Hashable, int] = {}
         self._prefilled: dict[Hashable, int] = {}
+        self._decoded: dict[Hashable, int] = {}
 
     def of_admission(self, owner: Hashable) -> tuple[int, int]:
         """Least for the owner that gets the next slot: who has fewest, and waits for longest."""
@@ -92,6 +93,10 @@ class _Turns:
     def of_prefill(self, owner: Hashable) -> int:
         """Least for the owner that is prefilled next; a slot alone is no turn."""
         return self._prefilled.get(owner, 0)
+
+    def of_decoding(self, owner: Hashable) -> int:
+        """Least for the owner whose rows had their last decoding step the longest ago."""
+        return self._decoded.get(owner, 0)
 
     def admit(self, owner: Hashable) -> int:
         """Note that an owner gets a slot; return a number that grows."""
@@ -103,11 +108,16 @@ class _Turns:
         """Note that a part of a prefill is an owner's."""
         self._prefilled[owner] = next(self._count)
 
+    def decode(self, owner: Hashable) -> None:
+        """Note that a row of a decoding step is an owner's."""
+        self._decoded[owner] = next(self._count)
+
     def leave(self, owner: Hashable, *, is_waiting: bool) -> None:
         """Note that an owner has one running question less."""
         self.num_running[owner] -= 1
         if not self.num_running[owner]:
             del self.num_running[owner]
+            self._decoded.pop(owner, None)
             if not is_waiting:
                 self._admitted.pop(owner, None)
                 self._prefilled.pop(owner, None)
@@ -322,15 +332,45 @@ class Scheduler(Generic[Item]):
     def _decode_step(self, decoding: list[Scheduled[Item]]) -> Step[Item]:
         """As many rows as the pace allows, those about one document together, as they share work.
 
-        The document with the row whose last step was the longest ago comes first.
+        The document of the row whose turn it is comes first (`_by_turn`).
         """
         lines: dict[Hashable, list[Scheduled[Item]]] = {}
-        for question in decoding:
+        for question in self._by_turn(decoding):
             lines.setdefault(question.document, []).append(question)
         chosen: list[Scheduled[Item]] = []
         for line in lines.values():
             if chosen and len(chosen) + len(line) > self._pace.decode_rows:
                 break
             chosen += line[: self._pace.shared_rows]
+        for owner in dict.fromkeys(question.owner for question in chosen):
+            self._tenants.decode(owner.tenant)
+            self._keys.decode(owner)
         self._decoded_last = True
         return Step(StepKind.DECODE, tuple(chosen), len(chosen))
+
+    def _by_turn(self, decoding: list[Scheduled[Item]]) -> list[Scheduled[Item]]:
+        """Sort rows so that the first one of every tenant precedes the second one of any.
+
+        So do the keys of a tenant among each other. Of several first ones, that of the tenant comes
+        first whose last step was the longest ago; of one key's rows likewise.
+        """
+        by_key: dict[Owner, list[Scheduled[Item]]] = {}
+        for question in decoding:
+            by_key.setdefault(question.owner, []).append(question)
+        by_tenant: dict[Hashable, list[tuple[int, int, Scheduled[Item]]]] = {}
+        for owner, rows in by_key.items():
+            turn = self._keys.of_decoding(owner)
+            ranked = [(rank, turn, row) for rank, row in enumerate(rows)]
+            by_tenant.setdefault(owner.tenant, []).extend(ranked)
+        places: list[tuple[int, int, Scheduled[Item]]] = []
+        for tenant, ranked in by_tenant.items():
+            turn = self._tenants.of_decoding(tenant)
+            ranked.sort(key=_place)
+            places += [(rank, turn, row) for rank, (_, _, row) in enumerate(ranked)]
+        places.sort(key=_place)
+        return [row for _, _, row in places]
+
+
+def _place(ranked: tuple[int, int, Scheduled[Item]]) -> tuple[int, int]:
+    rank, turn, _ = ranked
+    return rank, turn

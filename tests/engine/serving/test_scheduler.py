@@ -1,5 +1,6 @@
 """The scheduler by simulation: who gets a slot, who takes part in a step, what is fair."""
 
+import itertools
 import random
 from collections import Counter
 
@@ -137,6 +138,32 @@ def test_answers_about_one_document_stay_together_in_slow_steps() -> None:
     step = scheduler.next_step()
     assert step is not None
     assert [one.item for one in step.questions] == list(range(0, 2 * SHARED_ROWS, 2))
+
+
+@pytest.mark.parametrize("document", ["theirs", "mine"])
+@pytest.mark.parametrize(
+    "other", [Owner("tenant", "other"), Owner("other", "key")], ids=["key", "tenant"]
+)
+def test_a_crowds_rows_leave_every_second_step_to_anothers(document: str, other: Owner) -> None:
+    scheduler: Scheduler[str] = Scheduler(65, pace := Pace(65))
+    for _ in range(9):
+        pace.note_decode(16, 10.0)
+    for number in range(64):
+        scheduler.add(Owner("tenant", "key"), f"crowd {number}")
+    scheduler.add(other, "mine")
+    for question in scheduler.admit():
+        about = "theirs" if question.item.startswith("crowd") else document
+        scheduler.loaded(question, 1, document=about)
+        scheduler.stepped(question, 0)
+    seen = []
+    for _ in range(8):
+        step = scheduler.next_step()
+        assert step is not None
+        seen.append({one.item for one in step.questions})
+        for question in step.questions:
+            scheduler.stepped(question, 0)
+    assert all("mine" in before | after for before, after in itertools.pairwise(seen))
+    assert len(set.union(*seen)) > 4 * (SHARED_ROWS - 1)  # and the crowd's rows take turns
 
 
 def test_keys_get_slots_in_turn() -> None:
