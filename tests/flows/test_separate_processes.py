@@ -1,6 +1,7 @@
 """Server and worker as separate processes, as docker-compose.yml runs them."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -107,6 +108,40 @@ def test_a_taken_port_is_one_sentence(shared_server: LecternServer, tiny_model: 
     assert ended.returncode == 1
     assert "Traceback" not in ended.stderr
     assert f"Cannot listen on 127.0.0.1:{port}" in ended.stderr
+
+
+def test_a_server_that_is_started_as_people_start_it_answers_and_ends(
+    tmp_path: Path, tiny_model: str
+) -> None:
+    environment = {
+        "PATH": os.environ["PATH"],
+        "LECTERN_MODEL": tiny_model,
+        "LECTERN_DATA_DIR": str(tmp_path / "data"),
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cli.main", "serve", "--port", "0"],
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    with process, process.stdout:
+        try:
+            told: list[str] = []
+            while "serves on" not in "".join(told):
+                told.append(process.stdout.readline())
+                assert process.poll() is None
+            (key,) = re.findall(r"\blk_\w+", "".join(told))
+            (url,) = re.findall(r"serves on (http://\S+)", "".join(told))
+            with Client(url, key) as client:
+                assert list(client.documents()) == []
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(STOP_S) == 0
+        finally:
+            process.kill()
 
 
 def test_a_model_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
