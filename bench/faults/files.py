@@ -100,17 +100,22 @@ TEXTS: Mapping[str, Callable[[int, int], bytes]] = {
 }
 
 
-LONG_BYTES, SHORT_BYTES = 22_000, 4_000  # 22 KB once blocked the only worker without end
+LONG_BYTES, SHORT_BYTES = 22_000, 2_000  # 22 KB once blocked the only worker without end
+LONG_PDF, SHORT_PDF = 30_000, 1_000  # pieces of text
 
 
 def hostile_files(count: int, seed: int = 0) -> Iterator[tuple[str, bytes]]:
     """Yield names and bytes of hostile files, each different from the others.
 
-    Every text comes long and far too long for any model; those that come again are short ones, so
-    that all can be read within an hour.
+    Every text comes long and far too long for any model; those that come again are short ones, and
+    slow PDFs are quicker, so that all can be read within an hour.
     """
+
+    def is_first(number: int) -> bool:
+        return number - seed < len(makers)
+
     makers: list[Callable[[int], tuple[str, bytes]]] = [
-        lambda n: (f"slow-{n}.pdf", slow_pdf(30_000, n)),
+        lambda n: (f"slow-{n}.pdf", slow_pdf(LONG_PDF if is_first(n) else SHORT_PDF, n)),
         lambda n: (f"cyclic-{n}.pdf", cyclic_pdf(n)),
         lambda n: (f"bomb-{n}.pdf", bomb_pdf(60 * 1000 * 1000, n)),
         lambda n: (f"pages-{n}.pdf", drawing_pdf([b"BT (%d) Tj ET" % n] * 2000)),
@@ -122,7 +127,7 @@ def hostile_files(count: int, seed: int = 0) -> Iterator[tuple[str, bytes]]:
             lambda n, make=make, size=size: (f"text-{n}.txt", make(size(n), n))
             for make in TEXTS.values()
             for size in (
-                lambda n: LONG_BYTES if n - seed < len(makers) else SHORT_BYTES,
+                lambda n: LONG_BYTES if is_first(n) else SHORT_BYTES,
                 lambda _: 4 * MIB,
             )
         ),
