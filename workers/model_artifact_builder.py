@@ -49,6 +49,7 @@ class ModelArtifactBuilder:
         self._config = config
         self._limits = limits
         self._turns = turns
+        self._num_threads = torch.get_num_threads()
 
     @property
     def fingerprint(self) -> str:
@@ -77,6 +78,8 @@ class ModelArtifactBuilder:
         def store(index: int, layer: LayerCache) -> None:
             files.write(layer_file(index), pack_layer(index, layer, dtype).pieces())
 
+        # A new thread gets torch's latest number, which a pass of answers may have lowered.
+        torch.set_num_threads(self._num_threads)
         with out_of_memory_as_busy():
             cache = precompute_document(
                 model,

@@ -55,6 +55,7 @@ class DeletedDocuments:
         self._documents, self._tenants = documents, tenants
         self._questions = questions
         self._watch_s, self._look_s = watch_s, look_s
+        self._lock = threading.Lock()
         self._watched: dict[UUID, DocumentRecord] = {}
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -73,22 +74,25 @@ class DeletedDocuments:
     def watch(self, document: DocumentRecord) -> None:
         """Look after a document as long as questions about it are in the queue or being answered.
 
+        Called after a question about it was accepted.
+
         Args:
-            document: its record, from before its first question was accepted.
+            document: its record, from before that.
         """
-        self._watched[document.id] = document
+        with self._lock:
+            self._watched[document.id] = document
 
     def stop_questions(self) -> None:
         """Stop the questions about watched documents that have been deleted.
 
         While an original is there, SQL is not asked; answers go on while the database is away.
         """
-        asked_about = self._questions.document_ids()
-        for document in tuple(self._watched.values()):
-            if document.id not in asked_about:
-                self._watched.pop(document.id, None)
-                continue
-            with suppress(LecternError):
+        with self._lock:  # so that what is accepted meanwhile stays watched
+            asked_about = self._questions.document_ids()
+            self._watched = {key: one for key, one in self._watched.items() if key in asked_about}
+            watched = tuple(self._watched.values())
+        for document in watched:
+            with suppress(LecternError, OSError):  # it is looked at again
                 if self._documents.is_deleted(document):
                     self._questions.cancel_document(document.id, DocumentDeleted(DELETED))
 

@@ -113,55 +113,31 @@ TEXT_PART = {"type": "text", "text": "When does the gate close?"}
 ANSWER = "answer_not_found"
 
 
-def _naming(base: Mapping[str, Any], **fields: Any) -> Mapping[str, Any]:
-    return {"json": base["json"] | fields}
+def _naming(
+    path: str, target: str, base: Mapping[str, Any], missing: str = "document_not_found", **id_: Any
+) -> tuple[Operation, Call]:
+    """A POST whose JSON has an id of `target`."""
+    return ("post", path), Call(
+        request={"json": base["json"] | id_}, target=target, missing=missing
+    )
 
 
+ASK_PATH, CHAT_PATH = "/documents/{document_id}/ask", "/v1/chat/completions"
+RESPONSES_PATH = "/v1/responses"
 NAMING: Sequence[tuple[Operation, Call]] = (
     (("get", f"/documents?name={ID}"), Call(target="document", missing="")),
-    (
-        ("post", "/documents/{document_id}/ask"),
-        Call(request=_naming(ASK, previous_answer_id=ID), target="turn", missing=ANSWER),
+    _naming(ASK_PATH, "turn", ASK, ANSWER, previous_answer_id=ID),
+    _naming(RESPONSES_PATH, "turn", RESPONSE, ANSWER, previous_response_id=f"resp_{ID}"),
+    _naming(
+        RESPONSES_PATH, "document", RESPONSE,
+        input=[{"role": "user", "content": [INPUT_FILE, TEXT_PART]}],
     ),
-    (
-        ("post", "/v1/responses"),
-        Call(
-            request=_naming(RESPONSE, previous_response_id=f"resp_{ID}"),
-            target="turn",
-            missing=ANSWER,
-        ),
+    _naming(RESPONSES_PATH, "document", RESPONSE, "model_not_found", model=f"lectern/{ID}"),
+    _naming(
+        CHAT_PATH, "document", CHAT, messages=[{"role": "user", "content": [FILE_PART, TEXT_PART]}]
     ),
-    (
-        ("post", "/v1/responses"),
-        Call(
-            request=_naming(RESPONSE, input=[{"role": "user", "content": [INPUT_FILE, TEXT_PART]}]),
-            target="document",
-        ),
-    ),
-    (
-        ("post", "/v1/responses"),
-        Call(
-            request=_naming(RESPONSE, model=f"lectern/{ID}"),
-            target="document",
-            missing="model_not_found",
-        ),
-    ),
-    (
-        ("post", "/v1/chat/completions"),
-        Call(
-            request=_naming(CHAT, messages=[{"role": "user", "content": [FILE_PART, TEXT_PART]}]),
-            target="document",
-        ),
-    ),
-    (
-        ("post", "/v1/chat/completions"),
-        Call(
-            request=_naming(CHAT, model=f"lectern/{ID}"),
-            target="document",
-            missing="model_not_found",
-        ),
-    ),
-)
+    _naming(CHAT_PATH, "document", CHAT, "model_not_found", model=f"lectern/{ID}"),
+)  # fmt: skip
 SAID = "The gate closes when the last guard has gone."  # the answer of the turn
 
 # Routes of the operator, which no API key opens; by how they refuse one.

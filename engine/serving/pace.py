@@ -19,8 +19,8 @@ class Pace:
     Attributes:
         prefill_tokens: of the prefills of one step; a single part may have more.
         decode_rows: answers that take part in one decoding step.
-        shared_rows: the same where all are about one document: what they read of it is read once,
-            so that fewer of them would make the step hardly quicker.
+        shared_rows: the same where all are about one document, at least `SHARED_ROWS`: what they
+            read of it is read once, so that fewer would make the step hardly quicker.
     """
 
     def __init__(self, max_rows: int, max_prefill_tokens: int = 4096) -> None:
@@ -32,7 +32,7 @@ class Pace:
 
     @property
     def shared_rows(self) -> int:
-        """See the class."""
+        """Answers about one document that take part in one decoding step."""
         return min(self._max_rows, max(self.decode_rows, SHARED_ROWS))
 
     def note_prefill(self, num_tokens: int, spent_s: float) -> None:

@@ -6,10 +6,10 @@ and however much they ask, and so are the keys of a tenant.
 """
 
 from collections import Counter, deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
-from itertools import count
+from itertools import count, zip_longest
 from typing import Generic, TypeVar
 
 from common.owner import Owner
@@ -357,20 +357,14 @@ class Scheduler(Generic[Item]):
         by_key: dict[Owner, list[Scheduled[Item]]] = {}
         for question in decoding:
             by_key.setdefault(question.owner, []).append(question)
-        by_tenant: dict[Hashable, list[tuple[int, int, Scheduled[Item]]]] = {}
-        for owner, rows in by_key.items():
-            turn = self._keys.of_decoding(owner)
-            ranked = [(rank, turn, row) for rank, row in enumerate(rows)]
-            by_tenant.setdefault(owner.tenant, []).extend(ranked)
-        places: list[tuple[int, int, Scheduled[Item]]] = []
-        for tenant, ranked in by_tenant.items():
-            turn = self._tenants.of_decoding(tenant)
-            ranked.sort(key=_place)
-            places += [(rank, turn, row) for rank, (_, _, row) in enumerate(ranked)]
-        places.sort(key=_place)
-        return [row for _, _, row in places]
+        by_tenant: dict[Hashable, list[list[Scheduled[Item]]]] = {}
+        for owner in sorted(by_key, key=self._keys.of_decoding):
+            by_tenant.setdefault(owner.tenant, []).append(by_key[owner])
+        tenants = sorted(by_tenant, key=self._tenants.of_decoding)
+        return _interleave([_interleave(by_tenant[tenant]) for tenant in tenants])
 
 
-def _place(ranked: tuple[int, int, Scheduled[Item]]) -> tuple[int, int]:
-    rank, turn, _ = ranked
-    return rank, turn
+def _interleave(lines: Iterable[list[Item]]) -> list[Item]:
+    """Return the first of every line, then the second of every line that has one, and so on."""
+    places = zip_longest(*([(one,) for one in line] for line in lines), fillvalue=())
+    return [one for place in places for entry in place for one in entry]

@@ -5,7 +5,8 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -32,13 +33,13 @@ def api(make_server: MakeServer, tiny_model: str) -> Iterator[LecternServer]:
         server.end()
 
 
-@pytest.fixture
-def worker(api: LecternServer) -> Iterator[subprocess.Popen[str]]:
-    """`lectern worker` beside it, past its start."""
+@contextmanager
+def started(environment: Mapping[str, str], *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Start a `lectern` command as people do; it is killed if it does not end by itself."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "cli.main", "worker"],
+        [sys.executable, "-m", "cli.main", *arguments],
         cwd=ROOT,
-        env=api.environment,
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -46,6 +47,17 @@ def worker(api: LecternServer) -> Iterator[subprocess.Popen[str]]:
     )
     assert process.stdout is not None
     with process, process.stdout:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def worker(api: LecternServer) -> Iterator[subprocess.Popen[str]]:
+    """`lectern worker` beside it, past its start."""
+    with started(api.environment, "worker") as process:
+        assert process.stdout is not None
         while "Waiting for documents" not in process.stdout.readline():
             assert process.poll() is None
         yield process
@@ -118,30 +130,18 @@ def test_a_server_that_is_started_as_people_start_it_answers_and_ends(
         "LECTERN_MODEL": tiny_model,
         "LECTERN_DATA_DIR": str(tmp_path / "data"),
     }
-    process = subprocess.Popen(
-        [sys.executable, "-m", "cli.main", "serve", "--port", "0"],
-        cwd=ROOT,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert process.stdout is not None
-    with process, process.stdout:
-        try:
-            told: list[str] = []
-            while "serves on" not in "".join(told):
-                told.append(process.stdout.readline())
-                assert process.poll() is None
-            (key,) = re.findall(r"\blk_\w+", "".join(told))
-            (url,) = re.findall(r"serves on (http://\S+)", "".join(told))
-            with Client(url, key) as client:
-                assert list(client.documents()) == []
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(STOP_S) == 0
-        finally:
-            process.kill()
+    with started(environment, "serve", "--port", "0") as process:
+        assert process.stdout is not None
+        told: list[str] = []
+        while "serves on" not in "".join(told):
+            told.append(process.stdout.readline())
+            assert process.poll() is None
+        (key,) = re.findall(r"\blk_\w+", "".join(told))
+        (url,) = re.findall(r"serves on (http://\S+)", "".join(told))
+        with Client(url, key) as client:
+            assert list(client.documents()) == []
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(STOP_S) == 0
 
 
 def test_a_model_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:

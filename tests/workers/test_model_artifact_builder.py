@@ -1,6 +1,7 @@
 """The real artifact builder with a tiny model: the engine can load what a worker stores."""
 
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -132,3 +133,27 @@ def test_a_gpu_that_runs_out_of_memory_is_busy(
     monkeypatch.setattr(model.model, "forward", run_out)
     with pytest.raises(GpuBusy):
         builder(model).build(path, "txt", lambda *_: None, Unused())
+
+
+def test_reading_has_all_threads_though_answers_have_fewer(
+    model: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("A text.")
+    found: list[int] = []
+
+    def note_threads(*_: object, **__: object) -> None:
+        found.append(torch.get_num_threads())
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(model.model, "forward", note_threads)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        reads = builder(model)
+        torch.set_num_threads(1)
+        with pytest.raises(GpuBusy), ThreadPoolExecutor(1) as pool:
+            pool.submit(reads.build, path, "txt", lambda *_: None, Unused()).result()
+    finally:
+        torch.set_num_threads(before)
+    assert found == [3]
