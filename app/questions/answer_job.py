@@ -188,6 +188,7 @@ class AnswerJob:
         If the GPU's memory ran out while it was answered, other documents are evicted; unless some
         of the answer is on its way, the question is asked once more then.
         """
+        error = self._pending.reason(error)
         lease, self._lease = self._lease, None
         if lease is not None:
             if isinstance(error, GpuBusy):

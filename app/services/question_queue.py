@@ -102,10 +102,12 @@ class PendingAnswer(Generic[Item]):
 
     def end(self, error: Exception | None) -> None:
         """Pass the end on, or what ended the work; none of it goes on."""
-        if isinstance(error, CallerGone):  # the work stopped, since this answer was cancelled
-            error = self._stop_error or error
-        self._emit(error or _End)
+        self._emit(self.reason(error) or _End)
         self._ended(self)
+
+    def reason(self, error: Exception | None) -> Exception | None:
+        """Return why the work ended: where it was cancelled, for what, whoever noticed it."""
+        return self._stop_error or error if isinstance(error, CallerGone) else error
 
     async def wait_for_first_item(self, wait_s: float) -> None:
         """Wait for the first item, so that an error before it can still become an HTTP status.

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from app.factory import create_app
 from app.http.server import make_server
@@ -169,7 +170,7 @@ def test_deleting_a_document_ends_its_answers(
     document_id: str,
     elsewhere: bool,
 ) -> None:
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(2) as pool, capture_logs() as logs:
         streamed = pool.submit(ask, address, seeder, document_id, stream=True)
         assert engine.running.acquire(timeout=10)
         waiting = pool.submit(ask, address, seeder, document_id)
@@ -185,6 +186,8 @@ def test_deleting_a_document_ends_its_answers(
         assert (name, error["error"]["code"]) == ("error", "document_deleted")
         assert waiting.result(10).status_code == 404
         assert waiting.result(10).json()["error"]["code"] == "document_deleted"
+    codes = [line["code"] for line in logs if line["event"] == "no answer"]
+    assert codes == ["document_deleted"] * 2  # and not that the callers had gone
     assert ask(address, seeder, document_id).json()["error"]["code"] == "document_not_found"
 
 

@@ -55,6 +55,10 @@ class Waited:
         """See `PendingAnswer.put`."""
         self.items.append(item)
 
+    def reason(self, error: Exception | None) -> Exception | None:
+        """See `PendingAnswer.reason`; it was not cancelled."""
+        return error
+
     def end(self, error: Exception | None) -> None:
         """See `PendingAnswer.end`."""
         self.ended.append(error)
