@@ -16,11 +16,13 @@ class Part(StrEnum):
         KERNELS: Triton kernels; plain torch answered.
         GRAPH: a CUDA graph; each operation was launched by itself.
         BATCH: the graph of many documents; an answer decoded with its document's own, or none.
+        PREFILL: the graphs of a question's prefill; its operations were launched one by one.
     """
 
     KERNELS = "kernels"
     GRAPH = "graph"
     BATCH = "batch"
+    PREFILL = "prefill"
 
 
 class Cause(StrEnum):
@@ -48,6 +50,8 @@ POSSIBLE: tuple[Fallback, ...] = (
     (Part.BATCH, Cause.FAILED),
     (Part.BATCH, Cause.UNSUPPORTED),
     (Part.BATCH, Cause.NO_ROOM),
+    (Part.PREFILL, Cause.FAILED),
+    (Part.PREFILL, Cause.NO_ROOM),
 )
 
 

@@ -5,7 +5,9 @@ The budget is the share of the document cache's bytes that may be read per gener
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import mul
 
+import torch
 from torch import Tensor
 
 from engine.attend.clusters import (
@@ -31,25 +33,26 @@ class ReadMeter:
     apart: whatever the budget, a pass reads them whole.
 
     Attributes:
-        read: bytes read by each pass, numbers or () int64 tensors on the device.
         full: bytes that full attention would read in each pass.
         windowed: bytes of layers with a sliding window, of all passes.
         num_prefills: how many passes the question's prefill takes, or took so far.
     """
 
-    read: list[int | Tensor] = field(default_factory=list)
     full: list[int] = field(default_factory=list)
     windowed: int = 0
     num_prefills: int = 1
+    _read: list[int | Tensor] = field(default_factory=list)
+    # By pass, counts of tokens that are still on a device, and the bytes of each such token.
+    _listed: dict[int, list[tuple[Tensor, int]]] = field(default_factory=dict)
 
     def begin_pass(self) -> None:
         """Open a new forward pass."""
-        self.read.append(0)
+        self._read.append(0)
         self.full.append(0)
 
     def add_pass(self, read: int | Tensor, full: int, windowed: int = 0) -> None:
-        """Add a whole forward pass, in bytes."""
-        self.read.append(read)
+        """Add a whole forward pass, in bytes; `read` as a number or as a () int64 tensor."""
+        self._read.append(read)
         self.full.append(full)
         self.windowed += windowed
 
@@ -61,19 +64,29 @@ class ReadMeter:
         if layer.window is not None:
             self.windowed += layer.constant_vectors * vector_bytes
             return
-        clustered = 2 * selection.num_tokens + selection.centroids_read
-        self.read[-1] += (layer.constant_vectors + clustered) * vector_bytes
+        vectors = layer.constant_vectors + selection.centroids_read
+        if isinstance(selection, DeviceSelection):  # added up when somebody asks
+            counts = (selection.attended.counts, 2 * vector_bytes)
+            self._listed.setdefault(self.num_passes - 1, []).append(counts)
+        else:
+            vectors += 2 * selection.num_tokens
+        self._read[-1] += vectors * vector_bytes
         self.full[-1] += layer.full_vectors * vector_bytes
 
     @property
     def num_passes(self) -> int:
         """Forward passes begun."""
-        return len(self.read)
+        return len(self._read)
+
+    @property
+    def read(self) -> list[int]:
+        """Bytes read by each pass; may wait for the GPU."""
+        return [self._settle(index) for index in range(self.num_passes)]
 
     @property
     def bytes_read(self) -> int:
         """Bytes of document cache read in all passes, windows included; may wait for the GPU."""
-        return self._settled() + self.windowed
+        return sum(self.read) + self.windowed
 
     def share(self, start: int = 0, end: int | None = None) -> float:
         """Bytes read over full attention's bytes, in passes start to end.
@@ -82,13 +95,18 @@ class ReadMeter:
         """
         if not (full := self.full[start:end]):
             return 0.0
-        return self._settled(start, end) / sum(full) if sum(full) else 1.0
+        read = sum(self._settle(index) for index in range(self.num_passes)[start:end])
+        return read / sum(full) if sum(full) else 1.0
 
-    def _settled(self, start: int = 0, end: int | None = None) -> int:
-        """Bytes read in some passes, after waiting, once, for what is still being counted."""
-        settled = [int(amount) for amount in self.read[start:end]]
-        self.read[start:end] = settled
-        return sum(settled)
+    def _settle(self, index: int) -> int:
+        """Bytes read in a pass, after waiting, once, for what is still being counted."""
+        settled = int(self._read[index])
+        if listed := self._listed.pop(index, None):
+            counts = torch.cat([counts for counts, _ in listed]).tolist()
+            token_bytes = [num_bytes for counts, num_bytes in listed for _ in range(len(counts))]
+            settled += sum(map(mul, counts, token_bytes))
+        self._read[index] = settled
+        return settled
 
 
 def divide_prefill_budget(document: DocumentCache, budget: float) -> tuple[int, ...]:

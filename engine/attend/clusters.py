@@ -53,11 +53,6 @@ class DeviceSelection:
     attended: AttendedTokens
     centroids_read: int
 
-    @property
-    def num_tokens(self) -> Tensor:
-        """Selected tokens over all heads, () int64 on the device: reading it waits for the GPU."""
-        return self.attended.counts.sum()
-
 
 @dataclass(frozen=True)
 class FullSelection:
@@ -87,6 +82,8 @@ class Lookup:
             attended to without a lookup: sinks, tail and the question's own.
         scale, softcap: of the layer's attention scores.
         layer_index: which of the document's layers it is.
+        dense_out: outputs over the keys of `extra_lse`, shaped as the rows; None where the caller
+            joins them with what the lookup finds.
     """
 
     rows: Tensor
@@ -95,6 +92,7 @@ class Lookup:
     scale: float
     softcap: float | None
     layer_index: int = 0
+    dense_out: Tensor | None = None
 
 
 def select_clusters(
@@ -137,10 +135,12 @@ class AttendedClusters(NamedTuple):
     Attributes:
         state: the partial attention over them.
         selection: which tokens were attended to.
+        is_joint: whether the state is over the lookup's dense keys too.
     """
 
     state: State
     selection: Selection | DeviceSelection | FullSelection
+    is_joint: bool = False
 
 
 class ClusterAttention(Protocol):

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -23,23 +22,27 @@ from engine.kernels.prefill.attend_tokens import AttendTokensInputs, attend_toke
 from engine.kernels.prefill.select_tokens import SelectTokensInputs, select_tokens
 from engine.kernels.shared.accumulate_attention_mass import AttendedTokens
 from engine.kernels.shared.sizes import MAX_ELEMENTS, has_kernels
-from engine.kernels.shared.state import empty_state
+from engine.kernels.shared.state import State, empty_state
 
 log = logging.getLogger("lectern.decoding")
 
 
-@dataclass(frozen=True)
 class ClusterAttentionOnGpu:
     """Sparse attention with one-level lookup in kernels.
 
-    Attributes:
+    Args:
         fallback: selects the same clusters in torch. It answers, and the failure is logged, where
             a kernel fails.
         fallbacks: where that is counted; None for nowhere.
     """
 
-    fallback: SparseClusterAttention | BudgetedClusterAttention
-    fallbacks: Fallbacks | None = None
+    def __init__(
+        self,
+        fallback: SparseClusterAttention | BudgetedClusterAttention,
+        fallbacks: Fallbacks | None = None,
+    ) -> None:
+        self.fallback, self.fallbacks = fallback, fallbacks
+        self._num_tokens: Tensor | None = None  # by layer, that a budget pays for
 
     def attend(self, lookup: Lookup, layer: LayerCache) -> AttendedClusters:
         """Select clusters and attend to their tokens."""
@@ -54,7 +57,8 @@ class ClusterAttentionOnGpu:
             return self.fallback.attend(lookup, layer)
 
     def _attend(self, lookup: Lookup, layer: LayerCache) -> AttendedClusters:
-        rows = lookup.rows.contiguous()
+        rows, lse, out = lookup.rows.contiguous(), lookup.extra_lse.contiguous(), lookup.dense_out
+        dense = None if out is None else State(out.contiguous(), lse)
         threshold, num_wanted = self._limit(lookup)
         selected = select_tokens(
             SelectTokensInputs(
@@ -63,7 +67,7 @@ class ClusterAttentionOnGpu:
                 offsets=layer.level2.offsets,
                 threshold=threshold,
                 num_wanted=num_wanted,
-                dense_lse=lookup.extra_lse.contiguous(),
+                dense_lse=lse,
                 anchor_keys=layer.keys[:, :0],  # anchors are in `extra_lse`
                 num_tokens=layer.num_tokens - layer.num_anchors,
                 group=lookup.group,
@@ -79,21 +83,24 @@ class ClusterAttentionOnGpu:
                 values=layer.values[:, layer.num_anchors :],
                 tokens=selected.tokens,
                 counts=selected.counts,
-                dense_state=empty_state(rows),
+                dense_state=dense or empty_state(rows),
                 scale=lookup.scale,
                 softcap=lookup.softcap,
             )
         )
         attended = AttendedTokens(selected.tokens, selected.counts)
-        return AttendedClusters(state, DeviceSelection(attended, layer.level2.num_centroids))
+        selection = DeviceSelection(attended, layer.level2.num_centroids)
+        return AttendedClusters(state, selection, is_joint=dense is not None)
 
     def _limit(self, lookup: Lookup) -> tuple[Tensor | None, Tensor | None]:
         """The threshold, or the number of tokens, that the fallback would keep to."""
         device = lookup.rows.device
         if isinstance(self.fallback, SparseClusterAttention):
             return torch.full((1,), self.fallback.thresholds.level2, device=device), None
-        num_tokens = self.fallback.num_vectors[lookup.layer_index] // 2
-        return None, torch.full((1,), num_tokens, dtype=torch.int32, device=device)
+        if self._num_tokens is None:  # of all layers at once, as each copy takes its time
+            wanted = [num_vectors // 2 for num_vectors in self.fallback.num_vectors]
+            self._num_tokens = torch.tensor(wanted, dtype=torch.int32, device=device)
+        return None, self._num_tokens[lookup.layer_index, None]
 
 
 def sparse_attention_for(

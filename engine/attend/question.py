@@ -215,12 +215,13 @@ class QuestionState:
     ) -> AttendedClusters:
         """Join what retrieval heads attend to without a lookup, `dense`, and clustered tokens."""
         group = call.query.shape[0] // call.key.shape[0]
-        lookup = Lookup(rows, group, dense.lse, call.scale, call.softcap, call.layer)
+        lookup = Lookup(rows, group, dense.lse, call.scale, call.softcap, call.layer, dense.out)
         found = AttendedClusters(dense, FullSelection.of(layer))
         if layer.has_clusters:
-            clusters = attention.attend(lookup, layer)
-            joint = merge_states(dense, clusters.state, fused=self._kernels)
-            found = AttendedClusters(joint, clusters.selection)
+            found = attention.attend(lookup, layer)
+            if not found.is_joint:
+                joint = merge_states(dense, found.state, fused=self._kernels)
+                found = AttendedClusters(joint, found.selection)
         if self.mass is not None and self._collects and layer.window is None:
             self.mass.add(lookup, layer, found.selection, found.state.lse)
         return found
@@ -326,8 +327,16 @@ def open_question(
         kernels: whether a document on a GPU may be attended to by Triton kernels.
         fallbacks: where it is counted if it is not; None for nowhere.
     """
+    fused = kernels and on_gpu(document)
     if budget >= 1.0:
-        return QuestionState(document, FullClusterAttention(), FullClusterAttention(), mass)
+        return QuestionState(
+            document,
+            FullClusterAttention(),
+            FullClusterAttention(),
+            mass,
+            kernels=fused,
+            fallbacks=fallbacks,
+        )
     meter = ReadMeter()
     attention = sparse_attention_for(document, kernels=kernels, fallbacks=fallbacks)
     thresholds = document.curves.prefill.at(budget)
@@ -339,7 +348,6 @@ def open_question(
     else:  # it was read by an earlier version, or its layers have nothing to choose from
         prefill = attention(thresholds)
     controller = BudgetController(document.curves.decode, budget, attention, meter)
-    fused = kernels and on_gpu(document)
     return QuestionState(
         document,
         prefill,

@@ -1,4 +1,4 @@
-"""Forward passes on a GPU: one decoding pass for questions about any mixture of documents."""
+"""Forward passes on a GPU in graphs that any questions about any documents share."""
 
 import logging
 import weakref
@@ -15,6 +15,7 @@ from engine.decode.graph import fixed_bytes, full_bytes, whole_bytes, windowed_b
 from engine.decode.graph_pool import VARIANTS, make_variant
 from engine.decode.graph_runner import GraphRunner
 from engine.decode.layer_view import resident_layer
+from engine.decode.prefill_graphs import PrefillGraphs
 from engine.decode.running_answer import PrefillChunk, RunningAnswer
 from engine.decode.torch_runner import MAX_ROWS
 from engine.document.cache import DocumentCache
@@ -73,11 +74,11 @@ class _Taken:
 
 
 class BatchRunner(GraphRunner):
-    """A `ModelRunner` whose decoding passes are CUDA graphs for any documents.
+    """A `ModelRunner` whose passes are CUDA graphs for any documents.
 
-    Graphs are captured for numbers of rows, when the runner is warmed up or decodes first. What no
-    such graph can take (two levels of lookup, more tokens than the pages hold, ...) is decoded as
-    by `GraphRunner`, with a logged reason.
+    Graphs are captured for numbers of rows, and of tokens in prefills, when the runner is warmed up
+    or takes its first pass. What no such graph can take (two levels of lookup, more tokens than the
+    pages hold, ...) is computed as by `GraphRunner`, with a logged reason.
 
     Args:
         model: the loaded model, whose layers have equal heads; see `why_unsupported`.
@@ -124,6 +125,7 @@ class BatchRunner(GraphRunner):
         self._alone: weakref.WeakSet[RunningAnswer] = weakref.WeakSet()  # for which it was told
         self._pending: list[_Taken] = []  # passes whose reads are still to be fetched
         self._graphs: dict[tuple[int, int], BatchGraph] = {}
+        self._prefills: PrefillGraphs | None = None
         self._work_bytes = int(memory * WORK_SHARE)
         self._failed = False
 
@@ -145,6 +147,7 @@ class BatchRunner(GraphRunner):
         log.info(
             "decoding in %d graphs with %s", len(self._graphs), variant or "the model as it is"
         )
+        self._make_prefills()
 
     def remove(self, running: RunningAnswer) -> None:
         """Leave the answer's keys and values in its state, and give its pages back."""
@@ -153,9 +156,23 @@ class BatchRunner(GraphRunner):
         super().remove(running)
 
     def prefill(self, chunks: Sequence[PrefillChunk]) -> Tensor:
-        """As `TorchRunner`, after what the last pass read was noted."""
+        """Take the parts in graphs, and those that fit into none as `TorchRunner` does."""
         self._settle()
-        return super().prefill(chunks)
+        self.warm_up()
+        if self._prefills is None:
+            return super().prefill(chunks)
+        prefills = self._prefills
+        found = prefills.prefill([chunk for chunk in chunks if prefills.fits(chunk)])
+        for chunk in chunks:
+            if prefills.fits(chunk):
+                continue
+            log.info("a part of %d tokens is prefilled without a graph", len(chunk.ids))
+            self._fallbacks.count(Part.PREFILL, Cause.NO_ROOM)
+            logits = super().prefill([chunk])
+            if chunk.is_last:
+                found[chunk.running] = logits[0]
+        rows = [found[chunk.running] for chunk in chunks if chunk.is_last]
+        return torch.stack(rows) if rows else torch.empty(0)
 
     def decode(self, rows: Sequence[RunningAnswer]) -> Tensor:
         """Take a pass for all rows, or a few where they do not fit together."""
@@ -186,6 +203,7 @@ class BatchRunner(GraphRunner):
     def close(self) -> None:
         """Give up graphs and pages."""
         self._graphs, self._held, self._pending = {}, {}, []
+        self._prefills = None
         super().close()
 
     # -- steps -------------------------------------------------------------------------------------
@@ -373,6 +391,18 @@ class BatchRunner(GraphRunner):
             self._documents.remove(slot)
 
     # -- graphs ------------------------------------------------------------------------------------
+
+    def _make_prefills(self) -> None:
+        """Make and capture the graphs of prefills; where that fails, they are not used."""
+        pools = (graph.pool for graph in self._graphs.values())
+        prefills = PrefillGraphs(self._model)
+        try:
+            prefills.capture(next(pools, None))
+        except Exception:  # whatever a compiler or a driver may raise: the other way still works
+            log.warning("prefilling questions without graphs: they failed", exc_info=True)
+            self._fallbacks.count(Part.PREFILL, Cause.FAILED)
+            return
+        self._prefills = prefills
 
     def _make_graphs(self) -> str:
         """Make graphs with the first variant of the model that works; returns its name."""
