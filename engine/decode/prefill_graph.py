@@ -108,7 +108,11 @@ class PrefillGraph:
     def warm_up(self) -> None:
         """Take a pass without questions; a fault in it is raised here."""
         self._parts = ()
-        self._buffers.logits = self._pass()
+        logits = self._pass()
+        if (
+            self._buffers.logits.shape != logits.shape
+        ):  # which captured pieces write to from then on
+            self._buffers.logits = torch.zeros_like(logits)
 
     @torch.inference_mode()
     def capture(self, pool: Any) -> None:
