@@ -115,6 +115,11 @@ class Connection(H11Protocol):
         self._is_known = True
         return not self._is_open or self._register.begin(self)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether a message that is sent now waits until the caller has read."""
+        return self.flow.write_paused
+
     def abort(self, code: str) -> None:
         """Close the connection at once, and throw away what was not read.
 

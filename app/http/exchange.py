@@ -160,6 +160,9 @@ class Exchange:
             headers["x-content-type-options"] = "nosniff"
             headers.setdefault("cache-control", "no-store")
             headers.update(self._headers)
+        if self._connection is not None and not self._connection.is_full:
+            await self._send(message)  # which does not wait
+            return
         with anyio.move_on_after(MAX_SEND_S) as timeout:
             await self._send(message)
         if timeout.cancelled_caught:

@@ -9,8 +9,8 @@ from fastapi import Request
 from starlette.requests import ClientDisconnect
 
 from app.http.errors import explain
-from app.http.sse import encode_event
-from app.questions.schemas import AnswerBody, AnswerItem, PieceEvent
+from app.http.sse import encode_data, encode_event
+from app.questions.schemas import AnswerBody, AnswerItem
 from app.services.question_queue import PendingAnswer, QuestionQueue
 from common.errors import CallerGone, LecternError
 from engine.decode.answer import TextDelta
@@ -109,5 +109,5 @@ class AcceptedQuestion:
 def _encode_item(item: AnswerItem) -> bytes:
     if isinstance(item, TextDelta):
         name = "thinking" if item.is_thinking else "piece"
-        return encode_event(name, PieceEvent(text=item.text))
+        return encode_data(name, {"text": item.text})  # a `PieceEvent`
     return encode_event("answer", item)

@@ -226,14 +226,5 @@ class AnswerBody(Body):
     stored: bool = False
 
 
-class PieceEvent(Body):
-    """The data of `event: piece`: text that is added to the answer.
-
-    Of `event: thinking` too: text that the model marks as thinking.
-    """
-
-    text: str
-
-
 # What the work on a question yields: text as it comes, then the whole answer.
 AnswerItem = TextDelta | AnswerBody

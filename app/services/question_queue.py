@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from app.services.loop_mailbox import LoopMailbox
 from app.services.running_mean import RunningMean
 from common.errors import (
     Busy,
@@ -48,6 +49,7 @@ class PendingAnswer(Generic[Item]):
         owner: whose question it is.
         timeout_s: seconds from now to the last item.
         ended: called once, when all work on it has ended.
+        mailbox: brings items into the event loop.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class PendingAnswer(Generic[Item]):
         owner: Owner,
         timeout_s: float,
         ended: "Callable[[PendingAnswer[Any]], None]",
+        mailbox: LoopMailbox,
     ) -> None:
         self.document_id = document_id
         self.owner = owner
@@ -64,7 +67,7 @@ class PendingAnswer(Generic[Item]):
         self._timeout_s = timeout_s
         self._started_s: float | None = None
         self._stop_error: LecternError | None = None
-        self._loop = asyncio.get_running_loop()
+        self._mailbox = mailbox
         self._items: asyncio.Queue[Item | Exception | type[_End]] = asyncio.Queue()
         self._first: Item | Exception | type[_End] | None = None
 
@@ -133,6 +136,8 @@ class PendingAnswer(Generic[Item]):
             yield item  # type: ignore[misc]  # the other types were handled above
 
     async def _next(self) -> Item | Exception | type[_End]:
+        if not self._items.empty():
+            return self._items.get_nowait()
         try:
             async with asyncio.timeout(max(0.0, self._remaining_s())):
                 return await self._items.get()
@@ -144,15 +149,17 @@ class PendingAnswer(Generic[Item]):
         return self._accepted_s + self._timeout_s - time.monotonic()
 
     def _emit(self, item: Item | Exception | type[_End]) -> None:
-        with suppress(RuntimeError):  # the event loop is closed, so nobody waits any more
-            self._loop.call_soon_threadsafe(self._items.put_nowait, item)
+        self._mailbox.put(self._items, item)
 
 
 def finished_answer(
     document_id: Hashable, owner: Owner, items: Iterable[Item]
 ) -> PendingAnswer[Item]:
     """Return an answer that is known already, as if it had just been given."""
-    pending: PendingAnswer[Item] = PendingAnswer(document_id, owner, STUCK_S, lambda _: None)
+    mailbox = LoopMailbox(asyncio.get_running_loop())
+    pending: PendingAnswer[Item] = PendingAnswer(
+        document_id, owner, STUCK_S, lambda _: None, mailbox
+    )
     for item in items:
         pending.put(item)
     pending.end(None)
@@ -208,6 +215,7 @@ class QuestionQueue:
         self._places: Counter[Hashable] = Counter()
         self._running_time = RunningMean()
         self._draining_since_s: float | None = None
+        self._mailbox: LoopMailbox | None = None
 
     def start(self) -> None:
         """Start the engine loop."""
@@ -230,7 +238,7 @@ class QuestionQueue:
                 raise ShuttingDown("The server is stopping; ask again in a moment.")
             self._check_room(owner)
             pending: PendingAnswer[Item] = PendingAnswer(
-                document_id, owner, self._timeout_s, self._end
+                document_id, owner, self._timeout_s, self._end, self._mailbox_of_loop()
             )
             self._pending[pending] = None
             self._places.update((owner, owner.tenant))
@@ -320,6 +328,13 @@ class QuestionQueue:
         with self._changed:
             self._changed.wait_for(lambda: not self._pending, timeout=CANCEL_S)
         self._engine_loop.close()
+
+    def _mailbox_of_loop(self) -> LoopMailbox:
+        """The mailbox of the running event loop, which all of its answers share."""
+        loop = asyncio.get_running_loop()
+        if self._mailbox is None or self._mailbox.loop is not loop:
+            self._mailbox = LoopMailbox(loop)
+        return self._mailbox
 
     def _all_pending(self) -> tuple[PendingAnswer[Any], ...]:
         with self._changed:
