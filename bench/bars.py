@@ -19,6 +19,7 @@ import training
 from bench import RESULTS
 from engine.model.fingerprint import weights_fingerprint
 from reader import WEIGHTS
+from training.record import NO_MODEL
 
 BARS = Path(__file__).parent / "bars.toml"
 FOLDERS = (RESULTS, training.RESULTS)  # of the results
@@ -75,7 +76,7 @@ def filled(bar: dict[str, Any]) -> dict[str, Any]:
         return bare
     about = result.get("about", result)
     told = {"measured": found, "commit": about["commit"]}
-    if "weights" in about:
+    if about.get("weights", NO_MODEL) != NO_MODEL:
         told["weights"] = weights_told(about["weights"])
     if parts:
         told["one_question"] = round(1 / prod(parts), 6)

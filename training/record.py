@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+NO_MODEL = "no model"  # as weights of a figure that no model took part in
 PACKAGES = ("torch", "transformers", "numpy", "safetensors")
 
 

@@ -25,7 +25,7 @@ from ingest.limits import Limits
 from ingest.page_words import UNIT, PageWords, WordBox
 from ingest.sandbox import extract_limited
 from ingest.text import DocumentText
-from training.record import circumstances, write
+from training.record import NO_MODEL, circumstances, write
 
 HERE = Path(__file__).parent
 MARKS, FILES = HERE / "marks.toml", HERE / "files"
@@ -190,7 +190,7 @@ def summarise(checked: Sequence[Checked]) -> dict[str, Any]:
     num_words = sum(one.num_words for one in checked)
     return {
         "benchmark": "marked_quotes",
-        **circumstances("cpu", "no model"),
+        **circumstances("cpu", NO_MODEL),
         "quotes": len(checked),
         "cut_well": sum(one.is_cut_well for one in checked) / len(checked),
         "words": num_words,
