@@ -285,20 +285,21 @@ def main(given: Sequence[str] | None = None) -> None:
         num_planted = min(NUM_PLANTED, options.sample or NUM_PLANTED)
         texts += planted_texts(options.data, num_planted, options.tokens)
     ranked: list[Ranked] = []
+    name = "evidence" if options.mode == "free" else f"evidence_{options.mode}"
     for text, own in run_tasks(texts, partial(start, options), devices_for("cpu", options.workers)):
         ranked += own
         print(f"{text.source}: {len(text.text)} characters, {len(ranked)} questions", flush=True)
+        if not options.fit:  # hours of work are not lost where the run is cut short
+            write(name, summarise(ranked, options), options.out)
     if options.fit:
         for first, third, weight in fit(ranked):
             print(f"weight {weight}: hit@1 {first:.3f}, hit@3 {third:.3f}")
         return
     result = summarise(ranked, options)
-    for name in ("natural", PLANTED):
+    for kind in ("natural", PLANTED):
         for key in ("hit_at_1", "hit_at_3"):
-            shares = {one: told["share"] for one, told in result[name].get(key, {}).items()}
-            print(name, key, {one: round(share, 3) for one, share in shares.items()})
-    name = "evidence" if options.mode == "free" else f"evidence_{options.mode}"
-    write(name, result, options.out)
+            shares = {one: told["share"] for one, told in result[kind].get(key, {}).items()}
+            print(kind, key, {one: round(share, 3) for one, share in shares.items()})
 
 
 def parse(given: Sequence[str] | None) -> argparse.Namespace:
