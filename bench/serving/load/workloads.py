@@ -6,7 +6,7 @@ definition has no question, the document ends and the question is `CONTINUE`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from random import Random
 
@@ -130,6 +130,12 @@ def askers(documents: int, tokens: int, num_askers: int, output: int = 128) -> W
     )
 
 
+def one_by_one(tokens: int, questions: int = 8, output: int = 128) -> Workload:
+    """Questions about one document, each after the answer to the one before."""
+    crowd = askers(1, tokens, questions, output)
+    return replace(crowd, name=f"one by one, {questions} x {tokens}, {output} out", in_flight=1)
+
+
 def zipf(
     documents: int,
     tokens: int,
@@ -165,6 +171,7 @@ WORKLOADS: dict[str, Callable[[], Workload]] = {
     "four-128k": lambda: four_questions(3, 128_000),
     "pegaflow": pegaflow,
     "vllm": throughput,
+    "one-by-one": lambda: one_by_one(131_072),
     "askers-16-over-4": lambda: askers(4, 65_536, 16),
     "askers-16-of-1": lambda: askers(1, 131_072, 16),
     "askers-64-of-1": lambda: askers(1, 131_072, 64),
