@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 
 from engine.kernels.batch.sizes import DocumentSizes
-from engine.kernels.shared.sizes import MAX_ELEMENTS, has_kernels
+from engine.kernels.shared.sizes import MAX_ELEMENTS
 
 
 @dataclass(frozen=True)
 class QuestionSizes:
     """What a captured prefill can take; every layer of a model has the same.
+
+    Kernels take heads as wide as `has_kernels` says.
 
     Attributes:
         tokens: of the question at most.
@@ -37,10 +39,6 @@ class QuestionSizes:
     def rows(self) -> int:
         """Rows per KV head at most: query heads of a group x tokens."""
         return self.group * self.tokens
-
-    def is_supported(self) -> bool:
-        """Whether kernels can take such questions, by the width of heads."""
-        return has_kernels(self.head_dim)
 
     def takes(self, tokens: int, document: DocumentSizes) -> bool:
         """Whether a question of so many tokens about a document fits."""
