@@ -69,7 +69,8 @@ class BatchRunner(GraphRunner):
     """A `ModelRunner` whose passes are CUDA graphs for any documents.
 
     Graphs are captured for numbers of rows, and of tokens in prefills, when the runner is warmed up
-    or takes its first pass. What no such graph can take (two levels of lookup, more tokens than the
+    or takes its first pass. A question's first part is one graph; in later parts, and where a
+    prefill keeps to thresholds, attention is launched between graphs. What no such graph can take (two levels of lookup, more tokens than the
     pages hold, ...) is computed as by `GraphRunner`, with a logged reason.
 
     Args:
@@ -412,7 +413,9 @@ class BatchRunner(GraphRunner):
         """Make and capture the graphs of prefills; those that fail are not used."""
         pools = (graph.pool for graph in self._graphs.values())
         pool, spec = next(pools, None), self._model.spec
-        if has_kernels(spec.layers[0].head_dim):
+        # Compiling kernels of fp32 for so many sizes takes minutes.
+        is_quick = self._model.dtype.itemsize == 2 or not self._pool.is_cuda
+        if has_kernels(spec.layers[0].head_dim) and is_quick:
             with self._or_without("whole questions"):
                 questions = QuestionGraphs(
                     self._model,
