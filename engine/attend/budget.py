@@ -56,6 +56,11 @@ class ReadMeter:
         self.full.append(full)
         self.windowed += windowed
 
+    def add_prefill(self, read: int | Tensor, full: int, windowed: int = 0) -> None:
+        """Add a whole pass of the question's prefill; see `add_pass`."""
+        self.add_pass(read, full, windowed)
+        self.num_prefills = self.num_passes
+
     def count(
         self, layer: LayerCache, selection: Selection | DeviceSelection | FullSelection
     ) -> None:

@@ -192,6 +192,11 @@ class BudgetedClusterAttention:
     level1: float
     config: LookupConfig
 
+    @property
+    def num_tokens(self) -> tuple[int, ...]:
+        """By layer, the clustered tokens to select with one level of lookup."""
+        return tuple(num_vectors // 2 for num_vectors in self.num_vectors)
+
     def attend(self, lookup: Lookup, layer: LayerCache) -> AttendedClusters:
         """Select clusters and attend to their tokens."""
         most = self.num_vectors[lookup.layer_index]

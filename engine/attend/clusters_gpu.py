@@ -98,8 +98,8 @@ class ClusterAttentionOnGpu:
         if isinstance(self.fallback, SparseClusterAttention):
             return torch.full((1,), self.fallback.thresholds.level2, device=device), None
         if self._num_tokens is None:  # of all layers at once, as each copy takes its time
-            wanted = [num_vectors // 2 for num_vectors in self.fallback.num_vectors]
-            self._num_tokens = torch.tensor(wanted, dtype=torch.int32, device=device)
+            wanted = torch.tensor(self.fallback.num_tokens, dtype=torch.int32)
+            self._num_tokens = wanted.to(device)
         return None, self._num_tokens[lookup.layer_index, None]
 
 

@@ -12,6 +12,7 @@ from engine.attend.alibi import attend_biased, linear_bias
 from engine.attend.budget import BudgetController, ReadMeter, divide_prefill_budget
 from engine.attend.clusters import (
     AttendedClusters,
+    BudgetedClusterAttention,
     ClusterAttention,
     DeviceSelection,
     FullClusterAttention,
@@ -19,7 +20,12 @@ from engine.attend.clusters import (
     Lookup,
     Selection,
 )
-from engine.attend.clusters_gpu import budgeted_attention_for, on_gpu, sparse_attention_for
+from engine.attend.clusters_gpu import (
+    ClusterAttentionOnGpu,
+    budgeted_attention_for,
+    on_gpu,
+    sparse_attention_for,
+)
 from engine.attend.evidence import AttentionMass
 from engine.attend.streaming import attend_streaming
 from engine.document.budget import READ_ALL, Thresholds
@@ -129,6 +135,37 @@ class QuestionState:
             keys, values: by layer, of all its tokens so far (kv_heads, tokens, head_dim).
         """
         self._keys, self._values = list(keys), list(values)
+
+    @property
+    def prefill_reads_all(self) -> bool:
+        """Whether passes of the prefill attend to all clustered tokens, without a lookup."""
+        return isinstance(self._prefill, FullClusterAttention)
+
+    @property
+    def prefill_tokens(self) -> tuple[int, ...] | None:
+        """By layer, the clustered tokens that a pass of the prefill selects over all heads.
+
+        None where it keeps to thresholds, or reads all.
+        """
+        budgeted = self._prefill
+        if isinstance(budgeted, ClusterAttentionOnGpu):
+            budgeted = budgeted.fallback
+        return budgeted.num_tokens if isinstance(budgeted, BudgetedClusterAttention) else None
+
+    def collects_within(self, num_tokens: int) -> bool:
+        """Whether a pass of so many tokens, the next one, collects attention mass."""
+        held = self.position - self.document.num_tokens
+        return self.num_prefill is None or held + num_tokens >= self.num_prefill
+
+    def take_prefill(self, keys: Iterable[Tensor], values: Iterable[Tensor]) -> None:
+        """Take over a first pass of the prefill that was taken elsewhere; the meter is told apart.
+
+        Args:
+            keys, values: by layer, of its tokens (kv_heads, tokens, head_dim).
+        """
+        self.take_over(keys, values)
+        if self.num_prefill is None:
+            self.num_prefill = self._keys[0].shape[1]
 
     def attend(self, call: AttentionCall) -> Tensor:
         """Attend to document and question; causality and windows are decided here.
@@ -257,7 +294,7 @@ class QuestionState:
         if self.num_prefill is None:
             self.num_prefill = num_tokens
         self._in_prefill = held < self.num_prefill
-        self._collects = held + num_tokens >= self.num_prefill
+        self._collects = self.collects_within(num_tokens)
         self.meter.begin_pass()
         if self._in_prefill:
             self.meter.num_prefills = self.meter.num_passes

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from engine.decode.captured_pass import capture_pass
 from engine.decode.side_stream import SideStream
 from engine.kernels.batch.accumulate_rows_mass import accumulate_rows_mass
 from engine.kernels.batch.append_rows import append_rows
@@ -106,21 +107,7 @@ class BatchGraph:
             pool: memory that it shares with graphs on the same stream; None for its own.
         Raises: RuntimeError where something in the pass waits for the host.
         """
-        current = torch.cuda.current_stream()
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(current)
-        graph = torch.cuda.CUDAGraph()
-        try:
-            with torch.cuda.stream(stream):
-                self._take_pass()  # libraries set themselves up once a stream
-            with torch.cuda.graph(
-                graph, pool=pool, stream=stream, capture_error_mode="thread_local"
-            ):
-                self._take_pass()
-        finally:
-            torch.cuda.set_stream(current)  # a failed capture leaves its own
-        current.wait_stream(stream)
-        self._graph = graph
+        self._graph = capture_pass(self._take_pass, pool)
 
     @torch.inference_mode()
     def run(self, rows: Sequence[StepRow]) -> list[int]:

@@ -2,7 +2,8 @@
 
 import logging
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -11,11 +12,12 @@ from torch import Tensor, nn
 from common.errors import LecternError
 from engine.config import DecodeConfig
 from engine.decode.batch_graph import BatchGraph, BatchLayer
-from engine.decode.graph import fixed_bytes, full_bytes, whole_bytes, windowed_bytes
 from engine.decode.graph_pool import VARIANTS, make_variant
 from engine.decode.graph_runner import GraphRunner
 from engine.decode.layer_view import resident_layer
+from engine.decode.pass_bytes import PassBytes
 from engine.decode.prefill_graphs import PrefillGraphs
+from engine.decode.question_graphs import QuestionGraphs
 from engine.decode.running_answer import PrefillChunk, RunningAnswer
 from engine.decode.torch_runner import MAX_ROWS
 from engine.document.cache import DocumentCache
@@ -23,7 +25,7 @@ from engine.fallbacks import Cause, Fallbacks, Part
 from engine.kernels.batch.sizes import PAGE, BatchSizes
 from engine.kernels.batch.tables import DocumentTable, StepRow, fits
 from engine.kernels.batch.workspace import Buffers
-from engine.kernels.shared.sizes import ceil_div
+from engine.kernels.shared.sizes import ceil_div, has_kernels
 from engine.model.loader import LoadedModel
 
 SLOTS = 256  # documents at most
@@ -54,16 +56,6 @@ class _Held:
 
 
 @dataclass(frozen=True)
-class _PassBytes:
-    """Bytes of passes over one document, see `engine.decode.graph`."""
-
-    fixed: int
-    whole: int
-    full: int
-    windowed: int
-
-
-@dataclass(frozen=True)
 class _Taken:
     """A pass that a row has taken, as row `place` of a graph's step."""
 
@@ -77,7 +69,8 @@ class BatchRunner(GraphRunner):
     """A `ModelRunner` whose passes are CUDA graphs for any documents.
 
     Graphs are captured for numbers of rows, and of tokens in prefills, when the runner is warmed up
-    or takes its first pass. What no such graph can take (two levels of lookup, more tokens than the
+    or takes its first pass. A question's first part is one graph; in later parts, and where a
+    prefill keeps to thresholds, attention is launched between graphs. What no such graph can take (two levels of lookup, more tokens than the
     pages hold, ...) is computed as by `GraphRunner`, with a logged reason.
 
     Args:
@@ -112,7 +105,7 @@ class BatchRunner(GraphRunner):
         most_heads = max(layer.num_kv_heads for layer in model.spec.layers)
         self._documents = DocumentTable(SLOTS, model.spec.num_layers, device, most_heads)
         self._slots: dict[int, int | None] = {}
-        self._bytes: dict[int, _PassBytes] = {}  # as `_slots`, by the id of a document
+        self._bytes: dict[int, PassBytes] = {}  # as `_slots`, by the id of a document
         first, memory = model.spec.layers[0], _memory_of(device)
         shape = (model.spec.num_layers, 2, first.num_kv_heads, PAGE, first.head_dim)
         page_bytes = torch.Size(shape).numel() * model.dtype.itemsize
@@ -125,6 +118,7 @@ class BatchRunner(GraphRunner):
         self._alone: weakref.WeakSet[RunningAnswer] = weakref.WeakSet()  # for which it was told
         self._pending: list[_Taken] = []  # passes whose reads are still to be fetched
         self._graphs: dict[tuple[int, int], BatchGraph] = {}
+        self._questions: QuestionGraphs | None = None
         self._prefills: PrefillGraphs | None = None
         self._work_bytes = int(memory * WORK_SHARE)
         self._failed = False
@@ -156,21 +150,16 @@ class BatchRunner(GraphRunner):
         super().remove(running)
 
     def prefill(self, chunks: Sequence[PrefillChunk]) -> Tensor:
-        """Take the parts in graphs, and those that fit into none as `TorchRunner` does."""
+        """Take the parts in graphs, and those that fit into none as `TorchRunner` does.
+
+        Questions' first parts take a graph each; in others attention is launched in between.
+        """
         self._settle()
         self.warm_up()
-        if self._prefills is None:
-            return super().prefill(chunks)
-        prefills = self._prefills
-        found = prefills.prefill([chunk for chunk in chunks if prefills.fits(chunk)])
-        for chunk in chunks:
-            if prefills.fits(chunk):
-                continue
-            log.info("a part of %d tokens is prefilled without a graph", len(chunk.ids))
-            self._fallbacks.count(Part.PREFILL, Cause.NO_ROOM)
-            logits = super().prefill([chunk])
-            if chunk.is_last:
-                found[chunk.running] = logits[0]
+        found: dict[RunningAnswer, Tensor] = {}
+        others = [chunk for chunk in chunks if not self._prefill_question(chunk, found)]
+        if others:
+            self._prefill_others(others, found)
         rows = [found[chunk.running] for chunk in chunks if chunk.is_last]
         return torch.stack(rows) if rows else torch.empty(0)
 
@@ -203,8 +192,41 @@ class BatchRunner(GraphRunner):
     def close(self) -> None:
         """Give up graphs and pages."""
         self._graphs, self._held, self._pending = {}, {}, []
-        self._prefills = None
+        self._questions, self._prefills = None, None
         super().close()
+
+    # -- prefills ----------------------------------------------------------------------------------
+
+    def _prefill_question(self, chunk: PrefillChunk, found: dict[RunningAnswer, Tensor]) -> bool:
+        """Take a part in a graph of its own, if there is one; what follows from it is `found`."""
+        document = chunk.running.state.document
+        if self._questions is None or (slot := self._slot_of(document)) is None:
+            return False
+        if not self._questions.takes(chunk, self._documents.size_of(slot)):
+            return False
+        logits = self._questions.prefill(chunk, slot, self._bytes_of(document))
+        if chunk.is_last:
+            found[chunk.running] = logits
+        return True
+
+    def _prefill_others(
+        self, chunks: Sequence[PrefillChunk], found: dict[RunningAnswer, Tensor]
+    ) -> None:
+        """Take parts in graphs between which attention is launched, or in none."""
+        prefills = self._prefills
+        if prefills is None:
+            last = [chunk.running for chunk in chunks if chunk.is_last]
+            found |= zip(last, super().prefill(chunks), strict=True)
+            return
+        found |= prefills.prefill([chunk for chunk in chunks if prefills.fits(chunk)])
+        for chunk in chunks:
+            if prefills.fits(chunk):
+                continue
+            log.info("a part of %d tokens is prefilled without a graph", len(chunk.ids))
+            self._fallbacks.count(Part.PREFILL, Cause.NO_ROOM)
+            logits = super().prefill([chunk])
+            if chunk.is_last:
+                found[chunk.running] = logits[0]
 
     # -- steps -------------------------------------------------------------------------------------
 
@@ -350,16 +372,11 @@ class BatchRunner(GraphRunner):
             weakref.finalize(document, self._forget, key, slot)
         return self._slots[key]
 
-    def _bytes_of(self, document: DocumentCache) -> _PassBytes:
+    def _bytes_of(self, document: DocumentCache) -> PassBytes:
         """Bytes of passes over a document that has a slot: worked out once, as there are layers."""
         key = id(document)
         if key not in self._bytes:
-            self._bytes[key] = _PassBytes(
-                fixed_bytes(document),
-                whole_bytes(document),
-                full_bytes(document),
-                windowed_bytes(document),
-            )
+            self._bytes[key] = PassBytes.of(document)
         return self._bytes[key]
 
     def _put(self, document: DocumentCache) -> int | None:
@@ -393,16 +410,36 @@ class BatchRunner(GraphRunner):
     # -- graphs ------------------------------------------------------------------------------------
 
     def _make_prefills(self) -> None:
-        """Make and capture the graphs of prefills; where that fails, they are not used."""
+        """Make and capture the graphs of prefills; those that fail are not used."""
         pools = (graph.pool for graph in self._graphs.values())
-        prefills = PrefillGraphs(self._model)
+        pool, spec = next(pools, None), self._model.spec
+        # Compiling kernels of fp32 for so many sizes takes minutes.
+        is_quick = self._model.dtype.itemsize == 2 or not self._pool.is_cuda
+        if has_kernels(spec.layers[0].head_dim) and is_quick:
+            with self._or_without("whole questions"):
+                questions = QuestionGraphs(
+                    self._model,
+                    self._layers,
+                    self._documents,
+                    self._aggregation,
+                    clusters=ceil_div(spec.context_length, CLUSTER_TOKENS),
+                    list_tokens=spec.context_length,
+                )
+                questions.capture(pool)
+                self._questions = questions
+        with self._or_without("parts of questions"):
+            prefills = PrefillGraphs(self._model)
+            prefills.capture(pool)
+            self._prefills = prefills
+
+    @contextmanager
+    def _or_without(self, what: str) -> Iterator[None]:
+        """Log and count where graphs of prefills cannot be captured: they are not used."""
         try:
-            prefills.capture(next(pools, None))
+            yield
         except Exception:  # whatever a compiler or a driver may raise: the other way still works
-            log.warning("prefilling questions without graphs: they failed", exc_info=True)
+            log.warning("prefilling %s without graphs: they failed", what, exc_info=True)
             self._fallbacks.count(Part.PREFILL, Cause.FAILED)
-            return
-        self._prefills = prefills
 
     def _make_graphs(self) -> str:
         """Make graphs with the first variant of the model that works; returns its name."""

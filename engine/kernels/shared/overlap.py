@@ -47,6 +47,10 @@ before `attend_tokens_splits`. Before its wait
   that they need is what the launch right before them writes.
 - `attend_tokens_combine` reads counts and the dense state, after `attend_tokens_splits`.
 
+The kernels of `attend_question` come in the same order and call the same functions. Before its wait
+each of them reads its question's table and its document's record as well, which are written before
+the pass, which begins with ordinary launches.
+
 A launch starts when all programs of the launch before it have started. So the programs that it puts
 on the GPU take no place that the launch before still needs. `select_runs`, whose programs wait for
 each other, can therefore not be blocked by programs of `attend_runs` that wait for it; nor by those

@@ -1,4 +1,7 @@
-"""Prefills in graphs: padded and packed, each question computes and reads what it does alone."""
+"""Prefills in graphs between which attention is launched: each question's pass is what it is alone.
+
+They take what `QuestionGraphs` does not, which here is everything.
+"""
 
 import pytest
 import torch
@@ -8,6 +11,7 @@ from transformers import PretrainedConfig
 from engine.config import DecodeConfig
 from engine.decode.batch_runner import BatchRunner
 from engine.decode.prefill_graphs import SIZES, PrefillGraphs
+from engine.decode.question_graphs import QuestionGraphs
 from engine.decode.running_answer import RunningAnswer
 from engine.decode.sampling import Sampling
 from engine.decode.torch_runner import TorchRunner
@@ -18,6 +22,11 @@ from engine.fallbacks import Cause, Fallbacks, Part
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel
 from tests.models import FAMILIES, FURTHER, HALF, loaded, prose, read
+
+
+@pytest.fixture(autouse=True)
+def _no_questions_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(QuestionGraphs, "takes", lambda *_: False)
 
 
 def asked(
@@ -61,15 +70,24 @@ def test_questions_of_one_pass_are_prefilled_as_alone(
     together = graphs.prefill([row.next_chunk for row in crowd])
     for found, one, logits in zip(crowd, wanted, together, strict=True):
         assert_close(logits, alone.prefill([one.next_chunk])[0], rtol=2e-4, atol=2e-4)
-        assert found.state.position == one.state.position
-        assert found.state.meter.share() == pytest.approx(one.state.meter.share(), rel=1e-6)
-        mine = zip(found.state.keys_and_values(), one.state.keys_and_values(), strict=True)
-        for (keys, values), (other_keys, other_values) in mine:
-            assert_close(keys, other_keys, rtol=1e-4, atol=1e-4)
-            assert_close(values, other_values, rtol=1e-4, atol=1e-4)
-        assert found.state.mass is not None
-        assert one.state.mass is not None
-        assert_close(found.state.mass.on_tokens(), one.state.mass.on_tokens(), rtol=1e-3, atol=1e-5)
+        assert_same_state(found, one)
+
+
+def assert_same_state(found: RunningAnswer, expected: RunningAnswer) -> None:
+    """Two questions hold, have read, and have attended to the same."""
+    mine, other = found.state, expected.state
+    assert mine.position == other.position
+    assert mine.num_prefill == other.num_prefill
+    assert mine.meter.num_prefills == other.meter.num_prefills
+    assert mine.meter.full == other.meter.full
+    assert mine.meter.windowed == other.meter.windowed
+    assert mine.meter.read == pytest.approx(other.meter.read, rel=1e-6)
+    for pair in zip(mine.keys_and_values(), other.keys_and_values(), strict=True):
+        for part, other_part in zip(*pair, strict=True):
+            assert_close(part, other_part, rtol=1e-4, atol=1e-4)
+    assert mine.mass is not None
+    assert other.mass is not None
+    assert_close(mine.mass.on_tokens(), other.mass.on_tokens(), rtol=1e-3, atol=1e-5)
 
 
 @pytest.fixture(scope="module")

@@ -284,8 +284,8 @@ STAGES = {
     "attend_runs",
     "combine_splits",
 }
-# Operations of a decoding pass of many documents, found through tables of addresses.
-BY_TABLES = {"attend_rows", "append_rows", "accumulate_rows_mass"}
+# Operations of passes about any documents, found through tables of addresses.
+BY_TABLES = {"attend_rows", "append_rows", "accumulate_rows_mass", "attend_question"}
 LAST_STAGE = "combine_splits"  # is given no tensors but those of the workspace
 CHECKERS = ("checks", "validate")  # modules that raise ShapeError for operations
 

@@ -72,8 +72,26 @@ def _earliest_key(begin, past, tokens, rows, ROWS: tl.constexpr, WINDOW: tl.cons
     return past + tl.where(is_one_member, begin % tokens, 0) - WINDOW + 1
 
 
-@triton.jit(do_not_specialize=["num_own", "tokens", "rows"])
-def attend_dense_kernel(
+@triton.jit
+def _take_in_sinks(
+    sink_logits, head, row, is_row, tokens, rows, top, mass, total, SINKS: tl.constexpr
+):
+    """Add the sink logits of the rows' query heads, which have no value, to the online softmax."""
+    if SINKS:
+        group = rows // tokens
+        sink = tl.load(sink_logits + head * group + row // tokens, mask=is_row, other=float("-inf"))
+        sink = sink.to(tl.float32)
+        new_top = tl.maximum(top, sink)
+        finite_top = tl.where(new_top == float("-inf"), 0.0, new_top)
+        rescale = tl.exp(top - finite_top)
+        mass = mass * rescale + tl.exp(sink - finite_top)
+        total = total * rescale[:, None]
+        top = new_top
+    return top, mass, total
+
+
+@triton.jit
+def attend_tile(
     query,
     own_keys,
     own_values,
@@ -97,11 +115,13 @@ def attend_dense_kernel(
     lse,
     rows,
     scale,
+    sink_logits,
     D: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
     SOFTCAP: tl.constexpr,
     WINDOW: tl.constexpr,
+    SINKS: tl.constexpr,
 ):
     """Attend with a tile of rows of one KV head; row r is the question's token r % tokens.
 
@@ -158,9 +178,64 @@ def attend_dense_kernel(
             seen = seen & (position[:, None] - key[None, :] < WINDOW)
         scores = tl.where(seen, scores, float("-inf"))
         top, mass, total = update_softmax(scores, v, top, mass, total)
+    top, mass, total = _take_in_sinks(
+        sink_logits, head, row, is_row, tokens, rows, top, mass, total, SINKS
+    )
     inside = mask_columns(is_row[:, None], D)
     tl.store(out + row_offsets, softmax_output(total, mass), mask=inside)
     tl.store(lse + head * rows + row, softmax_lse(top, mass), mask=is_row)
+
+
+@triton.jit(do_not_specialize=["num_own", "tokens", "rows"])
+def attend_dense_kernel(
+    query,
+    own_keys,
+    own_values,
+    key_head,
+    key_row,
+    value_head,
+    value_row,
+    num_own,
+    tokens,
+    anchor_keys,
+    anchor_values,
+    anchor_stride,
+    num_anchors,
+    streaming_keys,
+    streaming_values,
+    streaming_stride,
+    num_streaming,
+    log_last_weight,
+    retrieval,
+    out,
+    lse,
+    rows,
+    scale,
+    D: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    SOFTCAP: tl.constexpr,
+    WINDOW: tl.constexpr,
+):
+    """As `attend_tile`, without sink logits."""
+    attend_tile(
+        query, own_keys, own_values, key_head, key_row, value_head, value_row, num_own, tokens,
+        anchor_keys, anchor_values, anchor_stride, num_anchors, streaming_keys, streaming_values,
+        streaming_stride, num_streaming, log_last_weight, retrieval, out, lse, rows, scale, lse, D,
+        ROWS, BLOCK, SOFTCAP, WINDOW, False,
+    )  # fmt: skip
+
+
+def tile_sizes(rows: int, head_dim: int, element_size: int) -> tuple[int, int]:
+    """Return how many rows and how many keys a tile has.
+
+    Args:
+        rows: rows per KV head.
+        head_dim, element_size: numbers of a key, and bytes of one.
+    """
+    tile = LONG_ROWS if rows > LONG else min(ROWS, max(16, power_of_two(rows)))
+    width = max(1, tile_bytes(head_dim, element_size) // 256)  # wider: shorter tiles
+    return tile, max(16, BLOCK // width)
 
 
 def attend_dense_triton(inputs: AttendDenseInputs) -> State:
@@ -177,8 +252,7 @@ def attend_dense_triton(inputs: AttendDenseInputs) -> State:
     heads, rows, head_dim = query.shape
     out = torch.empty(heads, rows, head_dim, dtype=query.dtype, device=query.device)
     lse = torch.empty(heads, rows, dtype=torch.float32, device=query.device)
-    tile = LONG_ROWS if rows > LONG else min(ROWS, max(16, power_of_two(rows)))
-    width = max(1, tile_bytes(head_dim, query.element_size()) // 256)  # wider: shorter tiles
+    tile, block = tile_sizes(rows, head_dim, query.element_size())
     attend_dense_kernel[(ceil_div(rows, tile), heads)](
         query,
         own_keys,
@@ -205,7 +279,7 @@ def attend_dense_triton(inputs: AttendDenseInputs) -> State:
         inputs.scale,
         D=head_dim,
         ROWS=tile,
-        BLOCK=max(16, BLOCK // width),
+        BLOCK=block,
         SOFTCAP=inputs.softcap,
         WINDOW=inputs.window,
         num_warps=4,

@@ -22,17 +22,15 @@ def _score_keys(q, keys, token, seen, scale, D: tl.constexpr, SOFTCAP: tl.conste
 
 
 @triton.jit
-def accumulate_attention_mass_kernel(
+def add_head(
     mass,
-    query,
-    lse,
+    q,
+    row_lse,
     keys,
-    key_stride,
     positions,
     num_keys,
     entries,
-    capacity,
-    counts,
+    count,
     token_scores,
     num_anchors,
     scale,
@@ -46,20 +44,14 @@ def accumulate_attention_mass_kernel(
 ):
     """Add the squared weights of one head's anchors and listed tokens to the mass.
 
+    q: the token's queries [ROWS, WIDTH], zeros behind the group's. row_lse: [ROWS], +inf there.
+    keys, positions, entries, token_scores: the head's own, of `count` entries.
+
     A head's tiles are those of its anchors, then those of its entries, of which a tile has
     BLOCK // SEGMENT. Program p of a head takes the tiles p, p + programs, p + 2 programs, ...
     """
-    head = tl.program_id(1)
-    row, cols, lane = tl.arange(0, ROWS), tile_columns(D), tl.arange(0, BLOCK)
+    row, lane = tl.arange(0, ROWS), tl.arange(0, BLOCK)
     is_row = row < GROUP  # [ROWS]
-    row_offsets = (head * GROUP + row)[:, None] * D + cols[None, :]  # [ROWS, WIDTH]
-    q = tl.load(query + row_offsets, mask=mask_columns(is_row[:, None], D), other=0.0)
-    row_lse = tl.load(lse + head * GROUP + row, mask=is_row, other=float("inf"))  # [ROWS]
-    keys += head.to(tl.int64) * key_stride
-    positions += head.to(tl.int64) * num_keys
-    entries += head.to(tl.int64) * capacity
-    token_scores += head.to(tl.int64) * GROUP * (num_keys - num_anchors)
-    count = tl.load(counts + head)
     anchor_tiles = tl.cdiv(num_anchors, BLOCK)
     STEP: tl.constexpr = BLOCK // SEGMENT  # entries of a tile
     num_tiles = anchor_tiles + tl.cdiv(count, STEP)
@@ -88,6 +80,46 @@ def accumulate_attention_mass_kernel(
         squares = tl.sum(weights * weights, 0)  # [BLOCK]
         position = tl.load(positions + token, mask=seen, other=0)
         tl.atomic_add(mass + position, squares, mask=seen, sem="relaxed")
+
+
+@triton.jit
+def accumulate_attention_mass_kernel(
+    mass,
+    query,
+    lse,
+    keys,
+    key_stride,
+    positions,
+    num_keys,
+    entries,
+    capacity,
+    counts,
+    token_scores,
+    num_anchors,
+    scale,
+    GROUP: tl.constexpr,
+    ROWS: tl.constexpr,
+    D: tl.constexpr,
+    SEGMENT: tl.constexpr,
+    BLOCK: tl.constexpr,
+    SOFTCAP: tl.constexpr,
+    HAS_SCORES: tl.constexpr,
+):
+    """As `add_head`, for the head of this program."""
+    head = tl.program_id(1)
+    row, cols = tl.arange(0, ROWS), tile_columns(D)
+    is_row = row < GROUP  # [ROWS]
+    row_offsets = (head * GROUP + row)[:, None] * D + cols[None, :]  # [ROWS, WIDTH]
+    q = tl.load(query + row_offsets, mask=mask_columns(is_row[:, None], D), other=0.0)
+    row_lse = tl.load(lse + head * GROUP + row, mask=is_row, other=float("inf"))  # [ROWS]
+    keys += head.to(tl.int64) * key_stride
+    positions += head.to(tl.int64) * num_keys
+    entries += head.to(tl.int64) * capacity
+    token_scores += head.to(tl.int64) * GROUP * (num_keys - num_anchors)
+    add_head(
+        mass, q, row_lse, keys, positions, num_keys, entries, tl.load(counts + head), token_scores,
+        num_anchors, scale, GROUP, ROWS, D, SEGMENT, BLOCK, SOFTCAP, HAS_SCORES,
+    )  # fmt: skip
 
 
 def accumulate_attention_mass_triton(mass: Tensor, inputs: AttentionMassInputs) -> None:

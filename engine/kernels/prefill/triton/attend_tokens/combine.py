@@ -16,7 +16,7 @@ from engine.kernels.shared.triton.overlap import release_next_launch, wait_for_p
 
 
 @triton.jit
-def attend_tokens_combine_kernel(
+def combine_rows(
     split_out,
     split_lse,
     counts,
@@ -38,7 +38,7 @@ def attend_tokens_combine_kernel(
     """Combine COLUMNS columns of ROWS rows of a head: the dense state, then the partial states.
 
     split_out: (slots, rows, D) fp32; split_lse: (slots, rows) to base 2, by slot as of
-    `attend_splits`. dense_lse and lse: in nats.
+    `attend_splits`. dense_lse and lse: in nats. `out` may be `dense_out`.
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)  # [ROWS]
     head = tl.program_id(1)
@@ -56,7 +56,8 @@ def attend_tokens_combine_kernel(
     acc = total[:, None] * tl.load(
         dense_out + target[:, None] * D + dims, mask=is_row[:, None], other=0.0
     ).to(tl.float32)  # [ROWS, COLUMNS]
-    last = tl.where(begin < end, tl.cdiv(end, share), 0)  # a head without tokens has no slot
+    has_work = (begin < end) & (tl.program_id(0) * ROWS < rows)
+    last = tl.where(has_work, tl.cdiv(end, share), 0)  # a head without tokens has no slot
     wait_for_previous_launch(OVERLAP)
     release_next_launch(OVERLAP)
     for base in range(begin // share, last, SPLITS):
@@ -76,6 +77,33 @@ def attend_tokens_combine_kernel(
     tl.store(out + target[:, None] * D + dims, acc / safe_total[:, None], mask=is_row[:, None])
     row_lse = (top + tl.log2(safe_total)) / LOG2_E
     tl.store(lse + target, tl.where(total > 0, row_lse, -float("inf")), mask=is_row)
+
+
+@triton.jit
+def attend_tokens_combine_kernel(
+    split_out,
+    split_lse,
+    counts,
+    dense_out,
+    dense_lse,
+    out,
+    lse,
+    rows,
+    heads,
+    splits,
+    D: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    ROWS: tl.constexpr,
+    SPLITS: tl.constexpr,
+    TOKENS: tl.constexpr,
+    HEADS: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
+    """As `combine_rows`."""
+    combine_rows(
+        split_out, split_lse, counts, dense_out, dense_lse, out, lse, rows, heads, splits, D,
+        COLUMNS, ROWS, SPLITS, TOKENS, HEADS, OVERLAP,
+    )  # fmt: skip
 
 
 def combine_splits(inputs: AttendTokensInputs, splits: State, tiles: AttendTiles) -> State:

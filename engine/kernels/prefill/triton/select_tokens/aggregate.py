@@ -79,7 +79,7 @@ def _store_scores(
 
 
 @triton.jit
-def select_tokens_aggregate_kernel(
+def aggregate_tiles(
     query,
     centroids,
     offsets,
@@ -148,6 +148,113 @@ def select_tokens_aggregate_kernel(
 
 
 @triton.jit
+def select_tokens_aggregate_kernel(
+    query,
+    centroids,
+    offsets,
+    denominators,
+    threshold,
+    cluster_scores,
+    tile_tokens,
+    histogram,
+    group,
+    tokens,
+    clusters,
+    num_splits,
+    tiles_per_program,
+    SCALE: tl.constexpr,
+    SOFTCAP: tl.constexpr,
+    AGGREGATION: tl.constexpr,
+    D: tl.constexpr,
+    GROUP: tl.constexpr,
+    TOKENS: tl.constexpr,
+    CLUSTERS: tl.constexpr,
+    SPLITS: tl.constexpr,
+    HISTOGRAM: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
+    """As `aggregate_tiles`."""
+    aggregate_tiles(
+        query, centroids, offsets, denominators, threshold, cluster_scores, tile_tokens, histogram,
+        group, tokens, clusters, num_splits, tiles_per_program, SCALE, SOFTCAP, AGGREGATION, D,
+        GROUP, TOKENS, CLUSTERS, SPLITS, HISTOGRAM, OVERLAP,
+    )  # fmt: skip
+
+
+@triton.jit
+def aggregate_long_tile(
+    query,
+    centroids,
+    offsets,
+    denominators,
+    threshold,
+    cluster_scores,
+    tile_tokens,
+    histogram,
+    group,
+    tokens,
+    clusters,
+    num_splits,
+    SCALE: tl.constexpr,
+    SOFTCAP: tl.constexpr,
+    AGGREGATION: tl.constexpr,
+    D: tl.constexpr,
+    GROUP: tl.constexpr,
+    TOKENS: tl.constexpr,
+    CLUSTERS: tl.constexpr,
+    SPLITS: tl.constexpr,
+    HISTOGRAM: tl.constexpr,
+    LANES: tl.constexpr,
+    DESCRIBED: tl.constexpr,
+):
+    """As `aggregate_tiles`, for one tile of centroids and a question of many tiles.
+
+    The centroids stay on chip while the question is read. query: with DESCRIBED a descriptor of
+    (kv_heads x group, tokens, D). LANES: columns of scores of one thread, which are not compared or
+    added up before the end.
+    """
+    tile, head = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    rows = group * tokens
+    member, token = tl.arange(0, GROUP * TOKENS) // TOKENS, tl.arange(0, GROUP * TOKENS) % TOKENS
+    cluster = tile * CLUSTERS + tl.arange(0, CLUSTERS)
+    c = tl.load(
+        centroids + (head * clusters + cluster[:, None]) * D + tile_columns(D),
+        mask=mask_columns((cluster < clusters)[:, None], D),
+        other=0.0,
+    )  # [CLUSTERS, WIDTH]
+    best = tl.zeros([CLUSTERS, LANES], tl.float32)
+    for first in range(0, tokens, TOKENS):
+        is_row = (member < group) & (first + token < tokens)
+        row = member * tokens + first + token  # [GROUP x TOKENS]
+        if DESCRIBED:
+            q = query.load([tl.program_id(1) * group, first, 0]).reshape(GROUP * TOKENS, c.shape[1])
+        else:
+            q = tl.load(
+                query + (head * rows + row[:, None]) * D + tile_columns(D),
+                mask=mask_columns(is_row[:, None], D),
+                other=0.0,
+            )
+        log_total = _load_denominators(denominators, row, is_row, head, rows, num_splits, SPLITS)
+        shares = tl.exp2(capped_scores(c, q, SCALE, SOFTCAP) - log_total[None, :])
+        if AGGREGATION == 0:
+            means = tl.sum(tl.reshape(shares, (CLUSTERS, GROUP, TOKENS)), 1)
+            means = tl.max(tl.reshape(means, (CLUSTERS, TOKENS // LANES, LANES)), 1)
+            best = tl.maximum(best, means)
+        else:
+            shares = tl.reshape(shares, (CLUSTERS, GROUP * TOKENS // LANES, LANES))
+            if AGGREGATION == 1:
+                best = best + tl.sum(shares, 1)
+            else:
+                best = tl.maximum(best, tl.max(shares, 1))
+    aggregated = tl.sum(best, 1) if AGGREGATION == 1 else tl.max(best, 1)
+    size = load_sizes(offsets, head, cluster, clusters)
+    _store_scores(
+        aggregated, size, cluster_scores, tile_tokens, threshold, histogram, head, tile, clusters,
+        rows, group, AGGREGATION, CLUSTERS, HISTOGRAM,
+    )  # fmt: skip
+
+
+@triton.jit
 def select_tokens_aggregate_long_kernel(
     query,
     centroids,
@@ -172,43 +279,11 @@ def select_tokens_aggregate_long_kernel(
     HISTOGRAM: tl.constexpr,
     LANES: tl.constexpr,
 ):
-    """As `select_tokens_aggregate_kernel`, for one tile of centroids and a question of many tiles.
-
-    The centroids stay on chip while the question is read. query: a descriptor of (kv_heads x group,
-    tokens, D). LANES: columns of scores of one thread, which are not compared or added up before
-    the end.
-    """
-    tile, head = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    rows = group * tokens
-    member, token = tl.arange(0, GROUP * TOKENS) // TOKENS, tl.arange(0, GROUP * TOKENS) % TOKENS
-    cluster = tile * CLUSTERS + tl.arange(0, CLUSTERS)
-    c = tl.load(
-        centroids + (head * clusters + cluster[:, None]) * D + tile_columns(D),
-        mask=mask_columns((cluster < clusters)[:, None], D),
-        other=0.0,
-    )  # [CLUSTERS, WIDTH]
-    best = tl.zeros([CLUSTERS, LANES], tl.float32)
-    for first in range(0, tokens, TOKENS):
-        q = query.load([tl.program_id(1) * group, first, 0]).reshape(GROUP * TOKENS, c.shape[1])
-        is_row = (member < group) & (first + token < tokens)
-        row = member * tokens + first + token  # [GROUP x TOKENS]
-        log_total = _load_denominators(denominators, row, is_row, head, rows, num_splits, SPLITS)
-        shares = tl.exp2(capped_scores(c, q, SCALE, SOFTCAP) - log_total[None, :])
-        if AGGREGATION == 0:
-            means = tl.sum(tl.reshape(shares, (CLUSTERS, GROUP, TOKENS)), 1)
-            means = tl.max(tl.reshape(means, (CLUSTERS, TOKENS // LANES, LANES)), 1)
-            best = tl.maximum(best, means)
-        else:
-            shares = tl.reshape(shares, (CLUSTERS, GROUP * TOKENS // LANES, LANES))
-            if AGGREGATION == 1:
-                best = best + tl.sum(shares, 1)
-            else:
-                best = tl.maximum(best, tl.max(shares, 1))
-    aggregated = tl.sum(best, 1) if AGGREGATION == 1 else tl.max(best, 1)
-    size = load_sizes(offsets, head, cluster, clusters)
-    _store_scores(
-        aggregated, size, cluster_scores, tile_tokens, threshold, histogram, head, tile, clusters,
-        rows, group, AGGREGATION, CLUSTERS, HISTOGRAM,
+    """As `aggregate_long_tile`; query is a descriptor."""
+    aggregate_long_tile(
+        query, centroids, offsets, denominators, threshold, cluster_scores, tile_tokens, histogram,
+        group, tokens, clusters, num_splits, SCALE, SOFTCAP, AGGREGATION, D, GROUP, TOKENS,
+        CLUSTERS, SPLITS, HISTOGRAM, LANES, True,
     )  # fmt: skip
 
 

@@ -41,7 +41,27 @@ def _load_sizes_once(offsets, head, cluster, clusters):
 
 
 @triton.jit
-def select_tokens_denominator_kernel(
+def _load_centroids(
+    centroids, head, first, clusters, D: tl.constexpr, CLUSTERS: tl.constexpr,
+    DESCRIBED: tl.constexpr,
+):  # fmt: skip
+    """Load a tile of a head's centroids [CLUSTERS, WIDTH]; with DESCRIBED from a descriptor.
+
+    What lies behind the head's last centroid may be anything that is finite.
+    """
+    if DESCRIBED:
+        return centroids.load([(head * clusters).to(tl.int32) + first, 0])
+    else:
+        cluster = first + tl.arange(0, CLUSTERS)
+        return tl.load(
+            centroids + (head * clusters + cluster[:, None]) * D + tile_columns(D),
+            mask=mask_columns((cluster < clusters)[:, None], D),
+            other=0.0,
+        )
+
+
+@triton.jit
+def sum_split(
     query,
     centroids,
     offsets,
@@ -60,20 +80,18 @@ def select_tokens_denominator_kernel(
     ROWS: tl.constexpr,
     CLUSTERS: tl.constexpr,
     FIXED_MAXIMUM: tl.constexpr,
+    DESCRIBED: tl.constexpr,
     BINS: tl.constexpr,
-    OVERLAP: tl.constexpr,
 ):
     """Compute the partial denominator of a tile of rows over one split of the centroids.
 
     The last split also takes the dense keys: `dense_lse` and the anchors. Where there are many
     splits it has no centroids. denominators: (kv_heads, splits, rows), logarithms to base 2.
-    anchor_stride: elements between heads. With FIXED_MAXIMUM `centroids` is a descriptor.
+    anchor_stride: elements between heads. With DESCRIBED `centroids` is a descriptor.
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)  # [ROWS]
     split, head = tl.program_id(1), tl.program_id(2).to(tl.int64)
     dims = tile_columns(D)
-    wait_for_previous_launch(OVERLAP)
-    release_next_launch(OVERLAP)
     if BINS > 0:
         is_first = (tl.program_id(0) == 0) & (split == 0) & (head == 0)
         bins = tl.arange(0, BINS)
@@ -101,14 +119,13 @@ def select_tokens_denominator_kernel(
     last = tl.minimum(first + tiles_per_split, tl.cdiv(clusters, CLUSTERS))
     lane = tl.arange(0, CLUSTERS)
     if FIXED_MAXIMUM:
-        head_row = (head * clusters).to(tl.int32)  # the first of the head's centroids
         size = _load_sizes_once(offsets, head, first * CLUSTERS + lane, clusters)
-        c = centroids.load([head_row + first * CLUSTERS, 0])
+        c = _load_centroids(centroids, head, first * CLUSTERS, clusters, D, CLUSTERS, DESCRIBED)
         scores = tl.where((size > 0)[None, :], capped_scores(q, c, SCALE, SOFTCAP), -1e30)
         peak = tl.max(scores, 1)  # [ROWS]
         partial = tl.zeros([ROWS, 8], tl.float32)  # columns of one thread, not yet added up
         for tile in range(first, last):
-            c = centroids.load([head_row + tile * CLUSTERS, 0])
+            c = _load_centroids(centroids, head, tile * CLUSTERS, clusters, D, CLUSTERS, DESCRIBED)
             weight = size.to(tl.float32)
             size = _load_sizes_once(offsets, head, (tile + 1) * CLUSTERS + lane, clusters)
             powers = tl.exp2(capped_scores(q, c, SCALE, SOFTCAP) - peak[:, None]) * weight[None, :]
@@ -122,14 +139,7 @@ def select_tokens_denominator_kernel(
     size = load_sizes(offsets, head, first * CLUSTERS + lane, clusters)
     for tile in range(first, last):
         cluster = tile * CLUSTERS + lane  # [CLUSTERS]
-        if FIXED_MAXIMUM:
-            c = centroids.load([head_row + tile * CLUSTERS, 0])
-        else:
-            c = tl.load(
-                centroids + (head * clusters + cluster[:, None]) * D + dims,
-                mask=mask_columns((cluster < clusters)[:, None], D),
-                other=0.0,
-            )
+        c = _load_centroids(centroids, head, tile * CLUSTERS, clusters, D, CLUSTERS, DESCRIBED)
         weight = tl.where(size > 0, tl.log2(tl.maximum(size, 1).to(tl.float32)), -float("inf"))
         size = load_sizes(offsets, head, cluster + CLUSTERS, clusters)  # one tile ahead
         scores = capped_scores(q, c, SCALE, SOFTCAP) + weight[None, :]
@@ -137,6 +147,39 @@ def select_tokens_denominator_kernel(
     target = (head * tl.num_programs(1) + split) * rows + row
     log_total = tl.where(total > 0, top + tl.log2(tl.maximum(total, TINY)), -float("inf"))
     tl.store(denominators + target, log_total, mask=row < rows)
+
+
+@triton.jit
+def select_tokens_denominator_kernel(
+    query,
+    centroids,
+    offsets,
+    anchor_keys,
+    dense_lse,
+    denominators,
+    histogram,
+    rows,
+    clusters,
+    num_anchors,
+    anchor_stride,
+    tiles_per_split,
+    SCALE: tl.constexpr,
+    SOFTCAP: tl.constexpr,
+    D: tl.constexpr,
+    ROWS: tl.constexpr,
+    CLUSTERS: tl.constexpr,
+    FIXED_MAXIMUM: tl.constexpr,
+    BINS: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
+    """As `sum_split`; with FIXED_MAXIMUM `centroids` is a descriptor."""
+    wait_for_previous_launch(OVERLAP)
+    release_next_launch(OVERLAP)
+    sum_split(
+        query, centroids, offsets, anchor_keys, dense_lse, denominators, histogram, rows, clusters,
+        num_anchors, anchor_stride, tiles_per_split, SCALE, SOFTCAP, D, ROWS, CLUSTERS,
+        FIXED_MAXIMUM, FIXED_MAXIMUM, BINS,
+    )  # fmt: skip
 
 
 def splits_of_dense_keys(splits: int) -> int:

@@ -20,6 +20,40 @@ ALL = tl.constexpr(LOWEST_THRESHOLD)
 
 
 @triton.jit
+def find_and_count(
+    histogram,
+    num_wanted,
+    offsets,
+    cluster_scores,
+    threshold,
+    tile_tokens,
+    clusters,
+    num_tiles,
+    CLUSTERS: tl.constexpr,
+):
+    """Find the threshold, as every program does, and count the tokens that a tile selects.
+
+    histogram: tokens of all heads by bins of scores. num_wanted: a number, negative for all tokens.
+    tile_tokens: (kv_heads, num_tiles).
+    """
+    tile, head = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    bins = tl.arange(0, NUM_BINS)
+    reached = tl.cumsum(tl.load(histogram + bins), 0, reverse=True)
+    distance = tl.abs(reached - num_wanted)
+    distance = tl.where(reached > 0, distance, 2147483647)
+    nearest = tl.max(tl.where(distance == tl.min(distance, 0), bins, 0), 0)
+    takes_all = (nearest == 0) | (num_wanted < 0)
+    least = tl.where(takes_all, ALL, LOWEST + nearest.to(tl.float32) / BINS_PER_NAT)
+    if (tile == 0) & (head == 0):
+        tl.store(threshold, least)
+    cluster = tile * CLUSTERS + tl.arange(0, CLUSTERS)
+    size = load_sizes(offsets, head, cluster, clusters)
+    score = tl.load(cluster_scores + head * clusters + cluster, mask=cluster < clusters, other=ALL)
+    selected = tl.sum(tl.where(score >= least, size, 0), 0)
+    tl.store(tile_tokens + head * num_tiles + tile, selected)
+
+
+@triton.jit
 def find_threshold_kernel(
     histogram,
     num_wanted,
@@ -31,26 +65,13 @@ def find_threshold_kernel(
     CLUSTERS: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """Find the threshold, as every program does, and count the tokens that a tile selects.
-
-    histogram: tokens of all heads by bins of scores. tile_tokens: (kv_heads, tiles).
-    """
-    tile, head = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    """As `find_and_count`; num_wanted is a pointer."""
     wait_for_previous_launch(OVERLAP)
     release_next_launch(OVERLAP)
-    bins = tl.arange(0, NUM_BINS)
-    reached = tl.cumsum(tl.load(histogram + bins), 0, reverse=True)
-    distance = tl.abs(reached - tl.load(num_wanted))
-    distance = tl.where(reached > 0, distance, 2147483647)
-    nearest = tl.max(tl.where(distance == tl.min(distance, 0), bins, 0), 0)
-    least = tl.where(nearest == 0, ALL, LOWEST + nearest.to(tl.float32) / BINS_PER_NAT)
-    if (tile == 0) & (head == 0):
-        tl.store(threshold, least)
-    cluster = tile * CLUSTERS + tl.arange(0, CLUSTERS)
-    size = load_sizes(offsets, head, cluster, clusters)
-    score = tl.load(cluster_scores + head * clusters + cluster, mask=cluster < clusters, other=ALL)
-    selected = tl.sum(tl.where(score >= least, size, 0), 0)
-    tl.store(tile_tokens + head * tl.num_programs(0) + tile, selected)
+    find_and_count(
+        histogram, tl.load(num_wanted), offsets, cluster_scores, threshold, tile_tokens, clusters,
+        tl.num_programs(0), CLUSTERS,
+    )  # fmt: skip
 
 
 def find_threshold_and_count(

@@ -13,7 +13,7 @@ from engine.kernels.shared.triton.overlap import release_next_launch, wait_for_p
 
 
 @triton.jit
-def select_tokens_list_kernel(
+def list_tile(
     offsets,
     cluster_scores,
     threshold,
@@ -23,21 +23,18 @@ def select_tokens_list_kernel(
     clusters,
     num_anchors,
     capacity,
+    num_tiles,
     CLUSTERS: tl.constexpr,
     TILES: tl.constexpr,
     LANES: tl.constexpr,
-    OVERLAP: tl.constexpr,
 ):
     """List the tokens of a tile's selected clusters, behind the anchors and all earlier tiles'.
 
-    tile_tokens: (kv_heads, tiles), how many tokens each tile selects. selected: (kv_heads,
+    tile_tokens: (kv_heads, num_tiles), how many tokens each tile selects. selected: (kv_heads,
     capacity); counts: (kv_heads,).
     """
     tile, head = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    num_tiles = tl.num_programs(0)
     earlier = tl.arange(0, TILES)
-    wait_for_previous_launch(OVERLAP)
-    release_next_launch(OVERLAP)
     before = tl.load(tile_tokens + head * num_tiles + earlier, mask=earlier < tile, other=0)
     begin = num_anchors + tl.sum(before, 0)
     if tile == 0:
@@ -61,6 +58,31 @@ def select_tokens_list_kernel(
         tl.store(target + step, token + step, mask=step + lane < size[:, None])
     if tile == num_tiles - 1:
         tl.store(counts + head, begin + tl.sum(size, 0))
+
+
+@triton.jit
+def select_tokens_list_kernel(
+    offsets,
+    cluster_scores,
+    threshold,
+    tile_tokens,
+    selected,
+    counts,
+    clusters,
+    num_anchors,
+    capacity,
+    CLUSTERS: tl.constexpr,
+    TILES: tl.constexpr,
+    LANES: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
+    """As `list_tile`."""
+    wait_for_previous_launch(OVERLAP)
+    release_next_launch(OVERLAP)
+    list_tile(
+        offsets, cluster_scores, threshold, tile_tokens, selected, counts, clusters, num_anchors,
+        capacity, tl.num_programs(0), CLUSTERS, TILES, LANES,
+    )  # fmt: skip
 
 
 def list_tokens(

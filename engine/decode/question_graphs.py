@@ -1,0 +1,115 @@
+"""The graphs in which whole questions are prefilled, by how many tokens they have."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engine.attend.question import QuestionState
+from engine.decode.batch_graph import BatchLayer
+from engine.decode.pass_bytes import PassBytes
+from engine.decode.prefill_graphs import SIZES
+from engine.decode.question_graph import QuestionGraph
+from engine.decode.running_answer import PrefillChunk
+from engine.kernels.batch.sizes import DocumentSizes
+from engine.kernels.batch.tables import DocumentTable
+from engine.kernels.batch.workspace import Buffers
+from engine.kernels.question.sizes import QuestionSizes
+from engine.kernels.question.tables import ALL_TOKENS, AskedQuestion
+from engine.model.loader import LoadedModel
+
+
+class QuestionGraphs:
+    """Takes the first parts of questions' prefills, each in the smallest graph that holds it.
+
+    Args:
+        model: whose layers all have as many heads of the same width, for which there are kernels.
+        layers: of the model.
+        documents: that questions are about.
+        aggregation: how a group's scores are aggregated (`LookupConfig`).
+        clusters, list_tokens: of a document's head at most, as of `QuestionSizes`.
+    """
+
+    def __init__(
+        self,
+        model: LoadedModel,
+        layers: Sequence[BatchLayer],
+        documents: DocumentTable,
+        aggregation: str,
+        *,
+        clusters: int,
+        list_tokens: int,
+    ) -> None:
+        first, buffers = model.spec.layers[0], Buffers()
+        shape = (model.spec.num_layers, first.num_heads, first.num_kv_heads, first.head_dim)
+        self._graphs = [
+            QuestionGraph(
+                model.model,
+                QuestionSizes(size, *shape, clusters, list_tokens),
+                layers,
+                documents,
+                aggregation,
+                model.dtype,
+                buffers,
+            )
+            for size in reversed(SIZES)  # the largest first, whose memory the others share
+        ][::-1]
+        self._token_bytes = 2 * first.head_dim * model.dtype.itemsize
+        self._is_on_gpu = model.device.type == "cuda"
+
+    def capture(self, pool: Any) -> None:
+        """Warm up, and on a GPU capture, all graphs.
+
+        Args:
+            pool: memory that they share with graphs on the same stream; None for their own.
+        Raises: whatever the model, a compiler or a driver may raise.
+        """
+        for graph in reversed(self._graphs):
+            graph.warm_up()
+            if self._is_on_gpu:
+                graph.capture(pool)
+                pool = graph.pool
+
+    def takes(self, chunk: PrefillChunk, document: DocumentSizes) -> bool:
+        """Whether a graph can take a part of a prefill.
+
+        It is a question's first part behind its document, and what it selects is all, or so many
+        tokens: the prefill does not keep to thresholds.
+        """
+        state = chunk.running.state
+        return (
+            state.position == document.num_tokens
+            and (state.prefill_reads_all or state.prefill_tokens is not None)
+            and self._graphs[-1].sizes.takes(len(chunk.ids), document)
+        )
+
+    @torch.inference_mode()
+    def prefill(self, chunk: PrefillChunk, slot: int, pass_bytes: PassBytes) -> Tensor:
+        """Take a part that `takes` accepts.
+
+        Args:
+            slot: of its document, in the document table.
+            pass_bytes: of passes over the document.
+        Returns: logits (vocabulary,) fp32 after its last token.
+        """
+        state, num_tokens = chunk.running.state, len(chunk.ids)
+        graph = next(graph for graph in self._graphs if graph.sizes.tokens >= num_tokens)
+        logits = graph.run(chunk.ids, _asked(state, num_tokens, slot, graph.sizes.num_layers))
+        read: int | Tensor = pass_bytes.whole
+        if not state.prefill_reads_all:  # fetched when somebody asks
+            read = graph.num_selected * self._token_bytes + pass_bytes.fixed
+        own = graph.own(num_tokens)
+        state.take_prefill(own[:, 0].unbind(), own[:, 1].unbind())
+        state.meter.add_prefill(read, pass_bytes.full, pass_bytes.windowed)
+        return logits
+
+
+def _asked(state: QuestionState, num_tokens: int, slot: int, num_layers: int) -> AskedQuestion:
+    """What a pass over a question's first tokens is to know."""
+    wanted = (ALL_TOKENS,) * num_layers if state.prefill_reads_all else state.prefill_tokens
+    assert wanted is not None  # it was asked whether the graphs take it
+    mass = state.mass if state.collects_within(num_tokens) else None
+    return AskedQuestion(
+        slot, num_tokens, state.position, wanted, None if mass is None else mass.by_place
+    )

@@ -1,0 +1,51 @@
+"""Sizes of a captured prefill, which are fixed when it is captured."""
+
+from dataclasses import dataclass
+
+from engine.kernels.batch.sizes import DocumentSizes
+from engine.kernels.shared.sizes import MAX_ELEMENTS
+
+
+@dataclass(frozen=True)
+class QuestionSizes:
+    """What a captured prefill can take; every layer of a model has the same.
+
+    Kernels take heads as wide as `has_kernels` says.
+
+    Attributes:
+        tokens: of the question at most.
+        num_layers: of the model.
+        num_heads: query heads.
+        kv_heads: KV heads.
+        head_dim: width of a key.
+        clusters: level-2 clusters of a head of the document at most.
+        list_tokens: clustered tokens of a head at most.
+    """
+
+    tokens: int
+    num_layers: int
+    num_heads: int
+    kv_heads: int
+    head_dim: int
+    clusters: int
+    list_tokens: int
+
+    @property
+    def group(self) -> int:
+        """Query heads per KV head."""
+        return self.num_heads // self.kv_heads
+
+    @property
+    def rows(self) -> int:
+        """Rows per KV head at most: query heads of a group x tokens."""
+        return self.group * self.tokens
+
+    def takes(self, tokens: int, document: DocumentSizes) -> bool:
+        """Whether a question of so many tokens about a document fits."""
+        num_keys = document.num_anchors + document.num_keys
+        return (
+            0 < tokens <= self.tokens
+            and document.num_clusters <= self.clusters
+            and document.num_keys <= self.list_tokens
+            and num_keys * self.head_dim < MAX_ELEMENTS
+        )

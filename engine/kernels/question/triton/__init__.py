@@ -1,0 +1,1 @@
+"""The Triton kernels of `attend_question`; `launch` runs them."""
