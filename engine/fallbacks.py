@@ -51,6 +51,7 @@ POSSIBLE: tuple[Fallback, ...] = (
     (Part.BATCH, Cause.UNSUPPORTED),
     (Part.BATCH, Cause.NO_ROOM),
     (Part.PREFILL, Cause.FAILED),
+    (Part.PREFILL, Cause.UNSUPPORTED),
     (Part.PREFILL, Cause.NO_ROOM),
 )
 

@@ -94,7 +94,7 @@ class QuestionState:
     @property
     def position(self) -> int:
         """The position of the next token."""
-        return self.document.num_tokens + (self._keys[0].shape[1] if self._keys else 0)
+        return self.document.num_tokens + self.num_own
 
     def can_share_rows(self, layer: int) -> bool:
         """Whether `attend_rows` may attend in a layer: while decoding, and without kernels."""
@@ -137,6 +137,11 @@ class QuestionState:
         self._keys, self._values = list(keys), list(values)
 
     @property
+    def num_own(self) -> int:
+        """Tokens behind the document, whose keys and values it has."""
+        return self._keys[0].shape[1] if self._keys else 0
+
+    @property
     def prefill_reads_all(self) -> bool:
         """Whether passes of the prefill attend to all clustered tokens, without a lookup."""
         return isinstance(self._prefill, FullClusterAttention)
@@ -158,10 +163,10 @@ class QuestionState:
         return self.num_prefill is None or held + num_tokens >= self.num_prefill
 
     def take_prefill(self, keys: Iterable[Tensor], values: Iterable[Tensor]) -> None:
-        """Take over a first pass of the prefill that was taken elsewhere; the meter is told apart.
+        """Take over a pass of the prefill that was taken elsewhere; the meter is told apart.
 
         Args:
-            keys, values: by layer, of its tokens (kv_heads, tokens, head_dim).
+            keys, values: by layer, of all tokens so far (kv_heads, tokens, head_dim).
         """
         self.take_over(keys, values)
         if self.num_prefill is None:

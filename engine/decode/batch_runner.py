@@ -2,8 +2,7 @@
 
 import logging
 import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -16,7 +15,6 @@ from engine.decode.graph_pool import VARIANTS, make_variant
 from engine.decode.graph_runner import GraphRunner
 from engine.decode.layer_view import resident_layer
 from engine.decode.pass_bytes import PassBytes
-from engine.decode.prefill_graphs import PrefillGraphs
 from engine.decode.question_graphs import QuestionGraphs
 from engine.decode.running_answer import PrefillChunk, RunningAnswer
 from engine.decode.torch_runner import MAX_ROWS
@@ -69,8 +67,7 @@ class BatchRunner(GraphRunner):
     """A `ModelRunner` whose passes are CUDA graphs for any documents.
 
     Graphs are captured for numbers of rows, and of tokens in prefills, when the runner is warmed up
-    or takes its first pass. A question's first part is one graph; in later parts, and where a
-    prefill keeps to thresholds, attention is launched between graphs. What no such graph can take (two levels of lookup, more tokens than the
+    or takes its first pass. What no such graph can take (two levels of lookup, more tokens than the
     pages hold, ...) is computed as by `GraphRunner`, with a logged reason.
 
     Args:
@@ -119,7 +116,6 @@ class BatchRunner(GraphRunner):
         self._pending: list[_Taken] = []  # passes whose reads are still to be fetched
         self._graphs: dict[tuple[int, int], BatchGraph] = {}
         self._questions: QuestionGraphs | None = None
-        self._prefills: PrefillGraphs | None = None
         self._work_bytes = int(memory * WORK_SHARE)
         self._failed = False
 
@@ -141,7 +137,7 @@ class BatchRunner(GraphRunner):
         log.info(
             "decoding in %d graphs with %s", len(self._graphs), variant or "the model as it is"
         )
-        self._make_prefills()
+        self._make_questions()
 
     def remove(self, running: RunningAnswer) -> None:
         """Leave the answer's keys and values in its state, and give its pages back."""
@@ -150,16 +146,14 @@ class BatchRunner(GraphRunner):
         super().remove(running)
 
     def prefill(self, chunks: Sequence[PrefillChunk]) -> Tensor:
-        """Take the parts in graphs, and those that fit into none as `TorchRunner` does.
-
-        Questions' first parts take a graph each; in others attention is launched in between.
-        """
+        """Take each part in a graph, and those that fit into none as `TorchRunner` does."""
         self._settle()
         self.warm_up()
         found: dict[RunningAnswer, Tensor] = {}
-        others = [chunk for chunk in chunks if not self._prefill_question(chunk, found)]
+        others = [chunk for chunk in chunks if not self._prefill(chunk, found)]
         if others:
-            self._prefill_others(others, found)
+            last = [chunk.running for chunk in others if chunk.is_last]
+            found |= zip(last, super().prefill(others), strict=True)
         rows = [found[chunk.running] for chunk in chunks if chunk.is_last]
         return torch.stack(rows) if rows else torch.empty(0)
 
@@ -192,41 +186,22 @@ class BatchRunner(GraphRunner):
     def close(self) -> None:
         """Give up graphs and pages."""
         self._graphs, self._held, self._pending = {}, {}, []
-        self._questions, self._prefills = None, None
+        self._questions = None
         super().close()
 
-    # -- prefills ----------------------------------------------------------------------------------
-
-    def _prefill_question(self, chunk: PrefillChunk, found: dict[RunningAnswer, Tensor]) -> bool:
-        """Take a part in a graph of its own, if there is one; what follows from it is `found`."""
+    def _prefill(self, chunk: PrefillChunk, found: dict[RunningAnswer, Tensor]) -> bool:
+        """Take a part in a graph, if one holds it; what follows from it is `found`."""
         document = chunk.running.state.document
         if self._questions is None or (slot := self._slot_of(document)) is None:
             return False
         if not self._questions.takes(chunk, self._documents.size_of(slot)):
+            log.info("a part of %d tokens is prefilled without a graph", len(chunk.ids))
+            self._fallbacks.count(Part.PREFILL, Cause.NO_ROOM)
             return False
         logits = self._questions.prefill(chunk, slot, self._bytes_of(document))
         if chunk.is_last:
             found[chunk.running] = logits
         return True
-
-    def _prefill_others(
-        self, chunks: Sequence[PrefillChunk], found: dict[RunningAnswer, Tensor]
-    ) -> None:
-        """Take parts in graphs between which attention is launched, or in none."""
-        prefills = self._prefills
-        if prefills is None:
-            last = [chunk.running for chunk in chunks if chunk.is_last]
-            found |= zip(last, super().prefill(chunks), strict=True)
-            return
-        found |= prefills.prefill([chunk for chunk in chunks if prefills.fits(chunk)])
-        for chunk in chunks:
-            if prefills.fits(chunk):
-                continue
-            log.info("a part of %d tokens is prefilled without a graph", len(chunk.ids))
-            self._fallbacks.count(Part.PREFILL, Cause.NO_ROOM)
-            logits = super().prefill([chunk])
-            if chunk.is_last:
-                found[chunk.running] = logits[0]
 
     # -- steps -------------------------------------------------------------------------------------
 
@@ -409,37 +384,29 @@ class BatchRunner(GraphRunner):
 
     # -- graphs ------------------------------------------------------------------------------------
 
-    def _make_prefills(self) -> None:
-        """Make and capture the graphs of prefills; those that fail are not used."""
+    def _make_questions(self) -> None:
+        """Make and capture the graphs of prefills; where that fails, they are not used."""
+        spec, is_half = self._model.spec, self._model.dtype.itemsize == 2
+        if not has_kernels(spec.layers[0].head_dim) or (self._pool.is_cuda and not is_half):
+            log.info("prefilling questions without graphs: heads or dtype have none")
+            self._fallbacks.count(Part.PREFILL, Cause.UNSUPPORTED)
+            return
+        questions = QuestionGraphs(
+            self._model,
+            self._layers,
+            self._documents,
+            self._aggregation,
+            clusters=ceil_div(spec.context_length, CLUSTER_TOKENS),
+            list_tokens=spec.context_length,
+        )
         pools = (graph.pool for graph in self._graphs.values())
-        pool, spec = next(pools, None), self._model.spec
-        # Compiling kernels of fp32 for so many sizes takes minutes.
-        is_quick = self._model.dtype.itemsize == 2 or not self._pool.is_cuda
-        if has_kernels(spec.layers[0].head_dim) and is_quick:
-            with self._or_without("whole questions"):
-                questions = QuestionGraphs(
-                    self._model,
-                    self._layers,
-                    self._documents,
-                    self._aggregation,
-                    clusters=ceil_div(spec.context_length, CLUSTER_TOKENS),
-                    list_tokens=spec.context_length,
-                )
-                questions.capture(pool)
-                self._questions = questions
-        with self._or_without("parts of questions"):
-            prefills = PrefillGraphs(self._model)
-            prefills.capture(pool)
-            self._prefills = prefills
-
-    @contextmanager
-    def _or_without(self, what: str) -> Iterator[None]:
-        """Log and count where graphs of prefills cannot be captured: they are not used."""
         try:
-            yield
+            questions.capture(next(pools, None))
         except Exception:  # whatever a compiler or a driver may raise: the other way still works
-            log.warning("prefilling %s without graphs: they failed", what, exc_info=True)
+            log.warning("prefilling questions without graphs: they failed", exc_info=True)
             self._fallbacks.count(Part.PREFILL, Cause.FAILED)
+            return
+        self._questions = questions
 
     def _make_graphs(self) -> str:
         """Make graphs with the first variant of the model that works; returns its name."""

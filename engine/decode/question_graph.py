@@ -1,4 +1,4 @@
-"""The whole prefill pass of one question, about any document, as a CUDA graph."""
+"""A prefill pass of one question, about any document, as a CUDA graph."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -89,7 +89,7 @@ class QuestionGraph:
 
         Args:
             ids: the question's tokens, on the model's device; the sizes take them.
-            asked: the question.
+            asked: the question. Keys and values of earlier tokens are in `own` already.
         Returns: logits (vocabulary,) fp32 after the last token, the caller's to keep.
         """
         self._table.write(asked)
@@ -100,10 +100,12 @@ class QuestionGraph:
             self._graph.replay()
         return self._logits[0].clone()
 
-    @torch.inference_mode()
     def own(self, num_tokens: int) -> Tensor:
-        """Copy the last question's own keys and values (layers, 2, kv_heads, tokens, head_dim)."""
-        return self._work.own[:, :, :, :num_tokens].clone()
+        """Keys and values of the first tokens behind the document, which every pass overwrites.
+
+        Returns: a view (layers, 2, kv_heads, num_tokens, head_dim).
+        """
+        return self._work.own[:, :, :, :num_tokens]
 
     def attend(self, call: AttentionCall) -> Tensor:
         """Write the question's keys and values to their places, and attend.

@@ -1,4 +1,4 @@
-"""The graphs in which whole questions are prefilled, by how many tokens they have."""
+"""The graphs in which questions are prefilled, by how many tokens a pass has."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,6 @@ from torch import Tensor
 from engine.attend.question import QuestionState
 from engine.decode.batch_graph import BatchLayer
 from engine.decode.pass_bytes import PassBytes
-from engine.decode.prefill_graphs import SIZES
 from engine.decode.question_graph import QuestionGraph
 from engine.decode.running_answer import PrefillChunk
 from engine.kernels.batch.sizes import DocumentSizes
@@ -19,9 +18,12 @@ from engine.kernels.question.sizes import QuestionSizes
 from engine.kernels.question.tables import ALL_TOKENS, AskedQuestion
 from engine.model.loader import LoadedModel
 
+SIZES = (32, 64, 128, 256, 512)  # tokens of a pass
+OWN_TOKENS = 2048  # of a question and its earlier turns, whose keys a pass may have
+
 
 class QuestionGraphs:
-    """Takes the first parts of questions' prefills, each in the smallest graph that holds it.
+    """Takes parts of questions' prefills, each in the smallest graph that holds it.
 
     Args:
         model: whose layers all have as many heads of the same width, for which there are kernels.
@@ -46,7 +48,7 @@ class QuestionGraphs:
         self._graphs = [
             QuestionGraph(
                 model.model,
-                QuestionSizes(size, *shape, clusters, list_tokens),
+                QuestionSizes(size, *shape, clusters, list_tokens, OWN_TOKENS),
                 layers,
                 documents,
                 aggregation,
@@ -72,17 +74,11 @@ class QuestionGraphs:
                 pool = graph.pool
 
     def takes(self, chunk: PrefillChunk, document: DocumentSizes) -> bool:
-        """Whether a graph can take a part of a prefill.
-
-        It is a question's first part behind its document, and what it selects is all, or so many
-        tokens: the prefill does not keep to thresholds.
-        """
+        """Whether a graph can take a part of a prefill: it fits, and keeps to no thresholds."""
         state = chunk.running.state
-        return (
-            state.position == document.num_tokens
-            and (state.prefill_reads_all or state.prefill_tokens is not None)
-            and self._graphs[-1].sizes.takes(len(chunk.ids), document)
-        )
+        return (state.prefill_reads_all or state.prefill_tokens is not None) and self._graphs[
+            -1
+        ].sizes.takes(len(chunk.ids), document, state.num_own)
 
     @torch.inference_mode()
     def prefill(self, chunk: PrefillChunk, slot: int, pass_bytes: PassBytes) -> Tensor:
@@ -95,21 +91,25 @@ class QuestionGraphs:
         """
         state, num_tokens = chunk.running.state, len(chunk.ids)
         graph = next(graph for graph in self._graphs if graph.sizes.tokens >= num_tokens)
+        num_earlier = state.num_own
+        if num_earlier > 0:
+            earlier = graph.own(num_earlier)
+            for side, parts in enumerate(zip(*state.keys_and_values(), strict=True)):
+                torch._foreach_copy_(list(earlier[:, side].unbind()), list(parts))
         logits = graph.run(chunk.ids, _asked(state, num_tokens, slot, graph.sizes.num_layers))
         read: int | Tensor = pass_bytes.whole
         if not state.prefill_reads_all:  # fetched when somebody asks
             read = graph.num_selected * self._token_bytes + pass_bytes.fixed
-        own = graph.own(num_tokens)
+        own = graph.own(num_earlier + num_tokens).clone()
         state.take_prefill(own[:, 0].unbind(), own[:, 1].unbind())
         state.meter.add_prefill(read, pass_bytes.full, pass_bytes.windowed)
         return logits
 
 
 def _asked(state: QuestionState, num_tokens: int, slot: int, num_layers: int) -> AskedQuestion:
-    """What a pass over a question's first tokens is to know."""
+    """What a pass over a question's next tokens is to know."""
     wanted = (ALL_TOKENS,) * num_layers if state.prefill_reads_all else state.prefill_tokens
     assert wanted is not None  # it was asked whether the graphs take it
     mass = state.mass if state.collects_within(num_tokens) else None
-    return AskedQuestion(
-        slot, num_tokens, state.position, wanted, None if mass is None else mass.by_place
-    )
+    by_place = None if mass is None else mass.by_place
+    return AskedQuestion(slot, num_tokens, state.position, wanted, by_place, state.num_own)

@@ -49,11 +49,12 @@ def attend_question(inputs: QuestionInputs, work: QuestionWorkspace) -> Tensor:
 
         attend_question_triton(inputs, work)
         return work.out
-    result = attend_question_reference(inputs)
-    asked = inputs.table.asked
+    own, asked = work.own[inputs.layer], inputs.table.asked
+    result = attend_question_reference(inputs, own)
     if asked is not None:
-        work.own[inputs.layer, 0, :, : asked.num_tokens] = inputs.key[:, : asked.num_tokens]
-        work.own[inputs.layer, 1, :, : asked.num_tokens] = inputs.value[:, : asked.num_tokens]
+        places = slice(asked.num_earlier, asked.num_earlier + asked.num_tokens)
+        own[0, :, places] = inputs.key[:, : asked.num_tokens]
+        own[1, :, places] = inputs.value[:, : asked.num_tokens]
         if asked.mass is not None and result.mass is not None:
             asked.mass.add_(result.mass)
     work.counts[inputs.layer, : inputs.retrieval] = result.counts
@@ -76,11 +77,12 @@ class QuestionResult(NamedTuple):
     mass: Tensor | None
 
 
-def attend_question_reference(inputs: QuestionInputs) -> QuestionResult:
+def attend_question_reference(inputs: QuestionInputs, own: Tensor) -> QuestionResult:
     """Define `attend_question` by the operations of a prefill about one document, in torch.
 
     Args:
         inputs: what the layer reads; nothing is checked.
+        own: (2, kv_heads, own_tokens, head_dim), of which the earlier tokens' are read.
     """
     i, asked = inputs, inputs.table.asked
     out = i.query.new_zeros(i.query.shape[1], i.query.shape[0], i.query.shape[2])
@@ -89,7 +91,7 @@ def attend_question_reference(inputs: QuestionInputs) -> QuestionResult:
         return QuestionResult(out, counts, None)
     layer = i.documents.layers[asked.document][i.layer]
     rows = i.query[:, : asked.num_tokens].reshape(len(i.key), -1, i.query.shape[2])
-    joint = _attend_dense(i, asked, rows, layer)
+    joint = _attend_dense(i, asked, rows, layer, own[:, :, : asked.num_earlier])
     mass = None
     if i.looks_up:
         dense = State(joint.out[: i.retrieval], joint.lse[: i.retrieval])
@@ -108,15 +110,19 @@ def attend_question_reference(inputs: QuestionInputs) -> QuestionResult:
 
 
 def _attend_dense(
-    inputs: QuestionInputs, asked: AskedQuestion, rows: Tensor, layer: ResidentLayer
+    inputs: QuestionInputs,
+    asked: AskedQuestion,
+    rows: Tensor,
+    layer: ResidentLayer,
+    earlier: Tensor,
 ) -> State:
     i, streaming = inputs, layer.streaming
     state = attend_dense_reference(
         AttendDenseInputs(
             query=rows,
             num_tokens=asked.num_tokens,
-            question_keys=i.key[:, : asked.num_tokens],
-            question_values=i.value[:, : asked.num_tokens],
+            question_keys=torch.cat((earlier[0], i.key[:, : asked.num_tokens]), dim=1),
+            question_values=torch.cat((earlier[1], i.value[:, : asked.num_tokens]), dim=1),
             anchor_keys=layer.keys[:, : layer.num_anchors],
             anchor_values=layer.values[:, : layer.num_anchors],
             streaming_keys=None if streaming is None else streaming.keys,

@@ -20,6 +20,7 @@ class QuestionSizes:
         head_dim: width of a key.
         clusters: level-2 clusters of a head of the document at most.
         list_tokens: clustered tokens of a head at most.
+        own_tokens: of the question and all that stands between it and the document, at most.
     """
 
     tokens: int
@@ -29,6 +30,7 @@ class QuestionSizes:
     head_dim: int
     clusters: int
     list_tokens: int
+    own_tokens: int
 
     @property
     def group(self) -> int:
@@ -40,11 +42,12 @@ class QuestionSizes:
         """Rows per KV head at most: query heads of a group x tokens."""
         return self.group * self.tokens
 
-    def takes(self, tokens: int, document: DocumentSizes) -> bool:
-        """Whether a question of so many tokens about a document fits."""
+    def takes(self, tokens: int, document: DocumentSizes, num_earlier: int = 0) -> bool:
+        """Whether so many tokens of a question about a document fit, behind so many others."""
         num_keys = document.num_anchors + document.num_keys
         return (
             0 < tokens <= self.tokens
+            and num_earlier + tokens <= self.own_tokens
             and document.num_clusters <= self.clusters
             and document.num_keys <= self.list_tokens
             and num_keys * self.head_dim < MAX_ELEMENTS

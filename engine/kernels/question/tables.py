@@ -17,12 +17,13 @@ class Field(IntEnum):
     LAST = 2  # its last token
     POSITION = 3  # of its first token
     MASS = 4  # an address: attention mass by place in the document, fp32; 0 for none
+    NUM_EARLIER = 5  # tokens behind the document whose keys are there already
     WANTED = 8  # first layer's number of clustered tokens to select over all heads
 
 
 @dataclass(frozen=True)
 class AskedQuestion:
-    """A question, whose own keys begin right behind its document.
+    """A question, or a part of one.
 
     Attributes:
         document: its document's slot in the document table.
@@ -31,6 +32,8 @@ class AskedQuestion:
         wanted: by layer, clustered tokens to select over all heads; `ALL_TOKENS` for all.
         mass: (document tokens,) fp32, contiguous, by place in the document: squares of its last
             token's attention weights are added. None to add none.
+        num_earlier: tokens between the document and this part: earlier parts and turns. Their keys
+            and values stand in the workspace before the pass.
     """
 
     document: int
@@ -38,6 +41,7 @@ class AskedQuestion:
     position: int
     wanted: tuple[int, ...]
     mass: Tensor | None = None
+    num_earlier: int = 0
 
 
 class QuestionTable:
@@ -72,6 +76,7 @@ class QuestionTable:
         numbers[Field.DOCUMENT] = asked.document
         numbers[Field.NUM_TOKENS], numbers[Field.LAST] = asked.num_tokens, asked.num_tokens - 1
         numbers[Field.POSITION] = asked.position
+        numbers[Field.NUM_EARLIER] = asked.num_earlier
         numbers[Field.MASS] = 0 if asked.mass is None else asked.mass.data_ptr()
         host = torch.tensor([*numbers, *asked.wanted], dtype=torch.int64)
         if self.device.is_cuda:  # pinned memory is not used again before its copy has ended

@@ -18,8 +18,8 @@ class QuestionWorkspace:
     """Buffers at fixed addresses, which all layers of a prefill share.
 
     Attributes:
-        own: (layers, 2, kv_heads, tokens, head_dim): the question's own keys and values; those of
-            padding mean nothing.
+        own: (layers, 2, kv_heads, own_tokens, head_dim): keys and values of all tokens behind the
+            document; those of padding mean nothing.
         counts: (layers, kv_heads) int32: clustered tokens that each retrieval head selected; zeros
             elsewhere.
         out: (tokens, num_heads, head_dim) in the query's dtype, which every layer overwrites.
@@ -52,7 +52,7 @@ def allocate_question(
         from engine.kernels.question.triton.buffers import allocate_kernel_buffers
 
         kernels = allocate_kernel_buffers(sizes, dtype, device, buffers)
-    own = (s.num_layers, 2, s.kv_heads, s.tokens, s.head_dim)
+    own = (s.num_layers, 2, s.kv_heads, s.own_tokens, s.head_dim)
     return QuestionWorkspace(
         sizes=s,
         own=buffers.take("own", own, dtype, device),

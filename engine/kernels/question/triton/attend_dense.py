@@ -19,7 +19,7 @@ from engine.kernels.batch.triton.helpers import (
 from engine.kernels.prefill.triton.attend_dense import attend_tile, tile_sizes
 from engine.kernels.question.inputs import QuestionInputs
 from engine.kernels.question.triton.buffers import KernelBuffers
-from engine.kernels.question.triton.helpers import NUM_TOKENS, find_record
+from engine.kernels.question.triton.helpers import NUM_EARLIER, NUM_TOKENS, find_record
 from engine.kernels.question.workspace import QuestionWorkspace
 from engine.kernels.shared.sizes import ceil_div
 
@@ -36,7 +36,7 @@ def attend_dense_by_table_kernel(
     out,
     lse,
     retrieval,
-    size,
+    own_tokens,
     scale,
     GROUP: tl.constexpr,
     D: tl.constexpr,
@@ -46,8 +46,9 @@ def attend_dense_by_table_kernel(
     WINDOW: tl.constexpr,
     SINKS: tl.constexpr,
 ):
-    """As `attend_tile`; own_keys, own_values: (kv_heads, size, D)."""
+    """As `attend_tile`; own_keys, own_values: (kv_heads, own_tokens, D)."""
     tokens = load_number(table, NUM_TOKENS)
+    num_own = load_number(table, NUM_EARLIER) + tokens
     rows = tokens * GROUP
     if tl.program_id(0) * ROWS < rows:
         record = find_record(table, documents, document_stride)
@@ -61,7 +62,7 @@ def attend_dense_by_table_kernel(
             other=0.0,
         )
         attend_tile(
-            query, own_keys, own_values, size * D, D, size * D, D, tokens, tokens,
+            query, own_keys, own_values, own_tokens * D, D, own_tokens * D, D, num_own, tokens,
             load_pointer(record, KEYS, query), load_pointer(record, VALUES, query),
             load_width(record, KEY_STRIDE, 16), load_number(record, NUM_ANCHORS),
             load_pointer(record, STREAMING_KEYS, query),
@@ -89,7 +90,7 @@ def attend_dense_by_table(
         buffers.out,
         buffers.dense_lse,
         i.retrieval,
-        s.tokens,
+        s.own_tokens,
         i.scoring.scale,
         GROUP=s.group,
         D=s.head_dim,

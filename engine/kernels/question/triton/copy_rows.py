@@ -6,7 +6,7 @@ import triton.language as tl
 from engine.kernels.batch.triton.helpers import load_number
 from engine.kernels.question.inputs import QuestionInputs
 from engine.kernels.question.triton.buffers import KernelBuffers
-from engine.kernels.question.triton.helpers import NUM_TOKENS
+from engine.kernels.question.triton.helpers import NUM_EARLIER, NUM_TOKENS
 from engine.kernels.question.workspace import QuestionWorkspace
 from engine.kernels.shared.sizes import ceil_div
 from engine.kernels.shared.triton.columns import mask_columns, tile_columns
@@ -28,7 +28,7 @@ def pack_rows_kernel(
     table,
     packed,
     own,
-    size,
+    own_tokens,
     heads,
     kv_heads,
     D: tl.constexpr,
@@ -37,11 +37,12 @@ def pack_rows_kernel(
     """Copy some tokens of one head: of queries, then of keys, then of values.
 
     `query_head`, ...: elements between heads; `query_token`, ...: between tokens. packed: queries
-    (heads, n, D) of n tokens; own: (2, kv_heads, size, D).
+    (heads, n, D) of n tokens; own: (2, kv_heads, own_tokens, D), behind the earlier ones.
     """
     token, cols = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS), tile_columns(D)
     head, row = tl.program_id(1).to(tl.int64), token[:, None].to(tl.int64)
     num_tokens = load_number(table, NUM_TOKENS)
+    place = load_number(table, NUM_EARLIER) + row
     inside = mask_columns((token < num_tokens)[:, None], D)  # [TOKENS, WIDTH]
     of_own = head - heads
     if head < heads:
@@ -49,11 +50,11 @@ def pack_rows_kernel(
         tl.store(packed + (head * num_tokens + row) * D + cols, x, mask=inside)
     elif of_own < kv_heads:
         x = tl.load(key + of_own * key_head + row * key_token + cols, mask=inside, other=0.0)
-        tl.store(own + (of_own * size + row) * D + cols, x, mask=inside)
+        tl.store(own + (of_own * own_tokens + place) * D + cols, x, mask=inside)
     else:
         at = (of_own - kv_heads) * value_head + row * value_token
         x = tl.load(value + at + cols, mask=inside, other=0.0)
-        tl.store(own + (of_own * size + row) * D + cols, x, mask=inside)
+        tl.store(own + (of_own * own_tokens + place) * D + cols, x, mask=inside)
 
 
 @triton.jit
@@ -87,7 +88,7 @@ def pack_rows(inputs: QuestionInputs, work: QuestionWorkspace, buffers: KernelBu
         i.table.device,
         buffers.query,
         work.own[i.layer],
-        s.tokens,
+        s.own_tokens,
         s.num_heads,
         s.kv_heads,
         D=s.head_dim,

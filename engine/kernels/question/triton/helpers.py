@@ -7,6 +7,7 @@ from engine.kernels.question.tables import Field
 
 DOCUMENT = tl.constexpr(int(Field.DOCUMENT))
 NUM_TOKENS = tl.constexpr(int(Field.NUM_TOKENS))
+NUM_EARLIER = tl.constexpr(int(Field.NUM_EARLIER))
 MASS = tl.constexpr(int(Field.MASS))
 WANTED = tl.constexpr(int(Field.WANTED))
 
