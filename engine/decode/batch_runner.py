@@ -70,8 +70,9 @@ class BatchRunner(GraphRunner):
 
     Graphs are captured for numbers of rows, and of tokens in prefills, when the runner is warmed up
     or takes its first pass. A question's first part is one graph; in later parts, and where a
-    prefill keeps to thresholds, attention is launched between graphs. What no such graph can take (two levels of lookup, more tokens than the
-    pages hold, ...) is computed as by `GraphRunner`, with a logged reason.
+    prefill keeps to thresholds, attention is launched between graphs. What no such graph can take
+    (two levels of lookup, more tokens than the pages hold, ...) is computed as by `GraphRunner`,
+    with a logged reason.
 
     Args:
         model: the loaded model, whose layers have equal heads; see `why_unsupported`.

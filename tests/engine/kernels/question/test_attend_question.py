@@ -220,6 +220,29 @@ def test_a_workspace_is_warmed_up_without_a_question(tuning: QuestionTuning) -> 
     assert (attend_question_reference(inputs).out == 0).all()
 
 
+@pytest.mark.skipif(not COMPILED, reason="captures a CUDA graph")
+@pytest.mark.parametrize("size", [16, 128])
+def test_a_captured_layer_takes_whatever_question_comes(size: int) -> None:
+    case, dtype = Case(tokens=size - 3, size=size, head_dim=64), DTYPES[0]
+    inputs, tolerance = case.inputs(dtype), TOLERANCE[dtype]
+    work = allocate_question(case.sizes, dtype, inputs.query.device)
+    attend_question(inputs, work)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        attend_question(inputs, work)
+    asked = inputs.table.asked
+    assert asked is not None
+    assert asked.mass is not None
+    for tokens, wanted in ((7, 30), (1, ALL_TOKENS), (size - 3, 90)):
+        mass = torch.zeros_like(asked.mass)
+        inputs.table.write(replace(asked, num_tokens=tokens, wanted=(0, wanted), mass=mass))
+        graph.replay()
+        expected = attend_question_reference(inputs)
+        assert torch.equal(work.counts[LAYER, : case.retrieval], expected.counts)
+        torch.testing.assert_close(work.out, expected.out, rtol=tolerance, atol=tolerance)
+        torch.testing.assert_close(mass, expected.mass, rtol=10 * tolerance, atol=tolerance)
+
+
 def test_questions_that_do_not_fit_are_refused() -> None:
     inputs = Case().inputs(DTYPES[0])
     work = Case().workspace(inputs)
