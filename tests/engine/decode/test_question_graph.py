@@ -1,34 +1,76 @@
-"""Whole questions in graphs of their own: each computes and reads what it does without them."""
+"""Prefills in graphs: each part of a question computes and reads what it does without them."""
 
 import pytest
+import torch
 from torch.testing import assert_close
 from transformers import PretrainedConfig
 
 from engine.config import DecodeConfig
 from engine.decode.batch_runner import BatchRunner
-from engine.decode.prefill_graphs import PrefillGraphs
-from engine.decode.question_graphs import QuestionGraphs
+from engine.decode.question_graphs import OWN_TOKENS, SIZES, QuestionGraphs
+from engine.decode.running_answer import RunningAnswer
+from engine.decode.sampling import Sampling
 from engine.decode.torch_runner import TorchRunner
+from engine.document.budget import EXACT
+from engine.document.cache import DocumentCache
+from engine.engine import Engine
 from engine.fallbacks import Cause, Fallbacks, Part
 from engine.model.head_plan import HeadPlan
 from engine.model.loader import LoadedModel
-from tests.engine.decode.test_prefill_graph import asked, assert_same_state
 from tests.models import FAMILIES, FURTHER, HALF, loaded, prose, read
 
 CLOSE = {"rtol": 2e-4, "atol": 2e-4}
 
 
+def asked(
+    model: LoadedModel,
+    runner: TorchRunner,
+    documents: list[DocumentCache],
+    lengths: tuple[int, ...],
+    chunk_tokens: int = 512,
+) -> list[RunningAnswer]:
+    """Questions of about four times so many tokens, every other one at `exact`."""
+    engine = Engine(model, DecodeConfig(question_chunk_tokens=chunk_tokens), runner=runner)
+    return [
+        engine.start(
+            documents[index % len(documents)],
+            prose(4 * length, seed=index),
+            budget=EXACT if index % 2 else 0.5,
+            sampling=Sampling(4),
+        )
+        for index, length in enumerate(lengths)
+    ]
+
+
+def assert_same_state(found: RunningAnswer, expected: RunningAnswer) -> None:
+    """Two questions hold, have read, and have attended to the same."""
+    mine, other = found.state, expected.state
+    assert mine.position == other.position
+    assert mine.num_prefill == other.num_prefill
+    assert mine.meter.num_prefills == other.meter.num_prefills
+    assert mine.meter.full == other.meter.full
+    assert mine.meter.windowed == other.meter.windowed
+    assert mine.meter.read == pytest.approx(other.meter.read, rel=1e-6)
+    for pair in zip(mine.keys_and_values(), other.keys_and_values(), strict=True):
+        for part, other_part in zip(*pair, strict=True):
+            assert_close(part, other_part, rtol=1e-4, atol=1e-4)
+    assert mine.mass is not None
+    assert other.mass is not None
+    assert_close(mine.mass.on_tokens(), other.mass.on_tokens(), rtol=1e-3, atol=1e-5)
+
+
 @pytest.fixture
-def taken_otherwise(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The lengths of parts that are prefilled with attention launched between graphs."""
+def without_graphs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The lengths of parts that a `BatchRunner` prefills without a graph."""
     lengths: list[int] = []
-    prefill = PrefillGraphs.prefill
+    prefill = TorchRunner.prefill
 
     def note(self, chunks):
-        lengths.extend(len(chunk.ids) for chunk in chunks)
+        if isinstance(self, BatchRunner):
+            lengths.extend(len(chunk.ids) for chunk in chunks)
         return prefill(self, chunks)
 
-    monkeypatch.setattr(PrefillGraphs, "prefill", note)
+    monkeypatch.setattr(TorchRunner, "prefill", note)
     return lengths
 
 
@@ -41,19 +83,28 @@ def taken_otherwise(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         (FURTHER["gpt-oss"], None),
     ],
 )
+@pytest.mark.parametrize("chunk_tokens", [512, 32])
 def test_questions_are_prefilled_as_alone(
-    config: PretrainedConfig, plan: HeadPlan | None, taken_otherwise: list[int]
+    config: PretrainedConfig, plan: HeadPlan | None, chunk_tokens: int, without_graphs: list[int]
 ) -> None:
     model = loaded(config, plan=plan)
     documents = [read(model, prose(chars, seed=chars)) for chars in (200, 700)]
     graphs, alone = BatchRunner(model, DecodeConfig(), max_rows=8), TorchRunner(model)
-    lengths = (3, 40, 17, 1)
-    crowd, wanted = (asked(model, runner, documents, lengths) for runner in (graphs, alone))
-    together = graphs.prefill([row.next_chunk for row in crowd])
-    for found, one, logits in zip(crowd, wanted, together, strict=True):
-        assert_close(logits, alone.prefill([one.next_chunk])[0], **CLOSE)
+    lengths = (3, 20, 17, 1)
+    crowd, wanted = (
+        asked(model, runner, documents, lengths, chunk_tokens) for runner in (graphs, alone)
+    )
+    while going := [row for row in crowd if row.num_next_chunk]:
+        others = [wanted[crowd.index(row)] for row in going]
+        last = [row for row in going if row.next_chunk.is_last]
+        together = graphs.prefill([row.next_chunk for row in going])
+        assert len(together) == len(last)
+        expected = [alone.prefill([one.next_chunk]) for one in others]
+        for logits, one in zip(together, (each for each in expected if len(each)), strict=True):
+            assert_close(logits, one[0], **CLOSE)
+    for found, one in zip(crowd, wanted, strict=True):
         assert_same_state(found, one)
-    assert taken_otherwise == []
+    assert without_graphs == []
 
 
 @pytest.fixture(scope="module")
@@ -76,51 +127,72 @@ def test_answers_go_on_behind_such_a_prefill(model: LoadedModel) -> None:
         assert_same_state(found, one)
 
 
-def test_later_parts_are_taken_behind_the_first(
-    model: LoadedModel, taken_otherwise: list[int]
+def test_later_passes_leave_the_keys_of_earlier_ones_alone(model: LoadedModel) -> None:
+    documents = [read(model, prose(300))]
+    graphs = BatchRunner(model, DecodeConfig(), max_rows=2)
+    first, second = asked(model, graphs, documents, (30, 30))
+    graphs.prefill([first.next_chunk])
+    kept = [keys.clone() for keys, _ in first.state.keys_and_values()]
+    graphs.prefill([second.next_chunk])
+    for (keys, _), before in zip(first.state.keys_and_values(), kept, strict=True):
+        assert torch.equal(keys, before)
+
+
+def test_only_the_last_part_collects_evidence(model: LoadedModel) -> None:
+    documents = [read(model, prose(300))]
+    graphs = BatchRunner(model, DecodeConfig(), max_rows=2)
+    (row,) = asked(model, graphs, documents, (40,), chunk_tokens=100)
+    assert len(graphs.prefill([row.next_chunk])) == 0
+    assert row.state.mass is not None
+    assert row.state.mass.by_place.sum() == 0
+    while row.num_next_chunk:
+        graphs.prefill([row.next_chunk])
+    assert row.state.mass.by_place.sum() > 0
+
+
+def test_a_part_that_no_graph_holds_is_prefilled_without_one(
+    model: LoadedModel, without_graphs: list[int]
 ) -> None:
     documents = [read(model, prose(300))]
-    graphs, alone = BatchRunner(model, DecodeConfig(), max_rows=2), TorchRunner(model)
-    (found,), (one,) = (
-        asked(model, runner, documents, (40,), chunk_tokens=16) for runner in (graphs, alone)
+    fallbacks, alone = Fallbacks(), TorchRunner(model)
+    graphs = BatchRunner(model, DecodeConfig(), max_rows=2, fallbacks=fallbacks)
+    lengths = (SIZES[-1] // 4 + 10, 10)
+    crowd, wanted = (
+        asked(model, runner, documents, lengths, chunk_tokens=OWN_TOKENS)
+        for runner in (graphs, alone)
     )
-    first = graphs.prefill([found.next_chunk])
-    assert len(first) == 0
-    assert taken_otherwise == []
-    assert found.state.mass is not None
-    assert found.state.mass.by_place.sum() == 0
-    alone.prefill([one.next_chunk])
-    while found.num_next_chunk:
-        last, expected = graphs.prefill([found.next_chunk]), alone.prefill([one.next_chunk])
-    assert sum(taken_otherwise) == len(found.question) - 16
-    assert_close(last, expected, **CLOSE)
-    assert_same_state(found, one)
+    together = graphs.prefill([row.next_chunk for row in crowd])
+    for logits, one in zip(together, wanted, strict=True):
+        assert_close(logits, alone.prefill([one.next_chunk])[0], **CLOSE)
+    assert without_graphs == [len(crowd[0].question)]
+    assert fallbacks.counts()[Part.PREFILL, Cause.NO_ROOM] == 1
 
 
-def test_what_keeps_to_thresholds_is_prefilled_otherwise(
-    model: LoadedModel, taken_otherwise: list[int], monkeypatch: pytest.MonkeyPatch
+def test_a_part_behind_more_tokens_than_a_graph_holds_goes_without_one(
+    model: LoadedModel, without_graphs: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.decode.question_graphs.OWN_TOKENS", 64)
+    documents = [read(model, prose(300))]
+    graphs = BatchRunner(model, DecodeConfig(), max_rows=2)
+    (row,) = asked(model, graphs, documents, (30,), chunk_tokens=32)
+    while row.num_next_chunk:
+        graphs.prefill([row.next_chunk])
+    assert sum(without_graphs) == len(row.question) - 64
+
+
+def test_what_keeps_to_thresholds_is_prefilled_without_a_graph(
+    model: LoadedModel, without_graphs: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     documents = [read(model, prose(300))]
     monkeypatch.setattr("engine.attend.question.QuestionState.prefill_tokens", None)
     graphs = BatchRunner(model, DecodeConfig(), max_rows=2)
     crowd = asked(model, graphs, documents, (20, 20))  # the second one at `exact`
     graphs.prefill([row.next_chunk for row in crowd])
-    assert taken_otherwise == [len(crowd[0].question)]
+    assert without_graphs == [len(crowd[0].question)]
 
 
-def test_documents_that_are_too_long_for_the_graphs_go_without(
-    model: LoadedModel, taken_otherwise: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("engine.kernels.question.sizes.QuestionSizes.takes", lambda *_: False)
-    documents = [read(model, prose(300))]
-    graphs = BatchRunner(model, DecodeConfig(), max_rows=2)
-    (row,) = asked(model, graphs, documents, (20,))
-    graphs.prefill([row.next_chunk])
-    assert taken_otherwise == [len(row.question)]
-
-
-def test_without_graphs_of_questions_they_are_answered_all_the_same(
-    model: LoadedModel, taken_otherwise: list[int], monkeypatch: pytest.MonkeyPatch
+def test_without_graphs_questions_are_answered_all_the_same(
+    model: LoadedModel, without_graphs: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(self: QuestionGraphs, pool: object) -> None:
         raise RuntimeError("no capture today")
@@ -133,4 +205,4 @@ def test_without_graphs_of_questions_they_are_answered_all_the_same(
     logits = graphs.prefill([found.next_chunk])
     assert_close(logits, alone.prefill([one.next_chunk]), **CLOSE)
     assert fallbacks.counts()[Part.PREFILL, Cause.FAILED] == 1
-    assert taken_otherwise == [len(found.question)]
+    assert without_graphs == [len(found.question)]

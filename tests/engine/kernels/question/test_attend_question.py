@@ -61,6 +61,7 @@ class Case:
     window: int | None = None
     has_sinks: bool = False
     has_mass: bool = True
+    earlier: int = 0
     tuning: QuestionTuning = RUNNING
 
     @property
@@ -71,7 +72,7 @@ class Case:
     def sizes(self) -> QuestionSizes:
         """Of the graph, whose documents may be longer."""
         heads = self.kv_heads * self.group
-        return QuestionSizes(self.size, 2, heads, self.kv_heads, self.head_dim, 50, 300)
+        return QuestionSizes(self.size, 2, heads, self.kv_heads, self.head_dim, 50, 300, 40)
 
     def inputs(self, dtype: torch.dtype) -> QuestionInputs:
         """Draw it; padding is nan."""
@@ -84,7 +85,8 @@ class Case:
         documents.records[SLOT, 0] = 0
         table = QuestionTable(2, device)
         mass = torch.zeros(num_tokens, device=device) if self.has_mass else None
-        table.write(AskedQuestion(SLOT, self.tokens, num_tokens, (0, self.wanted), mass))
+        wanted = (0, self.wanted)
+        table.write(AskedQuestion(SLOT, self.tokens, num_tokens, wanted, mass, self.earlier))
         parts = [self._padded(count, dtype, seed) for seed, count in
                  enumerate((heads, self.kv_heads, self.kv_heads))]  # fmt: skip
         sinks = None
@@ -112,6 +114,8 @@ class Case:
             if isinstance(buffer, Tensor):
                 buffer.fill_(torch.nan if buffer.is_floating_point() else -77)
         work.own.fill_(torch.nan)
+        shape = (2, self.kv_heads, self.earlier, self.head_dim)
+        work.own[LAYER, :, :, : self.earlier] = normal(*shape, dtype=dtype, seed=31).to(device)
         return replace(work, kernels=kernels)
 
     def _padded(self, heads: int, dtype: torch.dtype, seed: int) -> Tensor:
@@ -161,6 +165,9 @@ CASES = {
     "no clusters": Case(clustered=0, clusters=0),
     "one cluster": Case(clustered=1, clusters=1, anchors=0, tuning=FIXED),
     "all streaming": Case(retrieval=0, streaming=2, has_mass=False),
+    "later part": Case(tokens=5, earlier=17, tuning=FIXED),
+    "later part in a window": Case(3, streaming=0, window=7, clustered=0, clusters=0, anchors=6,
+                                   earlier=4),
     "window": Case(13, 16, streaming=0, window=7, clustered=0, clusters=0, anchors=12,
                    has_sinks=True),
 }  # fmt: skip
@@ -175,16 +182,17 @@ RUNS = (
 def test_a_question_gets_what_the_definition_gives(name: str, dtype: torch.dtype) -> None:
     case, tolerance = CASES[name], TOLERANCE[dtype]
     inputs = case.inputs(dtype)
-    expected = attend_question_reference(inputs)
     work = case.workspace(inputs)
+    expected = attend_question_reference(inputs, work.own[LAYER])
     attend_question_triton(inputs, work)
     n, asked = case.tokens, inputs.table.asked
+    places = slice(case.earlier, case.earlier + n)
     torch.testing.assert_close(
         work.out[:n].float(), expected.out[:n].float(), rtol=tolerance, atol=tolerance
     )
     assert (work.out[n:] == 0).all()
     for own, given in zip(work.own[LAYER], (inputs.key, inputs.value), strict=True):
-        assert torch.equal(own[:, :n], given[:, :n])
+        assert torch.equal(own[:, places], given[:, :n])
     assert work.counts[0].sum() == 0
     assert torch.equal(work.counts[LAYER, : case.retrieval], expected.counts)
     assert work.counts[LAYER, case.retrieval :].sum() == 0
@@ -199,9 +207,12 @@ def test_a_question_gets_what_the_definition_gives(name: str, dtype: torch.dtype
 
 def test_budgets_select_some_of_the_tokens() -> None:
     case = CASES["several tiles"]
-    counts = attend_question_reference(case.inputs(DTYPES[0])).counts
+    inputs = case.inputs(DTYPES[0])
+    counts = attend_question_reference(inputs, case.workspace(inputs).own[LAYER]).counts
     assert 0 < counts.sum() < case.retrieval * case.clustered
-    everything = attend_question_reference(CASES["exact"].inputs(DTYPES[0])).counts
+    case = CASES["exact"]
+    inputs = case.inputs(DTYPES[0])
+    everything = attend_question_reference(inputs, case.workspace(inputs).own[LAYER]).counts
     assert (everything == case.clustered).all()
 
 
@@ -217,7 +228,30 @@ def test_a_workspace_is_warmed_up_without_a_question(tuning: QuestionTuning) -> 
     attend_question_triton(inputs, work)
     assert (work.out == 0).all()
     assert (work.counts == 0).all()
-    assert (attend_question_reference(inputs).out == 0).all()
+    assert (attend_question_reference(inputs, work.own[LAYER]).out == 0).all()
+
+
+@pytest.mark.skipif(not COMPILED, reason="captures a CUDA graph")
+@pytest.mark.parametrize("size", [16, 128])
+def test_a_captured_layer_takes_whatever_question_comes(size: int) -> None:
+    case, dtype = Case(tokens=size - 3, size=size, head_dim=64), DTYPES[0]
+    inputs, tolerance = case.inputs(dtype), TOLERANCE[dtype]
+    work = allocate_question(case.sizes, dtype, inputs.query.device)
+    attend_question(inputs, work)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        attend_question(inputs, work)
+    asked = inputs.table.asked
+    assert asked is not None
+    assert asked.mass is not None
+    for tokens, wanted in ((7, 30), (1, ALL_TOKENS), (size - 3, 90)):
+        mass = torch.zeros_like(asked.mass)
+        inputs.table.write(replace(asked, num_tokens=tokens, wanted=(0, wanted), mass=mass))
+        graph.replay()
+        expected = attend_question_reference(inputs, work.own[LAYER])
+        assert torch.equal(work.counts[LAYER, : case.retrieval], expected.counts)
+        torch.testing.assert_close(work.out, expected.out, rtol=tolerance, atol=tolerance)
+        torch.testing.assert_close(mass, expected.mass, rtol=10 * tolerance, atol=tolerance)
 
 
 def test_questions_that_do_not_fit_are_refused() -> None:
