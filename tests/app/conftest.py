@@ -19,7 +19,8 @@ from engine.engine import Engine
 from engine.model.loader import LoadedModel, load_model
 from precompute.build import precompute_document
 from precompute.config import PrecomputeConfig
-from storage.storage import Storage, open_storage
+from storage.db.database import Database
+from storage.storage import Storage, assemble
 from tests.app.live import serving
 from tests.app.seeding import FINGERPRINT, TEXT, StorageSeeder
 from tests.databases import copied
@@ -61,8 +62,8 @@ def settings(tmp_path: Path) -> Settings:
 def storage(settings: Settings, migrated_sqlite: bytes) -> Iterator[Storage]:
     """Real storage in a folder of its own."""
     settings.data_dir.mkdir()
-    copied(migrated_sqlite, settings.data_dir / "lectern.sqlite3")
-    storage = open_storage(settings.storage()).of(FINGERPRINT)
+    database = Database(copied(migrated_sqlite, settings.data_dir / "lectern.sqlite3"))
+    storage = assemble(database, settings.storage()).of(FINGERPRINT)
     yield storage
     storage.close()
 
