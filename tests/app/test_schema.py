@@ -392,7 +392,7 @@ def test_a_request_that_does_not_fit_is_refused(
 
 
 @pytest.mark.parametrize("operation", CLOSED, ids=" ".join)
-@bounded
+@trials(bounded, max_examples=10)
 @given(data=st.data())
 def test_without_a_key_nothing_else_of_a_request_counts(
     api: Api, operation: Operation, data: DataObject
