@@ -21,22 +21,6 @@ if "LECTERN_TEST_GPU" in os.environ:  # then no test may be skipped for want of 
             "LECTERN_TEST_GPU is set, but torch sees no GPU here, or Triton is told to interpret."
         )
 
-# Files here have few but long tests. They begin first, or at the end of a run of several processes
-# all but one would wait.
-FIRST = [
-    f"tests/{folder}/" for folder in ("flows", "docs", "faults", "bench", "training", "workers")
-]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order tests by how early their folder should begin; within a folder all stays as it was."""
-
-    def place(item: pytest.Item) -> int:
-        places = [at for at, folder in enumerate(FIRST) if item.nodeid.startswith(folder)]
-        return places[0] if places else len(FIRST)
-
-    items.sort(key=place)
-
 
 def pytest_collection_finish() -> None:
     """Let no garbage collection look through all that was imported, which takes half a second."""
