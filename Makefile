@@ -2,8 +2,6 @@ PY ?= $(shell command -v python3.11 || command -v python3.12)
 # make demo EXTRA=gpu on CUDA machines
 EXTRA ?= cpu
 BIN := .venv/bin
-# Tests of processes that are killed and of whole servers run one at a time, all others two at a time.
-APART := $(addprefix tests/,faults flows)
 # Folders of tests that are skipped, or interpreted, without a GPU.
 ON_GPU := $(addprefix tests/,engine precompute)
 PYTEST := $(BIN)/python -m pytest -q
@@ -20,8 +18,7 @@ demo: .venv/.ok  ## upload a handbook, watch it being read, ask eight questions
 	$(BIN)/lectern demo
 
 test: .venv/.ok  ## all tests: offline, CPU
-	$(PYTEST) -n 2 --dist loadfile $(APART:%=--ignore=%)
-	$(PYTEST) $(APART)
+	$(PYTEST) -n 2 --dist loadfile
 
 gpu-test: EXTRA := gpu
 gpu-test: .venv/.ok  ## all tests that need a GPU; fails without one

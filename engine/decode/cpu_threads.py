@@ -29,6 +29,8 @@ class CpuThreads:
 
     def measure(self, take_pass: Callable[[], object]) -> None:
         """Try a pass of one token with ever more threads, as long as more are worth it."""
+        if self.most == 1:  # nothing to choose
+            return
         chosen = 1
         chosen_s = self._best_s(take_pass, chosen)
         while chosen < self.most:

@@ -38,6 +38,7 @@ FOLDER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.[0-9a-f]{32}")
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 RESERVED_FIELDS = frozenset({"format", "binding", "files"})
 PART_BYTES = 32 * 1024 * 1024  # of a file, written at a time
+MAKE_TRIES, MAKE_WAIT_S = 10, 0.01
 COMMIT_RETRIES_S = (0.2, 1.0, 3.0, 6.0)
 STEPS = (  # names of the steps, which failpoints are told
     "folder_made",
@@ -97,12 +98,7 @@ class ArtifactDraft:
 
     def __enter__(self) -> Self:
         """Make the folder. Raises: StorageFull, Transient."""
-        with disk_errors():
-            self._root.mkdir(parents=True, exist_ok=True)
-            self._path.mkdir()
-        self._lock = lock_folder(self._path)
-        if self._lock is None:
-            raise Transient("The folder of a new artifact was removed by another process.")
+        self._lock = self._make_folder()
         self._failpoint("folder_made")
         return self
 
@@ -120,6 +116,18 @@ class ArtifactDraft:
             shutil.rmtree(self._path, ignore_errors=True)
         if self._lock is not None:
             os.close(self._lock)
+
+    def _make_folder(self) -> int:
+        """Make the folder and lock it; a collection may take it for garbage before it is locked."""
+        for _ in range(MAKE_TRIES):
+            with disk_errors():
+                self._root.mkdir(parents=True, exist_ok=True)
+                self._path.mkdir(exist_ok=True)
+            lock = lock_folder(self._path)
+            if lock is not None:
+                return lock
+            time.sleep(MAKE_WAIT_S)
+        raise Transient("The folder of a new artifact was removed by another process.")
 
     def write(
         self,

@@ -1,10 +1,13 @@
 """What the tests of the HTTP side share: the real app over real storage and a tiny real model."""
 
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 from argon2 import PasswordHasher
 from starlette.testclient import TestClient
 
@@ -19,7 +22,8 @@ from engine.engine import Engine
 from engine.model.loader import LoadedModel, load_model
 from precompute.build import precompute_document
 from precompute.config import PrecomputeConfig
-from storage.storage import Storage, open_storage
+from storage.db.database import Database
+from storage.storage import Storage, assemble
 from tests.app.live import serving
 from tests.app.seeding import FINGERPRINT, TEXT, StorageSeeder
 from tests.databases import copied
@@ -48,30 +52,45 @@ def cache(model: LoadedModel) -> DocumentCache:
     return precompute_document(model, TEXT, [(1, 0, len(TEXT))], settings, lambda *_: None)
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    """Settings of a small server that works on all questions; tests replace some of them."""
+def small_server(data_dir: Path) -> Settings:
+    """Settings of a small server that works on all questions."""
     server = ServerConfig(
         max_upload_bytes=100_000, max_answer_tokens=64, concurrent_questions=1, queued_questions=2
     )
-    return Settings(data_dir=tmp_path / "data", server=server, stored_answer_hours=0)
+    return Settings(data_dir=data_dir, server=server, stored_answer_hours=0)
+
+
+def new_storage(settings: Settings, migrated: bytes) -> Storage:
+    """Make storage in a folder of its own."""
+    settings.data_dir.mkdir()
+    database = Database(copied(migrated, settings.data_dir / "lectern.sqlite3"))
+    return assemble(database, settings.storage()).of(FINGERPRINT)
+
+
+def new_services(settings: Settings, storage: Storage, model: LoadedModel) -> Services:
+    """Make services around the real engine; a worker has just shown that it lives."""
+    storage.processes.beat("a worker", "worker", FINGERPRINT)
+    return make_services(settings.server, settings.data_dir, storage, Engine(model))
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Settings of a small server; tests replace some of them."""
+    return small_server(tmp_path / "data")
 
 
 @pytest.fixture
 def storage(settings: Settings, migrated_sqlite: bytes) -> Iterator[Storage]:
     """Real storage in a folder of its own."""
-    settings.data_dir.mkdir()
-    copied(migrated_sqlite, settings.data_dir / "lectern.sqlite3")
-    storage = open_storage(settings.storage()).of(FINGERPRINT)
+    storage = new_storage(settings, migrated_sqlite)
     yield storage
     storage.close()
 
 
 @pytest.fixture
 def services(settings: Settings, storage: Storage, model: LoadedModel) -> Services:
-    """Services around the real engine, and a worker that has just shown that it lives."""
-    storage.processes.beat("a worker", "worker", FINGERPRINT)
-    return make_services(settings.server, settings.data_dir, storage, Engine(model))
+    """Services around the real engine."""
+    return new_services(settings, storage, model)
 
 
 @pytest.fixture
@@ -85,6 +104,36 @@ def client(services: Services, seeder: StorageSeeder) -> Iterator[TestClient]:
     """A client with a key of the first tenant, in process."""
     with TestClient(create_app(services), headers=seeder.headers()) as client:
         yield client
+
+
+@dataclass(frozen=True)
+class SharedApp:
+    """An app for all tests of a module that only ask of it what leaves it as it was.
+
+    Attributes:
+        document_id: a ready document.
+    """
+
+    client: TestClient
+    seeder: StorageSeeder
+    document_id: str
+
+
+@pytest.fixture(scope="module")
+def shared_app(
+    tmp_path_factory: pytest.TempPathFactory,
+    migrated_sqlite: bytes,
+    model: LoadedModel,
+    cache: DocumentCache,
+) -> Iterator[SharedApp]:
+    """One app with a ready document, which is not made anew for each test."""
+    torch.set_num_threads(1)  # as each test does, though only after its module's fixtures
+    settings = small_server(tmp_path_factory.mktemp("shared") / "data")
+    with closing(new_storage(settings, migrated_sqlite)) as storage:
+        seeder = StorageSeeder(storage, cache)
+        app = create_app(new_services(settings, storage, model))
+        with TestClient(app, headers=seeder.headers()) as client:
+            yield SharedApp(client, seeder, seeder.ready(client))
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from app.tenants import schemas as tenant_schemas
 from cli.settings import Settings
 from common.scopes import Scope
 from storage.quotas.resources import Resource
+from tests.app.conftest import SharedApp
 from tests.app.seeding import StorageSeeder
 
 Schema = dict[str, Any]
@@ -215,9 +216,8 @@ def broken_objects(draw: st.DrawFn, given: Schema) -> Any:
 class Api:
     """The app, its schema, and a document that can be asked."""
 
-    def __init__(self, client: TestClient, seeder: StorageSeeder) -> None:
-        self.client, self.seeder = client, seeder
-        self.described: Schema = client.get("/openapi.json").json()
+    def __init__(self, client: TestClient, seeder: StorageSeeder, described: Schema) -> None:
+        self.client, self.seeder, self.described = client, seeder, described
         self.ready_id = seeder.ready(client)
 
     def __repr__(self) -> str:
@@ -338,10 +338,17 @@ def settings(settings: Settings) -> Settings:
     return settings.model_copy(update={"server": short})
 
 
+@pytest.fixture(scope="module")
+def described(shared_app: SharedApp) -> Schema:
+    """The schema, which every app makes anew though it is the same."""
+    found: Schema = shared_app.client.get("/openapi.json").json()
+    return found
+
+
 @pytest.fixture
-def api(client: TestClient, seeder: StorageSeeder) -> Api:
+def api(client: TestClient, seeder: StorageSeeder, described: Schema) -> Api:
     """The API with a ready document."""
-    return Api(client, seeder)
+    return Api(client, seeder, described)
 
 
 def test_every_operation_is_tried_and_all_but_probes_want_a_key(api: Api) -> None:
@@ -385,7 +392,7 @@ def test_a_request_that_does_not_fit_is_refused(
 
 
 @pytest.mark.parametrize("operation", CLOSED, ids=" ".join)
-@bounded
+@trials(bounded, max_examples=10)
 @given(data=st.data())
 def test_without_a_key_nothing_else_of_a_request_counts(
     api: Api, operation: Operation, data: DataObject

@@ -1,13 +1,17 @@
 """The extensions that CONTRIBUTING.md works through: written into a copy of the tree, and run."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from bench.mutations.pytest_runs import PRELOADED
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -29,7 +33,7 @@ def blocks(section: str, language: str) -> list[str]:
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the tree, its weights linked."""
     folder = tmp_path_factory.mktemp("tree")
-    ignored = shutil.ignore_patterns("__pycache__", "weights", "v0.*")
+    ignored = shutil.ignore_patterns("weights", "v0.*")  # what is compiled stays so
     for name in NEEDED:
         source = ROOT / name
         if source.is_dir():
@@ -38,6 +42,34 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copy(source, folder / name)
     (folder / "reader" / "weights").symlink_to(ROOT / "reader" / "weights")
     return folder
+
+
+@pytest.fixture(scope="module")
+def run(tree: Path) -> Iterator[Callable[..., tuple[int, str]]]:
+    """Run `python -m` in the copy; returns its exit status and what it printed."""
+    own = {
+        "PYTHONPATH": str(tree),
+        "LECTERN_DATA_DIR": str(tree / "data"),
+        "PYTEST_ADDOPTS": "-W ignore::pytest.PytestAssertRewriteWarning",  # of what was imported
+    }
+    output = tree / "output.txt"
+    with subprocess.Popen(
+        [sys.executable, "-P", str(Path(__file__).with_name("forking.py")), *PRELOADED],
+        cwd=tree,
+        env=os.environ | own,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    ) as server:
+
+        def run(*arguments: str) -> tuple[int, str]:
+            assert server.stdin is not None
+            assert server.stdout is not None
+            server.stdin.write(json.dumps([str(output), *arguments]) + "\n")
+            return int(server.stdout.readline()), output.read_text(encoding="utf-8")
+
+        yield run
 
 
 def write_files(section: str, tree: Path) -> None:
@@ -63,7 +95,9 @@ def apply_changes(section: str, tree: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SECTIONS))
-def test_an_extension_works_as_it_stands(name: str, tree: Path) -> None:
+def test_an_extension_works_as_it_stands(
+    name: str, tree: Path, run: Callable[..., tuple[int, str]]
+) -> None:
     section = SECTIONS[name]
     write_files(section, tree)
     apply_changes(section, tree)
@@ -75,17 +109,12 @@ def test_an_extension_works_as_it_stands(name: str, tree: Path) -> None:
     ]
     assert commands
     for command in commands:
-        program, *arguments = [part.strip('"') for part in re.findall(r'"[^"]*"|\S+', command)]
-        assert program == "python"
-        run = subprocess.run(
-            [sys.executable, *arguments],
-            cwd=tree,
-            env=os.environ | {"PYTHONPATH": str(tree), "LECTERN_DATA_DIR": str(tree / "data")},
-            capture_output=True,
-            text=True,
-            timeout=240,
-        )
-        assert run.returncode == 0, f"{command}\n{run.stdout}\n{run.stderr}"
+        program, option, *arguments = [
+            part.strip('"') for part in re.findall(r'"[^"]*"|\S+', command)
+        ]
+        assert (program, option) == ("python", "-m")
+        status, printed = run(*arguments)
+        assert status == 0, f"{command}\n{printed}"
 
 
 def test_there_are_four_of_them() -> None:

@@ -7,13 +7,15 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import httpx
 import pytest
 
 from cli.client import Client, Refused
-from tests.flows.conftest import ROOT, STOP_S, LecternServer, MakeServer
+from tests.flows.conftest import ROOT, START_S, STOP_S, LecternServer, MakeServer
+from tests.forked import fork_lectern
 from tests.services import postgresql_schema, redis_url
 
 TEXT = "The lamp of Varnholm burned twelve litres of oil a night. " * 20
@@ -54,18 +56,20 @@ def started(environment: Mapping[str, str], *arguments: str) -> Iterator[subproc
 
 
 @pytest.fixture
-def worker(api: LecternServer) -> Iterator[subprocess.Popen[str]]:
+def worker(api: LecternServer, tmp_path: Path) -> Iterator[ForkServerProcess]:
     """`lectern worker` beside it, past its start."""
-    with started(api.environment, "worker") as process:
-        assert process.stdout is not None
-        while "Waiting for documents" not in process.stdout.readline():
-            assert process.poll() is None
-        yield process
+    process, output = fork_lectern(["worker"], api.environment, ROOT, tmp_path / "worker.log")
+    try:
+        with output, open(output.fileno(), closefd=False) as stream:
+            assert any("Waiting for documents" in line for line in stream)
+            yield process
+    finally:
         process.kill()
+        process.join()
 
 
 def test_a_worker_apart_reads_what_the_api_takes_in(
-    api: LecternServer, worker: subprocess.Popen[str], tmp_path: Path
+    api: LecternServer, worker: ForkServerProcess, tmp_path: Path
 ) -> None:
     path = tmp_path / "lamp.txt"
     path.write_text(TEXT)
@@ -73,8 +77,9 @@ def test_a_worker_apart_reads_what_the_api_takes_in(
         document_id = client.upload_path(path)["id"]
         assert list(client.events(document_id))[-1]["status"] == "ready"
         assert client.ask(document_id, "How much oil?", max_tokens=4)["document_id"] == document_id
-    worker.send_signal(signal.SIGTERM)
-    assert worker.wait(STOP_S) == 0
+    worker.terminate()
+    worker.join(STOP_S)
+    assert worker.exitcode == 0
 
 
 def lectern(server: LecternServer, *arguments: str) -> str:
@@ -151,14 +156,10 @@ def test_a_model_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
         "LECTERN_MODEL": str(tmp_path / "nothing"),
         "LECTERN_DATA_DIR": str(tmp_path / "data"),
     }
-    ended = subprocess.run(
-        [sys.executable, "-m", "cli.main", "serve", "--port", "0"],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 1
-    assert "Traceback" not in ended.stderr
-    assert "Name a folder" in " ".join(ended.stderr.split())
+    log = tmp_path / "errors.txt"
+    process, output = fork_lectern(["serve", "--port", "0"], environment, ROOT, log)
+    process.join(START_S)
+    output.close()
+    assert process.exitcode == 1
+    assert "Traceback" not in log.read_text()
+    assert "Name a folder" in " ".join(log.read_text().split())

@@ -26,9 +26,8 @@ def test_a_page_is_a_span(client, seeder):
 
 
 @pytest.mark.parametrize("query", ["page=2", "start=9&end=3", "page=1&start=0", "start=-1"])
-def test_a_wrong_span_says_what_is_wrong(client, seeder, query):
-    document_id = seeder.ready(client)
-    reply = client.get(f"/documents/{document_id}/text?{query}")
+def test_a_wrong_span_says_what_is_wrong(shared_app, query):
+    reply = shared_app.client.get(f"/documents/{shared_app.document_id}/text?{query}")
     assert reply.status_code in (400, 422)
     assert reply.json()["error"]["param"] in ("page", "start")
 
@@ -47,9 +46,8 @@ def test_the_original_comes_back_byte_by_byte_and_cannot_act_as_a_page(client):
 
 @pytest.mark.parametrize("wanted", ["bytes=99999-", "bytes=9-3", "lines=1-2", "bytes"])
 @pytest.mark.parametrize("path", ["/documents/{}/content", "/v1/files/{}/content"])
-def test_a_range_that_the_original_does_not_have(client, path, wanted):
-    sent = client.post("/documents", files={"file": ("a.txt", b"The gate is green.")}).json()
-    reply = client.get(path.format(sent["id"]), headers={"range": wanted})
+def test_a_range_that_the_original_does_not_have(shared_app, path, wanted):
+    reply = shared_app.client.get(path.format(shared_app.document_id), headers={"range": wanted})
     error = reply.json()["error"]
     assert (reply.status_code, error["code"]) == (416, "range_not_satisfiable")
 
@@ -85,8 +83,8 @@ def test_a_ready_document_is_neither_stopped_nor_read_again(client, seeder):
     ("method", "path"),
     [("GET", "content"), ("GET", "text"), ("POST", "retry"), ("POST", "cancel")],
 )
-def test_another_tenants_document_is_not_there(client, seeder, other_tenant, method, path):
-    document_id = seeder.ready(client)
-    for foreign in (document_id, uuid4(), "no-id"):
-        reply = client.request(method, f"/documents/{foreign}/{path}", headers=other_tenant)
+def test_another_tenants_document_is_not_there(shared_app, method, path):
+    theirs = shared_app.seeder.headers("other_tenant")
+    for foreign in (shared_app.document_id, uuid4(), "no-id"):
+        reply = shared_app.client.request(method, f"/documents/{foreign}/{path}", headers=theirs)
         assert (reply.status_code, reply.json()["error"]["code"]) == (404, "document_not_found")

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from app.services.services import Services
 from common.errors import DatabaseUnavailable, StorageFull
+from tests.app.conftest import SharedApp
 from tests.app.seeding import TEXT, StorageSeeder
 
 UNKNOWN_ID = "6f0c3c1e-0000-4000-8000-000000000000"
@@ -220,8 +221,8 @@ def test_a_page_takes_as_many_statements_however_many_documents_it_has(
 
 
 @pytest.mark.parametrize("query", [{"limit": "0"}, {"limit": "101"}, {"limit": "x"}])
-def test_a_bad_page_is_refused(client: TestClient, query: dict[str, str]) -> None:
-    response = client.get("/documents", params=query)
+def test_a_bad_page_is_refused(shared_app: SharedApp, query: dict[str, str]) -> None:
+    response = shared_app.client.get("/documents", params=query)
     assert response.status_code == 422
     assert response.json()["error"]["param"] == "limit"
 
@@ -241,10 +242,10 @@ def test_an_empty_list(client: TestClient) -> None:
     ("method", "tail"), [("GET", ""), ("DELETE", ""), ("GET", "/events"), ("POST", "/ask")]
 )
 def test_an_unknown_id_is_not_found(
-    client: TestClient, method: str, tail: str, document_id: str
+    shared_app: SharedApp, method: str, tail: str, document_id: str
 ) -> None:
     body = {"question": "When?"} if method == "POST" else None
-    response = client.request(method, f"/documents/{document_id}{tail}", json=body)
+    response = shared_app.client.request(method, f"/documents/{document_id}{tail}", json=body)
     assert response.status_code == 404
 
 

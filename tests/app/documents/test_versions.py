@@ -7,6 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.services.services import Services
+from tests.app.conftest import SharedApp
 from tests.app.seeding import TEXT, StorageSeeder
 
 NEW = {"file": ("edited.txt", b"The gate closes at 19:10 now.")}
@@ -96,8 +97,9 @@ def test_metadata_has_limits(client: TestClient, metadata: str) -> None:
     ],
 )
 def test_a_change_out_of_bounds_is_refused_by_name_and_changes_nothing(
-    client: TestClient, change: dict[str, object]
+    shared_app: SharedApp, change: dict[str, object]
 ) -> None:
+    client = shared_app.client
     made = client.post("/documents", files=NEW).json()
     refused = client.patch(f"/documents/{made['id']}", json=change)
     error = refused.json()["error"]

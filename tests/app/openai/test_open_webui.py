@@ -11,17 +11,23 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from app.services.services import Services
-from tests.app.seeding import StorageSeeder
+from tests.app.conftest import SharedApp
 
 RECORDED = json.loads((Path(__file__).parent / "open_webui_requests.json").read_text())["requests"]
 NAME = "handbook.md"
 
 
 @pytest.fixture
-def document_id(seeder: StorageSeeder, services: Services) -> str:
-    document = seeder.add(NAME)
-    seeder.publish()
+def client(shared_app: SharedApp) -> TestClient:
+    return shared_app.client
+
+
+@pytest.fixture(scope="module")
+def document_id(shared_app: SharedApp) -> str:
+    """The handbook, and no other document."""
+    shared_app.seeder.delete(shared_app.document_id)
+    document = shared_app.seeder.add(NAME)
+    shared_app.seeder.publish()
     return str(document.id)
 
 

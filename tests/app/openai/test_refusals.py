@@ -12,15 +12,21 @@ from starlette.testclient import TestClient
 
 from app.openai.parameters import IGNORED, NOTHING
 from app.openai.schemas import ChatRequest, ResponseRequest
-from tests.app.seeding import StorageSeeder
+from tests.app.conftest import SharedApp
 
 HALF = "half \ud800 a pair"
 SENDING = {"self", "extra_headers", "extra_query", "extra_body", "timeout"}
 
 
 @pytest.fixture
-def document_id(client: TestClient, seeder: StorageSeeder) -> str:
-    return seeder.ready(client)
+def client(shared_app: SharedApp) -> TestClient:
+    """No call of these tests changes anything."""
+    return shared_app.client
+
+
+@pytest.fixture
+def document_id(shared_app: SharedApp) -> str:
+    return shared_app.document_id
 
 
 def user(content: Any) -> dict[str, Any]:

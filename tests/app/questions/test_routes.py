@@ -22,6 +22,7 @@ from engine.decode.answer import Answer, TextDelta, Thinking
 from engine.engine import Engine
 from engine.model.generation import GenerationDefaults
 from storage.db.tables import Job
+from tests.app.conftest import SharedApp
 from tests.app.documents.test_routes import events
 from tests.app.engines import with_script
 from tests.app.live import until
@@ -30,13 +31,22 @@ from tests.app.seeding import TEXT, StorageSeeder
 QUESTION = {"question": "When does the gate close?", "max_tokens": 8}
 
 
-@pytest.fixture
-def ask(client: TestClient, seeder: StorageSeeder):
-    """Ask the one ready document."""
-    document_id = seeder.ready(client)
+def asking(client: TestClient, document_id: str):
     headers = {"content-type": "application/json"}
     path = f"/documents/{document_id}/ask"
     return lambda body: client.post(path, content=json.dumps(body), headers=headers)
+
+
+@pytest.fixture
+def ask(client: TestClient, seeder: StorageSeeder):
+    """Ask the one ready document."""
+    return asking(client, seeder.ready(client))
+
+
+@pytest.fixture
+def ask_shared(shared_app: SharedApp):
+    """Ask a document that other tests ask, too."""
+    return asking(shared_app.client, shared_app.document_id)
 
 
 def test_an_answer_has_all_its_parts(ask, seeder: StorageSeeder) -> None:
@@ -64,8 +74,8 @@ def test_an_answer_has_all_its_parts(ask, seeder: StorageSeeder) -> None:
         assert body["answer"][claim["start"] : claim["end"]] == claim["text"]
 
 
-def test_a_quoting_answer_says_where_its_quotes_stand(ask) -> None:
-    body = ask({**QUESTION, "mode": "quote"}).json()
+def test_a_quoting_answer_says_where_its_quotes_stand(ask_shared) -> None:
+    body = ask_shared({**QUESTION, "mode": "quote"}).json()
     assert (body["mode"], body["grounded"]) == ("quote", None)
     assert body["refused"] or body["quotes"]
     for quote in body["quotes"]:
@@ -74,11 +84,11 @@ def test_a_quoting_answer_says_where_its_quotes_stand(ask) -> None:
         assert shown == " ".join(quote["text"].split())
 
 
-def test_the_budget_auto_says_what_it_chose_and_predicts(ask) -> None:
-    budget = ask({**QUESTION, "budget": "auto", "tolerance": 0.3}).json()["budget"]
+def test_the_budget_auto_says_what_it_chose_and_predicts(ask_shared) -> None:
+    budget = ask_shared({**QUESTION, "budget": "auto", "tolerance": 0.3}).json()["budget"]
     assert budget["tolerance"] == 0.3
     assert budget["predicted_loss"] <= 0.3
-    assert ask({**QUESTION, "tolerance": 0.3}).json()["error"]["param"] == "tolerance"
+    assert ask_shared({**QUESTION, "tolerance": 0.3}).json()["error"]["param"] == "tolerance"
 
 
 @pytest.mark.parametrize(
@@ -156,23 +166,23 @@ def test_a_stream_brings_the_same_answer_in_pieces(ask) -> None:
     ("budget", "requested"),
     [("fast", 0.05), ("balanced", 0.15), ("exact", 1.0), (0.5, 0.5), (1, 1.0), (None, 0.15)],
 )
-def test_budgets(ask, budget: object, requested: float) -> None:
+def test_budgets(ask_shared, budget: object, requested: float) -> None:
     given = {} if budget is None else {"budget": budget}
-    report = ask({**QUESTION, **given}).json()["budget"]
+    report = ask_shared({**QUESTION, **given}).json()["budget"]
     assert report["requested"] == requested
     assert report["applied"] >= requested
     assert report["raised"] == (report["applied"] > requested)
 
 
-def test_a_seed_makes_a_sampled_answer_repeatable(ask) -> None:
+def test_a_seed_makes_a_sampled_answer_repeatable(ask_shared) -> None:
     drawn = {**QUESTION, "temperature": 1.5, "top_p": 0.9, "seed": 7}
-    assert ask(drawn).json()["answer"] == ask(drawn).json()["answer"]
-    answers = {ask({**drawn, "seed": seed}).json()["answer"] for seed in range(4)}
+    assert ask_shared(drawn).json()["answer"] == ask_shared(drawn).json()["answer"]
+    answers = {ask_shared({**drawn, "seed": seed}).json()["answer"] for seed in range(4)}
     assert len(answers) > 1
 
 
-def test_max_tokens_cuts_the_answer(ask) -> None:
-    body = ask({**QUESTION, "max_tokens": 3}).json()
+def test_max_tokens_cuts_the_answer(ask_shared) -> None:
+    body = ask_shared({**QUESTION, "max_tokens": 3}).json()
     assert body["usage"]["completion_tokens"] <= 3
 
 
@@ -209,33 +219,31 @@ def test_max_tokens_cuts_the_answer(ask) -> None:
         ({"n": 5}, 422, "invalid_request", "n"),
     ],
 )
-def test_bad_questions_are_refused(ask, change, status: int, code: str, param: str) -> None:
+def test_bad_questions_are_refused(ask_shared, change, status: int, code: str, param: str) -> None:
     for stream in (False, True):
-        response = ask({**QUESTION, "stream": stream, **change})
+        response = ask_shared({**QUESTION, "stream": stream, **change})
         error = response.json()["error"]
         assert (response.status_code, error["code"], error["param"]) == (status, code, param)
         assert error["message"]
         assert len(error["message"]) < 500
 
 
-def test_a_missing_question_is_an_empty_one(ask) -> None:
-    assert ask({"budget": "fast"}).json()["error"]["code"] == "empty_question"
+def test_a_missing_question_is_an_empty_one(ask_shared) -> None:
+    assert ask_shared({"budget": "fast"}).json()["error"]["code"] == "empty_question"
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999", "-Infinity"])
 @pytest.mark.parametrize("name", ["temperature", "top_p", "budget"])
-def test_numbers_that_are_none(
-    client: TestClient, seeder: StorageSeeder, name: str, number: str
-) -> None:
-    path = f"/documents/{seeder.upload(client)}/ask"
+def test_numbers_that_are_none(shared_app: SharedApp, name: str, number: str) -> None:
+    path = f"/documents/{shared_app.document_id}/ask"
     content = f'{{"question": "When?", "{name}": {number}}}'
     headers = {"content-type": "application/json"}
-    assert client.post(path, content=content, headers=headers).status_code == 422
+    assert shared_app.client.post(path, content=content, headers=headers).status_code == 422
 
 
 @pytest.mark.parametrize("temperature", [0, 1e-300, 1e-4, 2])
-def test_any_allowed_temperature_works(ask, temperature: float) -> None:
-    assert ask({**QUESTION, "temperature": temperature}).status_code == 200
+def test_any_allowed_temperature_works(ask_shared, temperature: float) -> None:
+    assert ask_shared({**QUESTION, "temperature": temperature}).status_code == 200
 
 
 def test_text_of_every_script_passes(ask) -> None:

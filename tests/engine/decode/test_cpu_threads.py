@@ -43,3 +43,11 @@ def test_passes_of_many_tokens_use_all_threads_and_nothing_stays_changed(most: i
         with threads.used_for(num_tokens):
             assert torch.get_num_threads() == number
         assert torch.get_num_threads() == 2
+
+
+def test_no_pass_is_tried_where_there_is_one_thread(most: int) -> None:
+    torch.set_num_threads(1)
+    threads = CpuThreads()
+    tried: list[int] = []
+    threads.measure(lambda: tried.append(1))
+    assert (threads.of_few_tokens, tried) == (1, [])

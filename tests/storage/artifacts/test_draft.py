@@ -53,6 +53,25 @@ def test_files_then_folder_then_name_then_parent_then_row(
     assert set(events) >= set(STEPS)
 
 
+def test_a_folder_that_is_collected_before_it_is_locked_is_made_again(
+    storage: Storage, upload: Upload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = upload()
+    lock = drafts.lock_folder
+    collected: list[Path] = []
+
+    def lock_late(path: Path) -> int | None:
+        if not collected:
+            collected.append(path)
+            assert storage.artifacts.collect_garbage() == 1
+        return lock(path)
+
+    monkeypatch.setattr(drafts, "lock_folder", lock_late)
+    artifact = publish(storage, document)
+    assert collected
+    assert load_all(storage, artifact).keys() >= FILES.keys()
+
+
 def test_a_draft_that_is_left_vanishes(storage: Storage, upload: Upload, root: Path) -> None:
     document = upload()
 
