@@ -16,7 +16,7 @@ from engine.decode.graph_pool import VARIANTS, make_variant
 from engine.decode.graph_runner import GraphRunner
 from engine.decode.layer_view import resident_layer
 from engine.decode.pass_bytes import PassBytes
-from engine.decode.prefill_graphs import PrefillGraphs
+from engine.decode.prefill_graphs import SIZES, PrefillGraphs
 from engine.decode.question_graphs import QuestionGraphs
 from engine.decode.running_answer import PrefillChunk, RunningAnswer
 from engine.decode.torch_runner import MAX_ROWS
@@ -423,6 +423,7 @@ class BatchRunner(GraphRunner):
                     self._layers,
                     self._documents,
                     self._aggregation,
+                    sizes=SIZES,
                     clusters=ceil_div(spec.context_length, CLUSTER_TOKENS),
                     list_tokens=spec.context_length,
                 )

@@ -9,7 +9,6 @@ from torch import Tensor
 from engine.attend.question import QuestionState
 from engine.decode.batch_graph import BatchLayer
 from engine.decode.pass_bytes import PassBytes
-from engine.decode.prefill_graphs import SIZES
 from engine.decode.question_graph import QuestionGraph
 from engine.decode.running_answer import PrefillChunk
 from engine.kernels.batch.sizes import DocumentSizes
@@ -28,6 +27,7 @@ class QuestionGraphs:
         layers: of the model.
         documents: that questions are about.
         aggregation: how a group's scores are aggregated (`LookupConfig`).
+        sizes: tokens of the graphs, rising.
         clusters, list_tokens: of a document's head at most, as of `QuestionSizes`.
     """
 
@@ -38,6 +38,7 @@ class QuestionGraphs:
         documents: DocumentTable,
         aggregation: str,
         *,
+        sizes: Sequence[int],
         clusters: int,
         list_tokens: int,
     ) -> None:
@@ -53,7 +54,7 @@ class QuestionGraphs:
                 model.dtype,
                 buffers,
             )
-            for size in reversed(SIZES)  # the largest first, whose memory the others share
+            for size in reversed(sizes)  # the largest first, whose memory the others share
         ][::-1]
         self._token_bytes = 2 * first.head_dim * model.dtype.itemsize
         self._is_on_gpu = model.device.type == "cuda"
