@@ -75,7 +75,8 @@ class Ranked:
     """A question's passages by each ranking: whether the right one is first, or among three.
 
     Attributes:
-        shares, scores: of attention, and lexical, of all passages, for `--fit`.
+        shares, scores: of attention, and lexical, of all passages, for `--fit`. They are no tensors,
+            as a process that measures may end before another one has opened its tensors.
         right: indices of the right passages.
     """
 
@@ -83,8 +84,8 @@ class Ranked:
     question: str
     first: Mapping[str, bool]
     third: Mapping[str, bool]
-    shares: Tensor
-    scores: Tensor
+    shares: tuple[float, ...]
+    scores: tuple[float, ...]
     right: frozenset[int | None]
 
 
@@ -213,8 +214,8 @@ def rank(
         question,
         {name: bool(order) and order[0] in right for name, order in rankings.items()},
         {name: bool(right & set(order)) for name, order in rankings.items()},
-        shares,
-        lexical,
+        tuple(shares.tolist()),
+        tuple(lexical.tolist()),
         frozenset(right),
     )
 
@@ -269,7 +270,9 @@ def fit(ranked: Sequence[Ranked]) -> list[tuple[float, float, float]]:
     for weight in WEIGHTS_TRIED:
         first = third = 0
         for one in ranked:
-            order = _best(blend(one.shares, one.scores, attention_weight=weight))
+            order = _best(
+                blend(torch.tensor(one.shares), torch.tensor(one.scores), attention_weight=weight)
+            )
             first += order[0] in one.right
             third += bool(one.right & set(order))
         found.append((first / len(ranked), third / len(ranked), weight))

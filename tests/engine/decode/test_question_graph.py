@@ -171,6 +171,7 @@ def test_a_part_that_no_graph_holds_is_prefilled_without_one(
 def test_a_part_behind_more_tokens_than_a_graph_holds_goes_without_one(
     model: LoadedModel, without_graphs: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("engine.decode.question_graphs.SIZES", (32,))
     monkeypatch.setattr("engine.decode.question_graphs.OWN_TOKENS", 64)
     documents = [read(model, prose(300))]
     graphs = BatchRunner(model, DecodeConfig(), max_rows=2)

@@ -72,7 +72,9 @@ class Case:
     def sizes(self) -> QuestionSizes:
         """Of the graph, whose documents may be longer."""
         heads = self.kv_heads * self.group
-        return QuestionSizes(self.size, 2, heads, self.kv_heads, self.head_dim, 50, 300, 40)
+        return QuestionSizes(
+            self.size, 2, heads, self.kv_heads, self.head_dim, 50, 300, self.size + 20
+        )
 
     def inputs(self, dtype: torch.dtype) -> QuestionInputs:
         """Draw it; padding is nan."""
@@ -252,6 +254,12 @@ def test_a_captured_layer_takes_whatever_question_comes(size: int) -> None:
         assert torch.equal(work.counts[LAYER, : case.retrieval], expected.counts)
         torch.testing.assert_close(work.out, expected.out, rtol=tolerance, atol=tolerance)
         torch.testing.assert_close(mass, expected.mass, rtol=10 * tolerance, atol=tolerance)
+
+
+def test_a_workspace_has_room_for_the_keys_of_a_whole_pass() -> None:
+    sizes = replace(Case(size=16).sizes, own_tokens=15)
+    with pytest.raises(ShapeError, match="16 tokens do not fit into 15"):
+        allocate_question(sizes, DTYPES[0], torch.device(DEVICE))
 
 
 def test_questions_that_do_not_fit_are_refused() -> None:
