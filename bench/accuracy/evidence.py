@@ -75,8 +75,8 @@ class Ranked:
     """A question's passages by each ranking: whether the right one is first, or among three.
 
     Attributes:
-        shares, scores: of attention, and lexical, of all passages, for `--fit`. They are no tensors,
-            as a process that measures may end before another one has opened its tensors.
+        shares, scores: of attention, and lexical, of all passages, for `--fit`. They are no
+            tensors, as a process may end before another one has opened what it sent.
         right: indices of the right passages.
     """
 

@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 
 from bench.accuracy.evidence import Ranked, fit, natural_texts, parse, summarise
 from engine.model.fingerprint import weights_fingerprint
@@ -53,7 +52,7 @@ def test_questions_have_answers_that_stand_at_one_place(data: Path) -> None:
 
 def ranked(source: str, *, evidence: bool, bm25: bool) -> Ranked:
     hits = {"evidence": evidence, "attention": False, "lexical": bm25, "bm25": bm25}
-    shares, lexical = torch.tensor([0.0, 1.0]), torch.tensor([1.0, 0.5])
+    shares, lexical = (0.0, 1.0), (1.0, 0.5)
     return Ranked(source, "?", hits, hits, shares, lexical, frozenset({1}))
 
 
