@@ -7,8 +7,8 @@ read once; every question is asked freely and in quote mode. Each quote is looke
 one that does not stand there, and an answer that is more than quotes, joints or the refusal, counts
 as wrong. Accuracy is compared question by question. Evidence is counted for questions whose answer
 stands in one passage alone: whether that passage comes first, or among the first three; once more
-with all heads alike and nothing taken off, as evidence was made before. Last, the time of a token
-in both modes is measured in turns over one document of 16K tokens.
+with all heads alike and nothing taken off, as evidence was made before. First of all, the time of a
+token in both modes is measured in turns over one document of 16K tokens.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -94,28 +95,29 @@ def main(given: Sequence[str] | None = None) -> None:
         TASKS, num_tokens=options.tokens, count=options.documents, questions=options.questions
     )
     keys = [DocumentKey(OWN_LENGTH, ARTICLE, number) for number in range(options.articles)]
-    jobs = [QuoteJob(PLANTED, place, one) for place, one in enumerate(planted)]
-    jobs += [QuoteJob(NATURAL, place, eval_set.document(key)) for place, key in enumerate(keys)]
+    asked = [QuoteJob(PLANTED, place, one) for place, one in enumerate(planted)]
+    read = [QuoteJob(NATURAL, place, eval_set.document(key)) for place, key in enumerate(keys)]
+    jobs = [job for pair in zip_longest(asked, read) for job in pair if job is not None]
     rows: list[QuoteRow] = []
     start = partial(_start, options.model)
     devices = devices_for(options.device, options.workers)
-    for done, (_, (more, _)) in enumerate(run_tasks(jobs, start, devices), 1):
-        rows += more
-        print(f"{done} of {len(jobs)} documents", flush=True)
     times: dict[str, Any] = {}
     if planted:
         job = QuoteJob(PLANTED, 0, planted[0], times=True)
         ((_, (_, times)),) = run_tasks([job], start, devices[:1])
-    result = {
-        "benchmark": "quote_mode",
-        **circumstances(options.device, weights_fingerprint(options.model)),
-        "document_tokens": options.tokens,
-        "threads": options.threads,
-        "budget": BALANCED,
-        **report(rows),
-        "token_time": times,
-    }
-    write("quote_mode", result, options.out)
+    for done, (_, (more, _)) in enumerate(run_tasks(jobs, start, devices), 1):
+        rows += more
+        print(f"{done} of {len(jobs)} documents", flush=True)
+        result = {
+            "benchmark": "quote_mode",
+            **circumstances(options.device, weights_fingerprint(options.model)),
+            "document_tokens": options.tokens,
+            "threads": options.threads,
+            "budget": BALANCED,
+            **report(rows),
+            "token_time": times,
+        }
+        write("quote_mode", result, options.out)  # hours of work are not lost if it is cut short
 
 
 def report(rows: Sequence[QuoteRow]) -> dict[str, Any]:
