@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from common.errors import ShapeError
 from engine.kernels.batch.sizes import DocumentSizes
 from engine.kernels.shared.sizes import MAX_ELEMENTS
 
@@ -21,6 +22,7 @@ class QuestionSizes:
         clusters: level-2 clusters of a head of the document at most.
         list_tokens: clustered tokens of a head at most.
         own_tokens: of the question and all that stands between it and the document, at most.
+    Raises: ShapeError if there is no room for the keys of a whole pass.
     """
 
     tokens: int
@@ -31,6 +33,10 @@ class QuestionSizes:
     clusters: int
     list_tokens: int
     own_tokens: int
+
+    def __post_init__(self) -> None:
+        if self.own_tokens < self.tokens:
+            raise ShapeError(f"{self.tokens} tokens do not fit into {self.own_tokens} places.")
 
     @property
     def group(self) -> int:

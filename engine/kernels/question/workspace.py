@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from common.errors import ShapeError
 from engine.kernels.batch.workspace import Buffers
 from engine.kernels.question.sizes import QuestionSizes
 
@@ -47,10 +46,7 @@ def allocate_question(
         dtype: of its queries.
         device: of its tensors.
         buffers: what the workspace shares with others; None for its own memory.
-    Raises: ShapeError if there is no room for the keys of a whole pass.
     """
-    if sizes.own_tokens < sizes.tokens:
-        raise ShapeError(f"{sizes.tokens} tokens do not fit into {sizes.own_tokens} places.")
     s, kernels, buffers = sizes, None, buffers or Buffers()
     if device.type == "cuda":
         from engine.kernels.question.triton.buffers import allocate_kernel_buffers

@@ -256,10 +256,9 @@ def test_a_captured_layer_takes_whatever_question_comes(size: int) -> None:
         torch.testing.assert_close(mass, expected.mass, rtol=10 * tolerance, atol=tolerance)
 
 
-def test_a_workspace_has_room_for_the_keys_of_a_whole_pass() -> None:
-    sizes = replace(Case(size=16).sizes, own_tokens=15)
+def test_there_is_room_for_the_keys_of_a_whole_pass() -> None:
     with pytest.raises(ShapeError, match="16 tokens do not fit into 15"):
-        allocate_question(sizes, DTYPES[0], torch.device(DEVICE))
+        replace(Case(size=16).sizes, own_tokens=15)
 
 
 def test_questions_that_do_not_fit_are_refused() -> None:
