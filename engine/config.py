@@ -63,9 +63,10 @@ class DecodeConfig:
             compiler.
         triton_linears: compute a token's linear layers by a Triton kernel that reads their weights
             faster than the library does; false: by the library.
-        batch_graphs: decode all answers together, whatever their documents, in graphs that are
-            captured for numbers of rows when the engine is warmed up; false: one answer a document
-            in a graph of the document's, all others in plain torch.
+        batch_graphs: prefill questions, and decode all answers together, in graphs that are
+            captured for numbers of tokens and rows when the engine is warmed up, whatever the
+            documents; false: one answer a document decodes in a graph of the document's, all else
+            is launched operation by operation.
         question_chunk_tokens: a longer question is prefilled in parts of so many tokens, between
             which others decode; each part selects for itself. This holds on a CPU too.
         turn_state_bytes: of the keys and values of conversations' turns, which are kept in the
