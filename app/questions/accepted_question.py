@@ -109,5 +109,5 @@ class AcceptedQuestion:
 def _encode_item(item: AnswerItem) -> bytes:
     if isinstance(item, TextDelta):
         name = "thinking" if item.is_thinking else "piece"
-        return encode_data(name, {"text": item.text})  # a `PieceEvent`
+        return encode_data(name, {"text": item.text})
     return encode_event("answer", item)

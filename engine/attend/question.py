@@ -159,8 +159,7 @@ class QuestionState:
 
     def collects_within(self, num_tokens: int) -> bool:
         """Whether a pass of so many tokens, the next one, collects attention mass."""
-        held = self.position - self.document.num_tokens
-        return self.num_prefill is None or held + num_tokens >= self.num_prefill
+        return self.num_prefill is None or self.num_own + num_tokens >= self.num_prefill
 
     def take_prefill(self, keys: Iterable[Tensor], values: Iterable[Tensor]) -> None:
         """Take over a pass of the prefill that was taken elsewhere; the meter is told apart.
@@ -295,7 +294,7 @@ class QuestionState:
 
     def _begin_pass(self, num_tokens: int) -> None:
         """Begin a pass of so many tokens."""
-        held = self.position - self.document.num_tokens
+        held = self.num_own
         if self.num_prefill is None:
             self.num_prefill = num_tokens
         self._in_prefill = held < self.num_prefill

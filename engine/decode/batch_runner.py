@@ -194,9 +194,10 @@ class BatchRunner(GraphRunner):
         document = chunk.running.state.document
         if self._questions is None or (slot := self._slot_of(document)) is None:
             return False
-        if not self._questions.takes(chunk, self._documents.size_of(slot)):
-            log.info("a part of %d tokens is prefilled without a graph", len(chunk.ids))
-            self._fallbacks.count(Part.PREFILL, Cause.NO_ROOM)
+        cause = self._questions.refuses(chunk, self._documents.size_of(slot))
+        if cause is not None:
+            log.info("%d tokens are prefilled without a graph: %s", len(chunk.ids), cause)
+            self._fallbacks.count(Part.PREFILL, cause)
             return False
         logits = self._questions.prefill(chunk, slot, self._bytes_of(document))
         if chunk.is_last:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from common.errors import UnsupportedModel
 from engine.attend.budget import ReadMeter
+from engine.decode.captured_pass import capture_pass
 from engine.decode.layer_view import resident_layer
 from engine.decode.side_stream import SideStream
 from engine.document.budget import Thresholds
@@ -126,21 +127,7 @@ class DecodeGraph:
         """
         if not self._token.is_cuda:
             raise RuntimeError("Passes on a CPU cannot be captured.")
-        current = torch.cuda.current_stream()
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(current)
-        graph = torch.cuda.CUDAGraph()
-        try:
-            with torch.cuda.stream(stream):
-                self._take_pass()  # libraries set themselves up once a stream
-            with torch.cuda.graph(
-                graph, pool=pool, stream=stream, capture_error_mode="thread_local"
-            ):
-                self._take_pass()
-        finally:
-            torch.cuda.set_stream(current)  # a failed capture leaves its own
-        current.wait_stream(stream)
-        self._graph = graph
+        self._graph = capture_pass(self._take_pass, pool)
 
     @torch.inference_mode()
     def begin(self, keys_and_values: Iterable[tuple[Tensor, Tensor]]) -> None:

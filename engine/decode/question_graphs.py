@@ -11,6 +11,7 @@ from engine.decode.batch_graph import BatchLayer
 from engine.decode.pass_bytes import PassBytes
 from engine.decode.question_graph import QuestionGraph
 from engine.decode.running_answer import PrefillChunk
+from engine.fallbacks import Cause
 from engine.kernels.batch.sizes import DocumentSizes
 from engine.kernels.batch.tables import DocumentTable
 from engine.kernels.batch.workspace import Buffers
@@ -73,16 +74,17 @@ class QuestionGraphs:
                 graph.capture(pool)
                 pool = graph.pool
 
-    def takes(self, chunk: PrefillChunk, document: DocumentSizes) -> bool:
-        """Whether a graph can take a part of a prefill: it fits, and keeps to no thresholds."""
+    def refuses(self, chunk: PrefillChunk, document: DocumentSizes) -> Cause | None:
+        """Say why no graph can take a part of a prefill; None if one can."""
         state = chunk.running.state
-        return (state.prefill_reads_all or state.prefill_tokens is not None) and self._graphs[
-            -1
-        ].sizes.takes(len(chunk.ids), document, state.num_own)
+        if not state.prefill_reads_all and state.prefill_tokens is None:
+            return Cause.UNSUPPORTED  # it keeps to thresholds
+        fits = self._graphs[-1].sizes.takes(len(chunk.ids), document, state.num_own)
+        return None if fits else Cause.NO_ROOM
 
     @torch.inference_mode()
     def prefill(self, chunk: PrefillChunk, slot: int, pass_bytes: PassBytes) -> Tensor:
-        """Take a part that `takes` accepts.
+        """Take a part for which `refuses` gives no reason.
 
         Args:
             slot: of its document, in the document table.
@@ -95,7 +97,7 @@ class QuestionGraphs:
         if num_earlier > 0:
             earlier = graph.own(num_earlier)
             for side, parts in enumerate(zip(*state.keys_and_values(), strict=True)):
-                torch._foreach_copy_(list(earlier[:, side].unbind()), list(parts))
+                earlier[:, side].copy_(torch.stack(parts))
         logits = graph.run(chunk.ids, _asked(state, num_tokens, slot, graph.sizes.num_layers))
         read: int | Tensor = pass_bytes.whole
         if not state.prefill_reads_all:  # fetched when somebody asks

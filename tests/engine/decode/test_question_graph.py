@@ -186,10 +186,12 @@ def test_what_keeps_to_thresholds_is_prefilled_without_a_graph(
 ) -> None:
     documents = [read(model, prose(300))]
     monkeypatch.setattr("engine.attend.question.QuestionState.prefill_tokens", None)
-    graphs = BatchRunner(model, DecodeConfig(), max_rows=2)
+    fallbacks = Fallbacks()
+    graphs = BatchRunner(model, DecodeConfig(), max_rows=2, fallbacks=fallbacks)
     crowd = asked(model, graphs, documents, (20, 20))  # the second one at `exact`
     graphs.prefill([row.next_chunk for row in crowd])
     assert without_graphs == [len(crowd[0].question)]
+    assert fallbacks.counts()[Part.PREFILL, Cause.UNSUPPORTED] == 1
 
 
 def test_without_graphs_questions_are_answered_all_the_same(

@@ -90,8 +90,8 @@ def _take_in_sinks(
     return top, mass, total
 
 
-@triton.jit
-def attend_tile(
+@triton.jit(do_not_specialize=["num_own", "tokens", "rows"])
+def attend_dense_kernel(
     query,
     own_keys,
     own_values,
@@ -126,7 +126,8 @@ def attend_tile(
     """Attend with a tile of rows of one KV head; row r is the question's token r % tokens.
 
     Strides are in elements, between heads (`key_head`, ...) and between tokens (`key_row`, ...).
-    With a window, keys that no row of the tile sees are not read.
+    With a window, keys that no row of the tile sees are not read. sink_logits: (heads,), of the
+    query heads; read with SINKS alone.
     """
     begin, head = tl.program_id(0) * ROWS, tl.program_id(1).to(tl.int64)
     row, cols = begin + tl.arange(0, ROWS), tile_columns(D)
@@ -186,46 +187,6 @@ def attend_tile(
     tl.store(lse + head * rows + row, softmax_lse(top, mass), mask=is_row)
 
 
-@triton.jit(do_not_specialize=["num_own", "tokens", "rows"])
-def attend_dense_kernel(
-    query,
-    own_keys,
-    own_values,
-    key_head,
-    key_row,
-    value_head,
-    value_row,
-    num_own,
-    tokens,
-    anchor_keys,
-    anchor_values,
-    anchor_stride,
-    num_anchors,
-    streaming_keys,
-    streaming_values,
-    streaming_stride,
-    num_streaming,
-    log_last_weight,
-    retrieval,
-    out,
-    lse,
-    rows,
-    scale,
-    D: tl.constexpr,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
-    SOFTCAP: tl.constexpr,
-    WINDOW: tl.constexpr,
-):
-    """As `attend_tile`, without sink logits."""
-    attend_tile(
-        query, own_keys, own_values, key_head, key_row, value_head, value_row, num_own, tokens,
-        anchor_keys, anchor_values, anchor_stride, num_anchors, streaming_keys, streaming_values,
-        streaming_stride, num_streaming, log_last_weight, retrieval, out, lse, rows, scale, lse, D,
-        ROWS, BLOCK, SOFTCAP, WINDOW, False,
-    )  # fmt: skip
-
-
 def tile_sizes(rows: int, head_dim: int, element_size: int) -> tuple[int, int]:
     """Return how many rows and how many keys a tile has.
 
@@ -277,11 +238,13 @@ def attend_dense_triton(inputs: AttendDenseInputs) -> State:
         lse,
         rows,
         inputs.scale,
+        lse,  # there are no sink logits
         D=head_dim,
         ROWS=tile,
         BLOCK=block,
         SOFTCAP=inputs.softcap,
         WINDOW=inputs.window,
+        SINKS=False,
         num_warps=4,
         num_stages=2,
     )

@@ -16,7 +16,7 @@ from engine.kernels.batch.triton.helpers import (
     load_pointer,
     load_width,
 )
-from engine.kernels.prefill.triton.attend_dense import attend_tile, tile_sizes
+from engine.kernels.prefill.triton.attend_dense import attend_dense_kernel, tile_sizes
 from engine.kernels.question.inputs import QuestionInputs
 from engine.kernels.question.triton.buffers import KernelBuffers
 from engine.kernels.question.triton.helpers import NUM_EARLIER, NUM_TOKENS, find_record
@@ -46,7 +46,7 @@ def attend_dense_by_table_kernel(
     WINDOW: tl.constexpr,
     SINKS: tl.constexpr,
 ):
-    """As `attend_tile`; own_keys, own_values: (kv_heads, own_tokens, D)."""
+    """As `attend_dense_kernel`; own_keys, own_values: (kv_heads, own_tokens, D)."""
     tokens = load_number(table, NUM_TOKENS)
     num_own = load_number(table, NUM_EARLIER) + tokens
     rows = tokens * GROUP
@@ -61,7 +61,7 @@ def attend_dense_by_table_kernel(
             mask=(head >= retrieval) & (num_streaming > 0),
             other=0.0,
         )
-        attend_tile(
+        attend_dense_kernel(
             query, own_keys, own_values, own_tokens * D, D, own_tokens * D, D, num_own, tokens,
             load_pointer(record, KEYS, query), load_pointer(record, VALUES, query),
             load_width(record, KEY_STRIDE, 16), load_number(record, NUM_ANCHORS),

@@ -15,8 +15,8 @@ from engine.kernels.batch.triton.helpers import (
     load_pointer,
     load_width,
 )
-from engine.kernels.prefill.triton.attend_tokens.combine import combine_rows
-from engine.kernels.prefill.triton.attend_tokens.splits import attend_slot
+from engine.kernels.prefill.triton.attend_tokens.combine import attend_tokens_combine_kernel
+from engine.kernels.prefill.triton.attend_tokens.splits import attend_tokens_splits_kernel
 from engine.kernels.question.inputs import QuestionInputs
 from engine.kernels.question.triton.buffers import KernelBuffers
 from engine.kernels.question.triton.helpers import NUM_TOKENS, find_record
@@ -27,7 +27,7 @@ from engine.kernels.shared.triton.overlap import release_next_launch, wait_for_p
 
 
 @triton.jit
-def attend_slot_by_table_kernel(
+def splits_by_table_kernel(
     table,
     documents,
     document_stride,
@@ -50,7 +50,7 @@ def attend_slot_by_table_kernel(
     FIXED_MAXIMUM: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """As `attend_slot`. MEMBERS: query heads of a group."""
+    """As `attend_tokens_splits_kernel`. MEMBERS: query heads of a group."""
     rows = load_number(table, NUM_TOKENS) * MEMBERS
     record = find_record(table, documents, document_stride)
     clustered = load_number(record, NUM_ANCHORS) * D  # where the first clustered key begins
@@ -60,9 +60,10 @@ def attend_slot_by_table_kernel(
     wait_for_previous_launch(OVERLAP)
     release_next_launch(OVERLAP)
     if tl.program_id(0) * ROWS < rows:
-        attend_slot(
+        attend_tokens_splits_kernel(
             query, keys, values, tokens, counts, out, lse, rows, heads, splits, capacity,
             head_stride, SCALE, SOFTCAP, D, ROWS, TOKENS, HEADS, STAGES, FIXED_MAXIMUM, False,
+            False,
         )  # fmt: skip
 
 
@@ -86,9 +87,9 @@ def combine_by_table_kernel(
     HEADS: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """As `combine_rows`, over the outputs of dense keys in `out`."""
+    """As `attend_tokens_combine_kernel`, over the outputs of dense keys in `out`."""
     rows = load_number(table, NUM_TOKENS) * MEMBERS
-    combine_rows(
+    attend_tokens_combine_kernel(
         split_out, split_lse, counts, out, dense_lse, out, lse, rows, heads, splits, D, COLUMNS,
         ROWS, SPLITS, TOKENS, HEADS, OVERLAP,
     )  # fmt: skip
@@ -101,7 +102,7 @@ def attend_tokens_by_table(
     i, s, b, tiles, heads = inputs, work.sizes, buffers, buffers.tuning.attend, inputs.retrieval
     documents, counts = i.documents.records, work.counts[i.layer]
     overlap = launch_options(tiles.overlap and can_overlap(i.query.device))
-    attend_slot_by_table_kernel[ceil_div(s.rows, tiles.rows), tiles.splits + heads - 1](
+    splits_by_table_kernel[ceil_div(s.rows, tiles.rows), tiles.splits + heads - 1](
         i.table.device,
         documents[0, i.layer],
         documents.stride(0),

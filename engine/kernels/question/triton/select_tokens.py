@@ -13,15 +13,15 @@ from engine.kernels.batch.triton.helpers import (
 from engine.kernels.prefill.select_tokens import NUM_SCORE_BINS
 from engine.kernels.prefill.triton.select_tokens.aggregate import (
     AGGREGATIONS,
-    aggregate_long_tile,
-    aggregate_tiles,
+    select_tokens_aggregate_kernel,
+    select_tokens_aggregate_long_kernel,
 )
 from engine.kernels.prefill.triton.select_tokens.denominator import (
+    select_tokens_denominator_kernel,
     splits_of_dense_keys,
-    sum_split,
 )
-from engine.kernels.prefill.triton.select_tokens.find_threshold import find_and_count
-from engine.kernels.prefill.triton.select_tokens.list_tokens import list_tile
+from engine.kernels.prefill.triton.select_tokens.find_threshold import find_threshold_kernel
+from engine.kernels.prefill.triton.select_tokens.list_tokens import select_tokens_list_kernel
 from engine.kernels.question.inputs import QuestionInputs
 from engine.kernels.question.triton.buffers import KernelBuffers
 from engine.kernels.question.triton.helpers import NUM_TOKENS, WANTED, find_record
@@ -32,7 +32,7 @@ from engine.kernels.shared.triton.overlap import release_next_launch, wait_for_p
 
 
 @triton.jit
-def sum_split_by_table_kernel(
+def denominator_by_table_kernel(
     table,
     documents,
     document_stride,
@@ -51,7 +51,7 @@ def sum_split_by_table_kernel(
     FOR_DENSE: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """As `sum_split`. FOR_DENSE: splits of the launch that have no centroids."""
+    """As `select_tokens_denominator_kernel`. FOR_DENSE: splits without centroids."""
     rows = load_number(table, NUM_TOKENS) * GROUP
     record = find_record(table, documents, document_stride)
     clusters = load_number(record, NUM_CLUSTERS)
@@ -61,9 +61,9 @@ def sum_split_by_table_kernel(
     wait_for_previous_launch(OVERLAP)
     release_next_launch(OVERLAP)
     if tl.program_id(0) * ROWS < rows:
-        sum_split(
+        select_tokens_denominator_kernel(
             query, centroids, offsets, query, dense_lse, denominators, histogram, rows, clusters,
-            0, 0, per_split, SCALE, SOFTCAP, D, ROWS, CLUSTERS, FIXED_MAXIMUM, False, BINS,
+            0, 0, per_split, SCALE, SOFTCAP, D, ROWS, CLUSTERS, FIXED_MAXIMUM, False, BINS, False,
         )  # fmt: skip
 
 
@@ -88,12 +88,12 @@ def aggregate_by_table_kernel(
     SPLITS: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """As `aggregate_tiles`. MEMBERS: query heads of a group, of which GROUP has padding."""
+    """As `select_tokens_aggregate_kernel`. MEMBERS: a group's query heads; GROUP has padding."""
     tokens = load_number(table, NUM_TOKENS)
     record = find_record(table, documents, document_stride)
     clusters = load_number(record, NUM_CLUSTERS)
     per_program = tl.cdiv(tl.cdiv(clusters, CLUSTERS), tl.num_programs(0))
-    aggregate_tiles(
+    select_tokens_aggregate_kernel(
         query, load_pointer(record, CENTROIDS, query), load_pointer(record, OFFSETS, histogram),
         denominators, scores, scores, histogram, histogram, MEMBERS, tokens, clusters, num_splits,
         per_program, SCALE, SOFTCAP, AGGREGATION, D, GROUP, TOKENS, CLUSTERS, SPLITS, True, OVERLAP,
@@ -121,12 +121,12 @@ def aggregate_long_by_table_kernel(
     SPLITS: tl.constexpr,
     LANES: tl.constexpr,
 ):
-    """As `aggregate_long_tile`."""
+    """As `select_tokens_aggregate_long_kernel`."""
     tokens = load_number(table, NUM_TOKENS)
     record = find_record(table, documents, document_stride)
     clusters = load_number(record, NUM_CLUSTERS)
     if tl.program_id(0) * CLUSTERS < clusters:
-        aggregate_long_tile(
+        select_tokens_aggregate_long_kernel(
             query, load_pointer(record, CENTROIDS, query), load_pointer(record, OFFSETS, histogram),
             denominators, scores, scores, histogram, histogram, MEMBERS, tokens, clusters,
             num_splits, SCALE, SOFTCAP, AGGREGATION, D, GROUP, TOKENS, CLUSTERS, SPLITS, True,
@@ -147,18 +147,17 @@ def find_threshold_by_table_kernel(
     CLUSTERS: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """As `find_and_count`."""
+    """As `find_threshold_kernel`."""
     record = find_record(table, documents, document_stride)
     clusters = load_number(record, NUM_CLUSTERS)
     num_tiles = tl.maximum(tl.cdiv(clusters, CLUSTERS), 1)
-    num_wanted = load_number(table, WANTED + layer)
     offsets = load_pointer(record, OFFSETS, histogram)
     wait_for_previous_launch(OVERLAP)
     release_next_launch(OVERLAP)
     if tl.program_id(0) < num_tiles:
-        find_and_count(
-            histogram, num_wanted, offsets, scores, threshold, tile_tokens, clusters, num_tiles,
-            CLUSTERS,
+        find_threshold_kernel(
+            histogram, table + WANTED + layer, offsets, scores, threshold, tile_tokens, clusters,
+            num_tiles, CLUSTERS, False,
         )  # fmt: skip
 
 
@@ -178,7 +177,7 @@ def list_by_table_kernel(
     LANES: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """As `list_tile`, without anchors."""
+    """As `select_tokens_list_kernel`, without anchors."""
     record = find_record(table, documents, document_stride)
     clusters = load_number(record, NUM_CLUSTERS)
     num_tiles = tl.maximum(tl.cdiv(clusters, CLUSTERS), 1)
@@ -186,9 +185,9 @@ def list_by_table_kernel(
     wait_for_previous_launch(OVERLAP)
     release_next_launch(OVERLAP)
     if tl.program_id(0) < num_tiles:
-        list_tile(
+        select_tokens_list_kernel(
             offsets, scores, threshold, tile_tokens, tokens, counts, clusters, 0, capacity,
-            num_tiles, CLUSTERS, TILES, LANES,
+            num_tiles, CLUSTERS, TILES, LANES, False,
         )  # fmt: skip
 
 
@@ -202,7 +201,7 @@ def select_tokens_by_table(
     scoring = {"SCALE": i.scoring.scale, "SOFTCAP": i.scoring.softcap or 0.0, "D": s.head_dim}
     tiles, splits = b.tuning.denominator, b.tuning.num_splits(s, heads)
     can = can_overlap(i.query.device)
-    sum_split_by_table_kernel[ceil_div(s.rows, tiles.rows), splits, heads](
+    denominator_by_table_kernel[ceil_div(s.rows, tiles.rows), splits, heads](
         *of_document,
         b.query,
         b.dense_lse,

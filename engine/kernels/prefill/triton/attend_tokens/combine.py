@@ -16,7 +16,7 @@ from engine.kernels.shared.triton.overlap import release_next_launch, wait_for_p
 
 
 @triton.jit
-def combine_rows(
+def attend_tokens_combine_kernel(
     split_out,
     split_lse,
     counts,
@@ -77,33 +77,6 @@ def combine_rows(
     tl.store(out + target[:, None] * D + dims, acc / safe_total[:, None], mask=is_row[:, None])
     row_lse = (top + tl.log2(safe_total)) / LOG2_E
     tl.store(lse + target, tl.where(total > 0, row_lse, -float("inf")), mask=is_row)
-
-
-@triton.jit
-def attend_tokens_combine_kernel(
-    split_out,
-    split_lse,
-    counts,
-    dense_out,
-    dense_lse,
-    out,
-    lse,
-    rows,
-    heads,
-    splits,
-    D: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    ROWS: tl.constexpr,
-    SPLITS: tl.constexpr,
-    TOKENS: tl.constexpr,
-    HEADS: tl.constexpr,
-    OVERLAP: tl.constexpr,
-):
-    """As `combine_rows`."""
-    combine_rows(
-        split_out, split_lse, counts, dense_out, dense_lse, out, lse, rows, heads, splits, D,
-        COLUMNS, ROWS, SPLITS, TOKENS, HEADS, OVERLAP,
-    )  # fmt: skip
 
 
 def combine_splits(inputs: AttendTokensInputs, splits: State, tiles: AttendTiles) -> State:

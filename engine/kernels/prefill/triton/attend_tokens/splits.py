@@ -25,7 +25,7 @@ FITS = tl.constexpr(1e30)  # sums of weights below it are far from the end of fp
 
 
 @triton.jit
-def attend_slot(
+def attend_tokens_splits_kernel(
     query,
     keys,
     values,
@@ -47,6 +47,7 @@ def attend_slot(
     STAGES: tl.constexpr,
     FIXED_MAXIMUM: tl.constexpr,
     GATHERED: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):
     """Attend with a tile of rows to what one split has of one head: the state of one slot.
 
@@ -59,6 +60,8 @@ def attend_slot(
     dims, lane = tile_columns(D), tl.arange(0, TOKENS)
     WIDTH: tl.constexpr = dims.shape[0]
     every_head = tl.arange(0, HEADS)
+    wait_for_previous_launch(OVERLAP)
+    release_next_launch(OVERLAP)
     # In tiles, for every head [HEADS]: all of the head, all before it, and the split of this slot.
     listed = tl.load(counts + every_head, mask=every_head < heads, other=0)  # tokens
     tiles = tl.cdiv(listed, TOKENS)
@@ -160,40 +163,6 @@ def attend_slot(
         target = tl.cast(slot, tl.int64) * rows + row
         tl.store(lse + target, top + tl.log2(total), mask=row < rows)
         tl.store(out + target[:, None] * D + dims, acc / total[:, None], mask=inside)
-
-
-@triton.jit
-def attend_tokens_splits_kernel(
-    query,
-    keys,
-    values,
-    tokens,
-    counts,
-    out,
-    lse,
-    rows,
-    heads,
-    splits,
-    capacity,
-    head_stride,
-    SCALE: tl.constexpr,
-    SOFTCAP: tl.constexpr,
-    D: tl.constexpr,
-    ROWS: tl.constexpr,
-    TOKENS: tl.constexpr,
-    HEADS: tl.constexpr,
-    STAGES: tl.constexpr,
-    FIXED_MAXIMUM: tl.constexpr,
-    GATHERED: tl.constexpr,
-    OVERLAP: tl.constexpr,
-):
-    """As `attend_slot`."""
-    wait_for_previous_launch(OVERLAP)
-    release_next_launch(OVERLAP)
-    attend_slot(
-        query, keys, values, tokens, counts, out, lse, rows, heads, splits, capacity, head_stride,
-        SCALE, SOFTCAP, D, ROWS, TOKENS, HEADS, STAGES, FIXED_MAXIMUM, GATHERED,
-    )  # fmt: skip
 
 
 def attend_splits(inputs: AttendTokensInputs, tiles: AttendTiles) -> State:

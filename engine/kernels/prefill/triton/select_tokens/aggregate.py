@@ -79,7 +79,7 @@ def _store_scores(
 
 
 @triton.jit
-def aggregate_tiles(
+def select_tokens_aggregate_kernel(
     query,
     centroids,
     offsets,
@@ -148,41 +148,7 @@ def aggregate_tiles(
 
 
 @triton.jit
-def select_tokens_aggregate_kernel(
-    query,
-    centroids,
-    offsets,
-    denominators,
-    threshold,
-    cluster_scores,
-    tile_tokens,
-    histogram,
-    group,
-    tokens,
-    clusters,
-    num_splits,
-    tiles_per_program,
-    SCALE: tl.constexpr,
-    SOFTCAP: tl.constexpr,
-    AGGREGATION: tl.constexpr,
-    D: tl.constexpr,
-    GROUP: tl.constexpr,
-    TOKENS: tl.constexpr,
-    CLUSTERS: tl.constexpr,
-    SPLITS: tl.constexpr,
-    HISTOGRAM: tl.constexpr,
-    OVERLAP: tl.constexpr,
-):
-    """As `aggregate_tiles`."""
-    aggregate_tiles(
-        query, centroids, offsets, denominators, threshold, cluster_scores, tile_tokens, histogram,
-        group, tokens, clusters, num_splits, tiles_per_program, SCALE, SOFTCAP, AGGREGATION, D,
-        GROUP, TOKENS, CLUSTERS, SPLITS, HISTOGRAM, OVERLAP,
-    )  # fmt: skip
-
-
-@triton.jit
-def aggregate_long_tile(
+def select_tokens_aggregate_long_kernel(
     query,
     centroids,
     offsets,
@@ -207,7 +173,7 @@ def aggregate_long_tile(
     LANES: tl.constexpr,
     DESCRIBED: tl.constexpr,
 ):
-    """As `aggregate_tiles`, for one tile of centroids and a question of many tiles.
+    """As `select_tokens_aggregate_kernel`, for one tile of centroids and a question of many tiles.
 
     The centroids stay on chip while the question is read. query: with DESCRIBED a descriptor of
     (kv_heads x group, tokens, D). LANES: columns of scores of one thread, which are not compared or
@@ -251,39 +217,6 @@ def aggregate_long_tile(
     _store_scores(
         aggregated, size, cluster_scores, tile_tokens, threshold, histogram, head, tile, clusters,
         rows, group, AGGREGATION, CLUSTERS, HISTOGRAM,
-    )  # fmt: skip
-
-
-@triton.jit
-def select_tokens_aggregate_long_kernel(
-    query,
-    centroids,
-    offsets,
-    denominators,
-    threshold,
-    cluster_scores,
-    tile_tokens,
-    histogram,
-    group,
-    tokens,
-    clusters,
-    num_splits,
-    SCALE: tl.constexpr,
-    SOFTCAP: tl.constexpr,
-    AGGREGATION: tl.constexpr,
-    D: tl.constexpr,
-    GROUP: tl.constexpr,
-    TOKENS: tl.constexpr,
-    CLUSTERS: tl.constexpr,
-    SPLITS: tl.constexpr,
-    HISTOGRAM: tl.constexpr,
-    LANES: tl.constexpr,
-):
-    """As `aggregate_long_tile`; query is a descriptor."""
-    aggregate_long_tile(
-        query, centroids, offsets, denominators, threshold, cluster_scores, tile_tokens, histogram,
-        group, tokens, clusters, num_splits, SCALE, SOFTCAP, AGGREGATION, D, GROUP, TOKENS,
-        CLUSTERS, SPLITS, HISTOGRAM, LANES, True,
     )  # fmt: skip
 
 
@@ -344,7 +277,7 @@ def aggregate_scores(
         by_head = inputs.query.view(heads * inputs.group, tokens, head_dim)
         query = TensorDescriptor.from_tensor(by_head, [group, token_tile, power_of_two(head_dim)])
         select_tokens_aggregate_long_kernel[num_tiles, heads](
-            query, *tensors, *sizes, **compiled_in, LANES=min(8, token_tile)
+            query, *tensors, *sizes, **compiled_in, LANES=min(8, token_tile), DESCRIBED=True
         )
     return scores, tile_tokens
 

@@ -61,7 +61,7 @@ def _load_centroids(
 
 
 @triton.jit
-def sum_split(
+def select_tokens_denominator_kernel(
     query,
     centroids,
     offsets,
@@ -82,6 +82,7 @@ def sum_split(
     FIXED_MAXIMUM: tl.constexpr,
     DESCRIBED: tl.constexpr,
     BINS: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):
     """Compute the partial denominator of a tile of rows over one split of the centroids.
 
@@ -92,6 +93,8 @@ def sum_split(
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)  # [ROWS]
     split, head = tl.program_id(1), tl.program_id(2).to(tl.int64)
     dims = tile_columns(D)
+    wait_for_previous_launch(OVERLAP)
+    release_next_launch(OVERLAP)
     if BINS > 0:
         is_first = (tl.program_id(0) == 0) & (split == 0) & (head == 0)
         bins = tl.arange(0, BINS)
@@ -147,39 +150,6 @@ def sum_split(
     target = (head * tl.num_programs(1) + split) * rows + row
     log_total = tl.where(total > 0, top + tl.log2(tl.maximum(total, TINY)), -float("inf"))
     tl.store(denominators + target, log_total, mask=row < rows)
-
-
-@triton.jit
-def select_tokens_denominator_kernel(
-    query,
-    centroids,
-    offsets,
-    anchor_keys,
-    dense_lse,
-    denominators,
-    histogram,
-    rows,
-    clusters,
-    num_anchors,
-    anchor_stride,
-    tiles_per_split,
-    SCALE: tl.constexpr,
-    SOFTCAP: tl.constexpr,
-    D: tl.constexpr,
-    ROWS: tl.constexpr,
-    CLUSTERS: tl.constexpr,
-    FIXED_MAXIMUM: tl.constexpr,
-    BINS: tl.constexpr,
-    OVERLAP: tl.constexpr,
-):
-    """As `sum_split`; with FIXED_MAXIMUM `centroids` is a descriptor."""
-    wait_for_previous_launch(OVERLAP)
-    release_next_launch(OVERLAP)
-    sum_split(
-        query, centroids, offsets, anchor_keys, dense_lse, denominators, histogram, rows, clusters,
-        num_anchors, anchor_stride, tiles_per_split, SCALE, SOFTCAP, D, ROWS, CLUSTERS,
-        FIXED_MAXIMUM, FIXED_MAXIMUM, BINS,
-    )  # fmt: skip
 
 
 def splits_of_dense_keys(splits: int) -> int:
@@ -250,6 +220,7 @@ def partial_denominators(inputs: SelectTokensInputs, tiles: SelectTiles) -> tupl
         ROWS=tiles.rows,
         CLUSTERS=tiles.clusters,
         FIXED_MAXIMUM=tiles.fixed_maximum,
+        DESCRIBED=tiles.fixed_maximum,
         BINS=num_bins,
         num_warps=tiles.warps,
         num_stages=tiles.stages,

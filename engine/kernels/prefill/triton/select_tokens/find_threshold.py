@@ -20,7 +20,7 @@ ALL = tl.constexpr(LOWEST_THRESHOLD)
 
 
 @triton.jit
-def find_and_count(
+def find_threshold_kernel(
     histogram,
     num_wanted,
     offsets,
@@ -30,19 +30,22 @@ def find_and_count(
     clusters,
     num_tiles,
     CLUSTERS: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):
     """Find the threshold, as every program does, and count the tokens that a tile selects.
 
-    histogram: tokens of all heads by bins of scores. num_wanted: a number, negative for all tokens.
+    histogram: tokens of all heads by bins of scores. num_wanted: of one integer, negative for all.
     tile_tokens: (kv_heads, num_tiles).
     """
     tile, head = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    bins = tl.arange(0, NUM_BINS)
+    wait_for_previous_launch(OVERLAP)
+    release_next_launch(OVERLAP)
+    bins, wanted = tl.arange(0, NUM_BINS), tl.load(num_wanted).to(tl.int32)
     reached = tl.cumsum(tl.load(histogram + bins), 0, reverse=True)
-    distance = tl.abs(reached - num_wanted)
+    distance = tl.abs(reached - wanted)
     distance = tl.where(reached > 0, distance, 2147483647)
     nearest = tl.max(tl.where(distance == tl.min(distance, 0), bins, 0), 0)
-    takes_all = (nearest == 0) | (num_wanted < 0)
+    takes_all = (nearest == 0) | (wanted < 0)
     least = tl.where(takes_all, ALL, LOWEST + nearest.to(tl.float32) / BINS_PER_NAT)
     if (tile == 0) & (head == 0):
         tl.store(threshold, least)
@@ -51,27 +54,6 @@ def find_and_count(
     score = tl.load(cluster_scores + head * clusters + cluster, mask=cluster < clusters, other=ALL)
     selected = tl.sum(tl.where(score >= least, size, 0), 0)
     tl.store(tile_tokens + head * num_tiles + tile, selected)
-
-
-@triton.jit
-def find_threshold_kernel(
-    histogram,
-    num_wanted,
-    offsets,
-    cluster_scores,
-    threshold,
-    tile_tokens,
-    clusters,
-    CLUSTERS: tl.constexpr,
-    OVERLAP: tl.constexpr,
-):
-    """As `find_and_count`; num_wanted is a pointer."""
-    wait_for_previous_launch(OVERLAP)
-    release_next_launch(OVERLAP)
-    find_and_count(
-        histogram, tl.load(num_wanted), offsets, cluster_scores, threshold, tile_tokens, clusters,
-        tl.num_programs(0), CLUSTERS,
-    )  # fmt: skip
 
 
 def find_threshold_and_count(
@@ -100,6 +82,7 @@ def find_threshold_and_count(
         threshold,
         tile_tokens,
         cluster_scores.shape[1],
+        num_tiles,
         CLUSTERS=tiles.clusters,
         num_warps=4,
         **launch_options(tiles.overlap and can_overlap(cluster_scores.device)),

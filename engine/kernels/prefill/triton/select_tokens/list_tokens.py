@@ -13,7 +13,7 @@ from engine.kernels.shared.triton.overlap import release_next_launch, wait_for_p
 
 
 @triton.jit
-def list_tile(
+def select_tokens_list_kernel(
     offsets,
     cluster_scores,
     threshold,
@@ -27,6 +27,7 @@ def list_tile(
     CLUSTERS: tl.constexpr,
     TILES: tl.constexpr,
     LANES: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):
     """List the tokens of a tile's selected clusters, behind the anchors and all earlier tiles'.
 
@@ -35,6 +36,8 @@ def list_tile(
     """
     tile, head = tl.program_id(0), tl.program_id(1).to(tl.int64)
     earlier = tl.arange(0, TILES)
+    wait_for_previous_launch(OVERLAP)
+    release_next_launch(OVERLAP)
     before = tl.load(tile_tokens + head * num_tiles + earlier, mask=earlier < tile, other=0)
     begin = num_anchors + tl.sum(before, 0)
     if tile == 0:
@@ -58,31 +61,6 @@ def list_tile(
         tl.store(target + step, token + step, mask=step + lane < size[:, None])
     if tile == num_tiles - 1:
         tl.store(counts + head, begin + tl.sum(size, 0))
-
-
-@triton.jit
-def select_tokens_list_kernel(
-    offsets,
-    cluster_scores,
-    threshold,
-    tile_tokens,
-    selected,
-    counts,
-    clusters,
-    num_anchors,
-    capacity,
-    CLUSTERS: tl.constexpr,
-    TILES: tl.constexpr,
-    LANES: tl.constexpr,
-    OVERLAP: tl.constexpr,
-):
-    """As `list_tile`."""
-    wait_for_previous_launch(OVERLAP)
-    release_next_launch(OVERLAP)
-    list_tile(
-        offsets, cluster_scores, threshold, tile_tokens, selected, counts, clusters, num_anchors,
-        capacity, tl.num_programs(0), CLUSTERS, TILES, LANES,
-    )  # fmt: skip
 
 
 def list_tokens(
@@ -118,6 +96,7 @@ def list_tokens(
         cluster_scores.shape[1],
         num_anchors,
         capacity,
+        num_tiles,
         CLUSTERS=tiles.clusters,
         TILES=triton.next_power_of_2(num_tiles),
         LANES=16,
