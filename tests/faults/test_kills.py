@@ -5,6 +5,7 @@ import random
 import signal
 import time
 from collections import Counter
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
@@ -108,7 +109,7 @@ def test_workers_killed_at_random_lose_nothing_and_commit_nothing_twice(
     log = tmp_path / "commits"
     chance = random.Random(7)
 
-    def begin() -> object:
+    def begin() -> ForkServerProcess:
         return start(child.work, url, folder, log, 0.06)
 
     workers = [begin() for _ in range(3)]
@@ -117,22 +118,24 @@ def test_workers_killed_at_random_lose_nothing_and_commit_nothing_twice(
     def all_ready() -> bool:
         return {status(storage, document) for document in documents} == {"ready"}
 
-    def works() -> bool:
+    def at_work() -> ForkServerProcess | None:
+        """A worker that has a job: its name holds its process id."""
         with storage.db.reading() as session:
-            return session.scalar(select(func.count()).where(Job.status == "running")) > 0
+            owners = session.scalars(select(Job.lease_owner).where(Job.status == "running")).all()
+        names = " ".join(owner or "" for owner in owners)
+        return next((worker for worker in workers if f"_{worker.pid}_" in names), None)
 
     deadline_s = time.monotonic() + 60
     while not all_ready():
         assert time.monotonic() < deadline_s
         time.sleep(chance.uniform(0.02, 0.12))
-        if kills < 10 and works():
-            victim = workers.pop(0)  # the one that has most surely started by now
-            victim.kill()  # type: ignore[attr-defined]
-            workers.append(begin())
+        if kills < 10 and (victim := at_work()) is not None:
+            victim.kill()
+            workers[workers.index(victim)] = begin()
             kills += 1
     for worker in workers:
-        worker.kill()  # type: ignore[attr-defined]
-        worker.join()  # type: ignore[attr-defined]
+        worker.kill()
+        worker.join()
 
     commits = Counter(log.read_text().split())
     assert set(commits) <= {document.blob_key for document in documents}
