@@ -38,6 +38,7 @@ REVIEWED = {
     ("app/services/services.py", "tier"): "one of our own words",
     ("app/services/services.py", "num_bytes"): "a number",
     ("app/services/services.py", "num_tokens"): "a number",
+    ("engine/decode/batch_runner.py", "cause"): "one of our own words",
     ("engine/decode/batch_runner.py", "refusal"): "says what the document's cache lacks",
     ("engine/decode/batch_runner.py", "variant"): "names a variant of the model",
     ("engine/decode/batch_runner.py", "lookup"): "names how clusters are scored",
