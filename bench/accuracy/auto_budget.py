@@ -20,13 +20,13 @@ from typing import Any
 import torch
 
 from bench import RESULTS
+from bench.accuracy.asking import Asked, ask_all
 from engine.decode.answer import Answer
 from engine.decode.sampling import Sampling
 from engine.document.budget import EXACT, TOLERANCE, AutoBudget, Budget
 from engine.engine import Engine
 from engine.model.fingerprint import weights_fingerprint
 from reader import WEIGHTS
-from training.data.facts import Question
 from training.eval_set import EvalDocument, EvalSet
 from training.evaluator import Evaluator
 from training.intervals import wilson
@@ -116,14 +116,13 @@ def _start(weights: Path, tolerance: float, device: str) -> Callable[[EvalDocume
     def work(given: EvalDocument) -> AutoRow:
         document = evaluator.read(given.text)
 
-        def ask(question: Question, budget: Budget) -> Answer:
+        def ask(budget: Budget) -> list[Answer]:
             sampling = Sampling(max_tokens=MAX_TOKENS)
-            *_, last = engine.answer(document, question.text, budget=budget, sampling=sampling)
-            if not isinstance(last, Answer):
-                raise RuntimeError("the engine ended without an answer")
-            return last
+            asked = [Asked(document, one.text, budget, sampling) for one in given.questions]
+            return ask_all(engine, asked)
 
-        pairs = [(one, ask(one, EXACT), ask(one, AutoBudget(tolerance))) for one in given.questions]
+        answers = ask(EXACT), ask(AutoBudget(tolerance))
+        pairs = list(zip(given.questions, *answers, strict=True))
         right = [
             (score(one, exact.text).right, score(one, auto.text).right)
             for one, exact, auto in pairs

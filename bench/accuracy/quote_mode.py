@@ -1,21 +1,18 @@
-"""Quote mode beside free decoding, and whether evidence names the passage that was asked about.
+"""Quote mode beside free decoding: are all quotes in the document, and are answers as often right.
 
     python -m bench.accuracy.quote_mode --data DIR --documents 25 --articles 25 --workers 2
 
 Documents of 16K tokens with needles, and whole SQuAD articles that were never trained on, are
 read once; every question is asked freely and in quote mode. Each quote is looked up at its span:
 one that does not stand there, and an answer that is more than quotes, joints or the refusal, counts
-as wrong. Accuracy is compared question by question. Evidence is counted for questions whose answer
-stands in one passage alone: whether that passage comes first, or among the first three; once more
-with all heads alike and nothing taken off, as evidence was made before. First of all, the time of a
-token in both modes is measured in turns over one document of 16K tokens.
+as wrong. Accuracy is compared question by question. First of all, the time of a token in both modes
+is measured in turns over one document of 16K tokens.
 """
 
 import argparse
-import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -25,7 +22,8 @@ from typing import Any
 import torch
 
 from bench import RESULTS
-from engine.config import DecodeConfig
+from bench.accuracy.asking import Asked, ask_all
+from engine.config import AnswerMode, DecodeConfig
 from engine.decode.answer import Answer
 from engine.decode.quote_decoder import JOINTS
 from engine.decode.sampling import Sampling
@@ -38,7 +36,7 @@ from training.data.facts import Question
 from training.eval_set import DocumentKey, EvalDocument, EvalSet
 from training.eval_tasks import ARTICLE, OWN_LENGTH
 from training.evaluator import Evaluator
-from training.intervals import paired_normal, paired_wilson, wilson
+from training.intervals import paired_normal, paired_wilson
 from training.record import circumstances, write
 from training.scoring import score
 from training.worker_pool import devices_for, run_tasks
@@ -73,9 +71,6 @@ class QuoteRow:
         right, f1: of the free and of the quoting answer.
         wrong_spans: quotes that do not stand at their span, and text that is no quote.
         invented: claims of the free answer that stand nowhere in the document.
-        ranks: of the passage that was asked about, from 1, 0 where it is not among the first three:
-            of the free answer's evidence, the quoting one's, and that with all heads alike; None
-            where the answer stands in several passages, or in none.
     """
 
     kind: str
@@ -83,7 +78,6 @@ class QuoteRow:
     f1: tuple[float, float]
     wrong_spans: int
     invented: int
-    ranks: tuple[int, int, int] | None
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -134,7 +128,6 @@ def summary(rows: Sequence[QuoteRow]) -> dict[str, Any]:
     """Accuracy of both modes with the paired difference, and how often evidence hits."""
     free, quote = ([int(row.right[at]) for row in rows] for at in (0, 1))
     free_f1, quote_f1 = ([row.f1[at] for row in rows] for at in (0, 1))
-    ranked = [row.ranks for row in rows if row.ranks is not None]
     return {
         "questions": len(rows),
         "exact_match_free": fmean(free),
@@ -145,24 +138,6 @@ def summary(rows: Sequence[QuoteRow]) -> dict[str, Any]:
         "f1_quote": fmean(quote_f1),
         "f1_difference_interval_95": paired_normal(quote_f1, free_f1) if len(rows) > 1 else None,
         "free_answers_with_claims_not_in_the_document": sum(row.invented > 0 for row in rows),
-        "evidence": {
-            "questions": len(ranked),
-            **{
-                name: _hits([ranks[at] for ranks in ranked])
-                for at, name in enumerate(("free", "quote", "all_heads_alike"))
-            },
-        },
-    }
-
-
-def _hits(ranks: Sequence[int]) -> dict[str, Any]:
-    """How often a passage came first, and among the first three."""
-    first, three = sum(rank == 1 for rank in ranks), sum(rank > 0 for rank in ranks)
-    total = max(1, len(ranks))
-    return {
-        "hit_at_1": first / total,
-        "hit_at_3": three / total,
-        "hit_at_3_interval_95": wilson(three, len(ranks)),
     }
 
 
@@ -176,41 +151,44 @@ def _start(
         document = evaluator.read(job.document.text)
         if job.times:
             return [], token_times(engine, document, job.document.questions)
-        rows = [ask_both(engine, document, one, job.kind) for one in job.document.questions]
-        return rows, {}
+        return ask_both(engine, document, job.document.questions, job.kind), {}
 
     return work
 
 
-def ask_both(engine: Engine, document: DocumentCache, question: Question, kind: str) -> QuoteRow:
-    """Ask a question in both modes."""
-    free, quote = (ask(engine, document, question.text, mode) for mode in ("free", "quote"))
-    scores = [score(question, answer.text) for answer in (free, quote)]
-    plain = ask(engine, replace(document, profile=None), question.text, "free")
-    wanted = passage_of(document, question.answer)
+def ask_both(
+    engine: Engine, document: DocumentCache, questions: Sequence[Question], kind: str
+) -> list[QuoteRow]:
+    """Ask questions greedily in both modes at the default budget."""
+    modes: tuple[AnswerMode, ...] = ("free", "quote")
+    free, quoting = (
+        ask_all(
+            engine,
+            [
+                Asked(document, one.text, BALANCED, Sampling(max_tokens=MAX_TOKENS, mode=mode))
+                for one in questions
+            ],
+        )
+        for mode in modes
+    )
+    return [
+        row_of(document, question, kind, *pair)
+        for question, *pair in zip(questions, free, quoting, strict=True)
+    ]
+
+
+def row_of(
+    document: DocumentCache, question: Question, kind: str, free: Answer, quoting: Answer
+) -> QuoteRow:
+    """Score a question's two answers."""
+    scores = [score(question, answer.text) for answer in (free, quoting)]
     return QuoteRow(
         kind=kind,
         right=(scores[0].right, scores[1].right),
         f1=(scores[0].f1, scores[1].f1),
-        wrong_spans=count_wrong_spans(document.text, quote),
+        wrong_spans=count_wrong_spans(document.text, quoting),
         invented=sum(not claim.is_grounded for claim in free.claims or ()),
-        ranks=None
-        if wanted is None
-        else (
-            rank(document, free, wanted),
-            rank(document, quote, wanted),
-            rank(document, plain, wanted),
-        ),
     )
-
-
-def ask(engine: Engine, document: DocumentCache, question: str, mode: Any) -> Answer:
-    """Answer a question greedily at the default budget."""
-    sampling = Sampling(max_tokens=MAX_TOKENS, mode=mode)
-    *_, last = engine.answer(document, question, budget=BALANCED, sampling=sampling)
-    if not isinstance(last, Answer):
-        raise RuntimeError("the engine ended without an answer")
-    return last
 
 
 def count_wrong_spans(text: str, answer: Answer) -> int:
@@ -227,21 +205,6 @@ def count_wrong_spans(text: str, answer: Answer) -> int:
     if not (is_refusal or is_cut):
         wrong += bool(answer.text[at:].strip()) or not quotes
     return wrong
-
-
-def passage_of(document: DocumentCache, answer: str) -> int | None:
-    """The only passage in which an answer stands; None if there is none, or several are."""
-    found = {
-        document.structure.find_passage(one.start())
-        for one in re.finditer(rf"(?<!\w){re.escape(answer)}(?!\w)", document.text)
-    }
-    return next(iter(found)) if len(found) == 1 else None
-
-
-def rank(document: DocumentCache, answer: Answer, passage: int) -> int:
-    """Place of a passage among an answer's first three, from 1; 0 if it is none of them."""
-    found = [document.structure.find_passage(one.start_char) for one in answer.evidence[:3]]
-    return found.index(passage) + 1 if passage in found else 0
 
 
 def token_times(
