@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from reader import HANDBOOK
 from tests.flows.browser import AXE, Watched, chromium, shots_folder
@@ -23,6 +23,7 @@ from tests.ingest.samples import pdf_lines, pdf_pages
 QUESTION, ANSWER = "When does the night ferry to Gannet Rock cast off?", "22:25"
 READING_MS = 120_000
 LINES_OF_A_PAGE = 40
+SCRIPT = re.compile(r"/documents[^/]*\.js")
 
 
 def handbook_pdf() -> bytes:
@@ -170,9 +171,13 @@ def test_a_broken_pdf_says_what_is_wrong_and_how_to_go_on(
     broken, locked = tmp_path / "broken.pdf", tmp_path / "unknown.bin"
     broken.write_bytes(good[:300] + b"\0" * 40)
     locked.write_bytes(bytes(range(256)) * 4)
-    open_room(page, server)
+    held: list[Route] = []  # the page's script comes after the files are chosen
+    page.route(SCRIPT, lambda route: held.append(route))
+    with page.expect_request(SCRIPT):
+        open_room(page, server)
     watched.is_down = True  # a refused upload is a failed request
     page.set_input_files("#files", [broken, locked])
+    held.pop().continue_()
     refused = page.locator(".upload.failed")
     expect(refused.first).to_be_visible()
     failed = page.locator(".document", has_text="broken.pdf")

@@ -143,7 +143,9 @@
   }
 
   if (drop) {
-    picker.addEventListener("change", () => { add(picker.files); picker.value = ""; });
+    const take = () => { add(picker.files); picker.value = ""; };
+    picker.addEventListener("change", take);
+    take(); // what was chosen before this script ran
     let depth = 0;
     const over = (on) => drop.classList.toggle("over", on);
     addEventListener("dragenter", (event) => { event.preventDefault(); depth += 1; over(true); });
