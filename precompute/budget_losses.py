@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
 
 import torch
 from torch import Tensor
@@ -14,9 +15,11 @@ from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
 from precompute.probes import Probe
 
-TRIED = (0.4, 0.25, 0.15, 0.1, 0.05)  # budgets, as far as there is anything to choose
-LEAST_TELLING = 6  # probes that are answered right at `exact`; with fewer, nothing is predicted
+TRIED = (0.4, 0.25, 0.2, 0.15, 0.1, 0.05)  # budgets, as far as there is anything to choose
+# Probes that are answered right at `exact`: with fewer than the least, nothing is predicted.
+LEAST_TELLING, ENOUGH_TELLING = 8, 24
 MOST_LOSS = 0.1  # smaller budgets than one that loses more are not tried
+ONE_SIDED_95 = 1.645  # standard errors above the mean
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,21 @@ class ExactTokens:
         return 1.0 - math.exp(min(0.0, float((found - self.log_probabilities).min())))
 
 
+def upper_bound(losses: Sequence[float]) -> float:
+    """The upper end of the one-sided 95 % interval of a mean loss, at most 1; two losses at least.
+
+    A few probes that lose nothing say less than many: what is predicted is what a budget loses at
+    most, as far as they can tell.
+    """
+    return min(1.0, fmean(losses) + ONE_SIDED_95 * stdev(losses) / math.sqrt(len(losses)))
+
+
+def has_enough(exact: Sequence[ExactTokens]) -> bool:
+    """Whether probes tell what budgets lose, or so few of them do that more would not help."""
+    num_telling = sum(one.is_right for one in exact)
+    return num_telling >= ENOUGH_TELLING or num_telling * 8 < len(exact)
+
+
 def measure_losses(
     model: LoadedModel,
     document: DocumentCache,
@@ -83,7 +101,7 @@ def measure_losses(
         said = _ask(model, document, probes, budget, [len(one.tokens) for one in exact], check)
         found = [one.loss(logits) for one, logits in zip(exact, said, strict=True)]
         budgets.insert(0, budget)
-        losses.insert(0, round(sum(found) / len(found), 6))
+        losses.insert(0, round(upper_bound(found), 6))
         if losses[0] > MOST_LOSS:
             break
     return BudgetLosses(tuple(budgets), tuple(losses))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from engine.document.budget import BALANCED, FAST, BudgetCurve, BudgetCurves, Thresholds
 from engine.document.cache import DocumentCache
 from engine.model.loader import LoadedModel
-from precompute.budget_losses import ExactTokens, measure_losses
+from precompute.budget_losses import ExactTokens, has_enough, measure_losses
 from precompute.config import PrecomputeConfig
 from precompute.probe_batch import ask_probes
 from precompute.probes import Probe, ProbeMaker
@@ -16,7 +16,6 @@ from precompute.retrieval_profiler import RetrievalProfiler
 from precompute.score_histogram import ScoreHistogram
 
 BATCH = 16  # probes of one forward pass
-LOSS_PROBES = 2 * BATCH  # of which it is found out what budgets lose
 SETTLED = 0.03  # a curve that a further batch moves by less than this share is final
 WATCHED = (FAST, BALANCED, 0.4)  # the budgets at which it must have settled
 
@@ -31,8 +30,8 @@ def calibrate(
 ) -> DocumentCache:
     """Ask probe questions with their answers given, fit the budget curves, and find what they lose.
 
-    Probes are asked in batches, until one of them no longer changes the curve of decoding or
-    `settings.num_probes` were asked.
+    Probes are asked in batches, until one of them no longer changes the curve of decoding and they
+    tell what budgets lose, or until `settings.num_probes` were asked.
 
     Args:
         document: laid out, its curves still without a point.
@@ -57,12 +56,11 @@ def calibrate(
         if done > 0:
             probes = maker.make(min(BATCH, settings.num_probes - done))
         said = ask_probes(model, document, probes, prefill, decode, check, profiler)
-        if done < LOSS_PROBES:
-            asked += probes
-            exact += map(ExactTokens.of, said, (probe.answer_ids for probe in probes))
+        asked += probes
+        exact += map(ExactTokens.of, said, (probe.answer_ids for probe in probes))
         progress(done + len(probes))
         before, curve = curve, decode.curve()
-        if before is not None and _has_settled(before, decode):
+        if before is not None and _has_settled(before, decode) and has_enough(exact):
             progress(settings.num_probes)
             break
     first = prefill.curve()

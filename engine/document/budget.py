@@ -135,7 +135,8 @@ class BudgetLosses:
 
     Attributes:
         budgets: strictly rising; larger ones than the last lose no more than it.
-        losses: for each, the mean over probes, in [0, 1].
+        losses: for each, what it loses at most: the upper end of the one-sided 95 % interval of
+            the mean over probes, in [0, 1].
 
     Both are empty for a document without a choice, and for one that an earlier version has read.
     """
@@ -144,15 +145,16 @@ class BudgetLosses:
     losses: tuple[float, ...] = ()
 
     def choose(self, tolerance: float) -> float:
-        """Return the smallest budget that loses at most so much; `EXACT` where none is known."""
-        return next(
-            (
-                budget
-                for budget, loss in zip(self.budgets, self.losses, strict=True)
-                if loss <= tolerance
-            ),
-            EXACT,
-        )
+        """Return the smallest budget that loses at most so much, as all larger ones do.
+
+        Returns: `EXACT` where none is known.
+        """
+        chosen = EXACT
+        for budget, loss in zip(reversed(self.budgets), reversed(self.losses), strict=True):
+            if loss > tolerance:
+                break
+            chosen = budget
+        return chosen
 
     def at(self, budget: float) -> float | None:
         """The predicted loss of a budget: that of the next smaller one that was tried.

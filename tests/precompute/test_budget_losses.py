@@ -12,7 +12,14 @@ from engine.document.budget import EXACT, AutoBudget, BudgetLosses
 from engine.document.cache import DocumentCache
 from engine.model.attention import forward
 from engine.model.loader import LoadedModel
-from precompute.budget_losses import LEAST_TELLING, ExactTokens, measure_losses
+from precompute.budget_losses import (
+    ENOUGH_TELLING,
+    LEAST_TELLING,
+    ExactTokens,
+    has_enough,
+    measure_losses,
+    upper_bound,
+)
 from precompute.probes import ProbeMaker
 from tests.models import FAMILIES, answer, loaded, prose, read
 
@@ -44,7 +51,7 @@ def measure(
     model: LoadedModel, document: DocumentCache, *, is_right: bool, right_token: bool = True
 ) -> BudgetLosses:
     """Losses on probes of which it is said what the model says at `exact`, or another token."""
-    probes = ProbeMaker(document, model.prompt, 1000, seed=1).make(LEAST_TELLING)
+    probes = ProbeMaker(document, model.prompt, 1000, seed=1).make(4 * LEAST_TELLING)
     said = []
     for probe in probes:
         state = open_question(document, EXACT)
@@ -88,6 +95,28 @@ def test_the_smallest_budget_within_the_tolerance_is_chosen(
 ) -> None:
     assert LOSSES.choose(tolerance) == budget
     assert BudgetLosses().choose(tolerance) == EXACT
+
+
+def test_a_larger_budget_that_loses_more_rules_out_smaller_ones() -> None:
+    losses = BudgetLosses((0.05, 0.15, 0.25, 0.4), (0.01, 0.03, 0.01, 0.0))
+    assert losses.choose(0.02) == 0.25
+
+
+def test_few_probes_predict_more_loss_than_many_of_the_same_mean() -> None:
+    few, many = [0.0, 0.0, 0.0, 0.04], [0.0, 0.0, 0.0, 0.04] * 8
+    assert 0.01 < upper_bound(many) < upper_bound(few) < 0.04
+    assert upper_bound([0.02, 0.02]) == pytest.approx(0.02)
+    assert upper_bound([1.0, 0.9]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("asked", "telling", "is_enough"),
+    [(32, ENOUGH_TELLING, True), (32, 4, False), (32, 3, True), (16, 0, True)],
+)
+def test_probes_go_on_while_some_of_them_tell(asked: int, telling: int, is_enough: bool) -> None:
+    tokens = torch.zeros(1)
+    exact = [ExactTokens(tokens, tokens, is_right=place < telling) for place in range(asked)]
+    assert has_enough(exact) is is_enough
 
 
 def test_the_loss_of_a_budget_is_that_of_the_next_smaller_one_tried() -> None:
