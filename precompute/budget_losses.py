@@ -17,7 +17,7 @@ from precompute.probes import Probe
 
 TRIED = (0.4, 0.25, 0.2, 0.15, 0.1, 0.05)  # budgets, as far as there is anything to choose
 # Probes that are answered right at `exact`: with fewer than the least, nothing is predicted.
-LEAST_TELLING, ENOUGH_TELLING = 8, 24
+LEAST_TELLING, ENOUGH_TELLING = 8, 16
 MOST_LOSS = 0.1  # smaller budgets than one that loses more are not tried
 ONE_SIDED_95 = 1.645  # standard errors above the mean
 
