@@ -97,17 +97,24 @@ class EvalSet:
                 self._tasks[names[number % len(names)]],
                 num_tokens,
                 Random(f"{self._seed} {number}"),
+                max(questions, QUESTIONS_A_DOCUMENT),
             )
             for number in range(count)
         )
         return [replace(one, questions=one.questions[:questions]) for one in drawn]
 
-    def needle_document(self, task: EvalTask, num_tokens: int, rng: Random) -> EvalDocument:
-        """A document of about so many tokens, the prompt's included, with needles of a task."""
+    def needle_document(
+        self, task: EvalTask, num_tokens: int, rng: Random, count: int = QUESTIONS_A_DOCUMENT
+    ) -> EvalDocument:
+        """A document of about so many tokens, the prompt's included, with needles of a task.
+
+        Args:
+            count: of its questions.
+        """
         chunks: list[Chunk] = []
         questions: list[Question] = []
         claimed: set[str] = set()
-        while len(questions) < QUESTIONS_A_DOCUMENT:
+        while len(questions) < count:
             needle = task.make(rng)
             if not claimed & needle.claims:
                 claimed |= needle.claims
@@ -117,7 +124,7 @@ class EvalSet:
         tokenized = self._encoder.chunks(chunks)
         room = num_tokens - 1 - sum(len(chunk.ids) for chunk in tokenized)
         ids = insert_chunks(self._composer.haystack(max(room, 200), rng), tokenized, rng)
-        return EvalDocument(self._encoder.text(ids), tuple(questions[:QUESTIONS_A_DOCUMENT]))
+        return EvalDocument(self._encoder.text(ids), tuple(questions[:count]))
 
     @cached_property
     def articles(self) -> list[Article]:
