@@ -22,6 +22,15 @@ if "LECTERN_TEST_GPU" in os.environ:  # then no test may be skipped for want of 
         )
 
 
+LONGEST = ("flows", "faults")  # folders of few tests that take long
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest, so that no worker is left with it alone in the end."""
+    here = Path(__file__).parent
+    items.sort(key=lambda item: item.path.relative_to(here).parts[0] not in LONGEST)
+
+
 def pytest_collection_finish() -> None:
     """Let no garbage collection look through all that was imported, which takes half a second."""
     gc.collect()
