@@ -61,20 +61,17 @@ def why() -> str:
         )
     ]
     rows = [("128K tokens, an 8B model's shape, one H200", first_ms, *gpu)]
-    for length, cpu in (("128K", of_reader(FIRST_LONG)), ("16K", of_reader(FIRST))):
-        if cpu is None:
-            continue
-        told, reread = cpu["first_token_ms"], cpu["reread_ms"]["served_plan"]["p50"]
-        others = [
-            told[one]["p50"] for one in ("full_attention_resident", "transformers_warm_prefix")
-        ]
-        ours = told["lectern_balanced"]["p50"]
-        rows.append((f"{length} tokens, the bundled reader, one CPU core", ours, *others, reread))
+    of_cpu = {"128K": _times_of_reader(FIRST_LONG), "16K": _times_of_reader(FIRST)}
+    rows += [
+        (f"{length} tokens, the bundled reader, one CPU core", *times)
+        for length, times in of_cpu.items()
+        if times
+    ]
     reread_s = format_duration(gpu[-1] or 0.0)
     told_first = (
         f"With a model of 8B parameters on one H200, the hundredth question to a contract of 128K "
         f"tokens has its first token after **{first_ms:.0f} ms**, instead of {reread_s} of reading "
-        f"the contract again{_beside(of_reader(FIRST_LONG))}:"
+        f"the contract again{_beside(of_cpu['128K'])}:"
     )
     table = [
         "| Until the first token of an answer about | Lectern | full attention, document resident "
@@ -93,16 +90,23 @@ def why() -> str:
     )
 
 
-def _beside(cpu: Result | None) -> str:
+def _times_of_reader(name: str) -> list[float]:
+    """Milliseconds of a question here and of each other way, as the table's columns are.
+
+    Returns: nothing where that was not measured.
+    """
+    if (result := of_reader(name)) is None:
+        return []
+    ways = ("lectern_balanced", "full_attention_resident", "transformers_warm_prefix")
+    first = [result["first_token_ms"][way]["p50"] for way in ways]
+    return [*first, result["reread_ms"]["served_plan"]["p50"]]
+
+
+def _beside(times: Sequence[float]) -> str:
     """What the bundled reader takes over as long a text, where that was measured."""
-    if cpu is None:
+    if not times:
         return ""
-    told = cpu["first_token_ms"]
-    ours, resident, prefix = (
-        format_duration(told[way]["p50"])
-        for way in ("lectern_balanced", "full_attention_resident", "transformers_warm_prefix")
-    )
-    reread = format_duration(cpu["reread_ms"]["served_plan"]["p50"])
+    ours, resident, prefix, reread = map(format_duration, times)
     return (
         f"; with the bundled reader on one CPU core, a question to as long a text after "
         f"**{ours}**, instead of {reread} of reading it again ({resident} with full attention over "

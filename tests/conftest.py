@@ -27,8 +27,8 @@ LONGEST = ("flows", "faults")  # folders of few tests that take long
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest, so that no worker is left with it alone in the end."""
-    here = Path(__file__).parent
-    items.sort(key=lambda item: item.path.relative_to(here).parts[0] not in LONGEST)
+    folders = [Path(__file__).with_name(name) for name in LONGEST]
+    items.sort(key=lambda item: not any(map(item.path.is_relative_to, folders)))
 
 
 def pytest_collection_finish() -> None:

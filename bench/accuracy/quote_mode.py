@@ -44,6 +44,7 @@ from training.worker_pool import devices_for, run_tasks
 TASKS = ("single", "same attribute", "same entity")
 MAX_TOKENS, TIMED_TOKENS, TIMED_TURNS = 64, 48, 8
 PLANTED, NATURAL = "planted", "natural"
+MODES: tuple[AnswerMode, AnswerMode] = ("free", "quote")
 _BETWEEN = frozenset({joint.decode().strip() for joint in JOINTS} | {""})
 
 
@@ -160,7 +161,6 @@ def ask_both(
     engine: Engine, document: DocumentCache, questions: Sequence[Question], kind: str
 ) -> list[QuoteRow]:
     """Ask questions greedily in both modes at the default budget."""
-    modes: tuple[AnswerMode, ...] = ("free", "quote")
     free, quoting = (
         ask_all(
             engine,
@@ -169,7 +169,7 @@ def ask_both(
                 for one in questions
             ],
         )
-        for mode in modes
+        for mode in MODES
     )
     return [
         row_of(document, question, kind, *pair)
@@ -214,9 +214,8 @@ def token_times(
     found: dict[str, list[float]] = {"free": [], "quote": []}
     for turn in range(TIMED_TURNS):
         question = questions[turn % len(questions)].text
-        modes = ("free", "quote") if turn % 2 else ("quote", "free")
-        for mode in modes:
-            sampling = Sampling(max_tokens=TIMED_TOKENS, ignore_eos=True, mode=mode)  # type: ignore[arg-type]
+        for mode in MODES if turn % 2 else reversed(MODES):
+            sampling = Sampling(max_tokens=TIMED_TOKENS, ignore_eos=True, mode=mode)
             running = engine.start(document, question, budget=BALANCED, sampling=sampling)
             while len(running.answer) < 1:
                 engine.step([running])

@@ -54,7 +54,7 @@ QUESTIONS = (
 )
 READINGS = 2  # rounds that begin by reading the document again, each way
 WAYS_OF_READING = ("served_plan", "all_heads", "transformers_all_heads")
-PREFIXES = ("transformers", "resident")
+TRANSFORMERS, RESIDENT = "transformers", "resident"  # who reads for transformers' cache
 USUAL_TOKENS = 16_384
 TOLERANCE = 2e-2  # logits, bf16 artifact against fp32 attention
 
@@ -67,7 +67,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=4, help="rounds over the questions")
     parser.add_argument("--reread", nargs="+", choices=WAYS_OF_READING, default=WAYS_OF_READING)
     parser.add_argument(
-        "--prefix", choices=PREFIXES, default=PREFIXES[0], help="who reads for transformers' cache"
+        "--prefix",
+        choices=(TRANSFORMERS, RESIDENT),
+        default=TRANSFORMERS,
+        help="who reads for transformers' cache",
     )
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=1, help="of torch, on a CPU")
@@ -93,13 +96,13 @@ def measure(
     repeats: int,
     device: str,
     reread_ways: Sequence[str] = WAYS_OF_READING,
-    prefix: str = PREFIXES[0],
+    prefix: str = TRANSFORMERS,
 ) -> dict[str, Any]:
     """Read a document of `num_tokens` tokens and time questions about it.
 
     Args:
         reread_ways: which of `WAYS_OF_READING` are timed, the first of them always.
-        prefix: of `PREFIXES`.
+        prefix: `TRANSFORMERS` or `RESIDENT`.
     """
     model, whole = (
         load_model(ModelConfig(path, device=device)),
@@ -113,7 +116,7 @@ def measure(
     settings = PrecomputeConfig()
     document, load_ms = read_and_reload(model, text, settings)
     baseline, _ = read_and_reload(whole, text, settings)
-    warm = warm_prefix(plain, document) if prefix == PREFIXES[0] else prefix_of(plain, baseline)
+    warm = warm_prefix(plain, document) if prefix == TRANSFORMERS else prefix_of(plain, baseline)
     error = check(whole, baseline, plain, warm)
     served, full = Engine(model), Engine(whole)
     ways: dict[str, Callable[[str], float]] = {

@@ -1,13 +1,25 @@
 """What a first token is held against: every way is asked, and a ratio is of one question."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+from transformers import AutoModelForCausalLM
 
 from bench.serving import first_token as program
-from bench.serving.first_token import document_of, measure, ratios
+from bench.serving.first_token import (
+    document_of,
+    measure,
+    prefix_of,
+    ratios,
+    read_and_reload,
+    warm_prefix,
+)
 from engine.config import ModelConfig
+from engine.model.head_plan import ALL
 from engine.model.loader import load_model
+from precompute.config import PrecomputeConfig
 from tests.training.material import write_weights
 from training.model import TINY
 
@@ -45,6 +57,18 @@ def test_every_way_is_asked_after_the_logits_were_compared(
     model = load_model(ModelConfig(str(weights), device="cpu"))
     assert found["weights"] == model.weights
     assert len(model.prompt.encode_document(document_of(model, "A word. ", 300)).ids) == 300
+
+
+def test_transformers_has_the_same_prefix_whoever_has_read_it(weights: Path) -> None:
+    model = load_model(ModelConfig(str(weights), device="cpu", heads=ALL))
+    plain = AutoModelForCausalLM.from_pretrained(weights, dtype=model.dtype)
+    settings = replace(PrecomputeConfig(), dtype="float32")
+    document, _ = read_and_reload(model, document_of(model, "A word, and 7. ", 600), settings)
+    read, given = warm_prefix(plain, document), prefix_of(plain, document)
+    assert any(layer.has_clusters for layer in document.layers), "else nothing is out of order"
+    for ours, theirs in zip(given.layers, read.layers, strict=True):
+        torch.testing.assert_close(ours.keys, theirs.keys, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(ours.values, theirs.values, rtol=1e-4, atol=1e-4)
 
 
 def test_logits_that_differ_give_no_figure(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
