@@ -226,7 +226,10 @@ def budget_line(budget: Mapping[str, Any]) -> str:
     """Return the requested and the loaded share of the document's cache as one line."""
     requested, loaded = format_share(budget["requested"]), format_share(budget["loaded"])
     raised = f", raised to {format_share(budget['applied'])}" if budget["raised"] else ""
-    return f"{requested} requested{raised}, {loaded} loaded"
+    if (tolerance := budget["tolerance"]) is None:
+        return f"{requested} requested{raised}, {loaded} loaded"
+    chosen = f"{requested} chosen to lose at most {format_share(tolerance)} of the answers"
+    return f"{chosen}{raised}, {loaded} loaded"
 
 
 def one_line(text: str, max_chars: int = MAX_PASSAGE_CHARS) -> str:

@@ -49,7 +49,13 @@ def answer(text: str = "Odile Brandt", **changes: Any) -> dict[str, Any]:
                 "weight": 0.8,
             }
         ],
-        "budget": {"requested": 0.15, "applied": 0.15, "loaded": 0.1234, "raised": False},
+        "budget": {
+            "requested": 0.15,
+            "applied": 0.15,
+            "loaded": 0.1234,
+            "raised": False,
+            "tolerance": None,
+        },
         "usage": {},
         "timings_ms": {"queue": 0.1, "load": 12.0, "first_token": 38.4, "total": 120.0},
         "cache_hit": False,
