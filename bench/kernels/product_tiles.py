@@ -1,6 +1,7 @@
 """Which tiles make the products of a token fastest, beside cuBLAS: the shapes of a model's weights.
 
     python -m bench.kernels.product_tiles --out DIR
+    python -m bench.kernels.product_tiles --vectors 4 --out DIR
     TRITON_INTERPRET=1 python -m bench.kernels.product_tiles --dry --variants 2 --out DIR
 
 A stage is what one launch multiplies: query, key and value projections (`qkv`), `output`,
@@ -11,9 +12,10 @@ floor.
 """
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,15 +25,19 @@ from bench.kernels.scan import Scan, demand, parse, time_calls, time_replays
 from bench.random_llama import SHAPES, ModelShape
 from bench.timing import copy_bandwidth
 from engine.kernels.decode.matvec import matvec_reference
-from engine.kernels.decode.triton.matvec import TILES, MatvecTiles, matvec_triton
+from engine.kernels.decode.triton import matvec, skinny_gemm
 
 STAGES = ("gate_up", "down", "qkv", "output", "head")  # what weighs most comes first
 DRY = ModelShape(60, 32, 48, 2, 4, 2)
-VARIANTS = (  # rows, cols, warps, stages
+VECTOR_VARIANTS = (  # rows, cols, warps, stages; of one vector
     (8, 512, 4, 4), (1, 2048, 2, 1), (1, 2048, 4, 1), (4, 1024, 4, 1), (16, 512, 8, 4),
     (4, 1024, 4, 4), (8, 512, 2, 1),
     (4, 2048, 8, 1), (2, 4096, 8, 1), (1, 4096, 4, 1), (8, 1024, 8, 3), (16, 256, 4, 4),
     (4, 512, 2, 1),
+)  # fmt: skip
+SKINNY_VARIANTS = (  # of several
+    (16, 256, 1, 4), (16, 512, 1, 3), (32, 128, 2, 5), (32, 256, 2, 4), (64, 64, 4, 6), (64, 128, 4, 4),
+    (64, 128, 4, 3), (32, 512, 2, 2), (16, 512, 2, 3), (64, 256, 4, 2), (128, 64, 4, 4), (16, 1024, 1, 2),
 )  # fmt: skip
 HELD_BYTES = 600e6  # of weights of one stage: several times the L2 cache
 TOLERANCE = 1e-2  # relative, in bf16
@@ -73,6 +79,7 @@ def main(given: Sequence[str] | None = None) -> None:
     """Scan all stages, as far as time allows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--shape", choices=list(SHAPES), default="llama3_8b")
+    parser.add_argument("--vectors", type=int, default=1, help="rows of the input")
     options = parse(parser, STAGES, given)
     scan = Scan("product_tiles", options)
     shape, device = (DRY, "cpu") if options.dry else (SHAPES[options.shape], "cuda")
@@ -81,7 +88,7 @@ def main(given: Sequence[str] | None = None) -> None:
     library, own = {}, {}
     for name, stage in chosen.items():
         if not scan.over:
-            library[name], own[name] = scan_stage(scan, name, stage, device)
+            library[name], own[name] = scan_stage(scan, name, stage, options.vectors, device)
             report(name, stage, library[name], own[name])
     if library.keys() == stages.keys():
         rate = 1e12 if options.dry else copy_bandwidth()
@@ -91,7 +98,33 @@ def main(given: Sequence[str] | None = None) -> None:
     scan.close()
 
 
-def scan_stage(scan: Scan, name: str, stage: Stage, device: str) -> tuple[float, float]:
+@dataclass(frozen=True)
+class Way:
+    """How products are computed by tiles.
+
+    Attributes:
+        constant: what holds the tiles in the code.
+        tiles: the present ones first.
+        multiply: launches the kernel, given x, weights, no biases and the tiles.
+    """
+
+    constant: str
+    tiles: tuple[Any, ...]
+    multiply: Callable[..., Tensor]
+
+
+def way_for(vectors: int) -> Way:
+    """The kernel that takes so many vectors."""
+    if vectors == 1:
+        tiles = (matvec.TILES, *(matvec.MatvecTiles(*one) for one in VECTOR_VARIANTS))
+        return Way("matvec.TILES", tiles, matvec.matvec_triton)
+    several = (skinny_gemm.TILES, *(skinny_gemm.SkinnyTiles(*one) for one in SKINNY_VARIANTS))
+    return Way("skinny_gemm.TILES", several, skinny_gemm.skinny_gemm_triton)
+
+
+def scan_stage(
+    scan: Scan, name: str, stage: Stage, vectors: int, device: str
+) -> tuple[float, float]:
     """Microseconds of a launch by the library, part by part, and by the best tiles."""
     copies = 1 if scan.dry else max(1, round(HELD_BYTES / stage.num_bytes))
     draw = torch.Generator(device).manual_seed(0)
@@ -99,23 +132,24 @@ def scan_stage(scan: Scan, name: str, stage: Stage, device: str) -> tuple[float,
     held = torch.empty(size, dtype=torch.float16 if scan.dry else torch.bfloat16, device=device)
     held.normal_(std=stage.k**-0.5, generator=draw)
     weights = [one.split(stage.counts) for one in held]
-    x = torch.randn(1, stage.k, generator=draw, device=device).to(held.dtype)
+    x = torch.randn(vectors, stage.k, generator=draw, device=device).to(held.dtype)
     wanted = matvec_reference(x, weights[-1], ())
 
-    def check(tiles: MatvecTiles) -> None:
-        found = matvec_triton(x, weights[-1], (), tiles=tiles)
+    way = way_for(vectors)
+
+    def check(tiles: Any) -> None:
+        found = way.multiply(x, weights[-1], (), tiles=tiles)
         error = float((found - wanted).float().norm() / wanted.float().norm())
         demand({"product": error}, {"product": TOLERANCE})
 
-    def steps(tiles: MatvecTiles) -> list[partial[Tensor]]:
-        return [partial(matvec_triton, x, parts, (), tiles=tiles) for parts in weights]
+    def steps(tiles: Any) -> list[partial[Tensor]]:
+        return [partial(way.multiply, x, parts, (), tiles=tiles) for parts in weights]
 
     clock = time_calls if scan.dry else time_replays
     library = clock([partial(by_library, x, parts) for parts in weights])
     scan.tell(f"{name} library", [partial(by_library, x, parts) for parts in weights])
     scan.tell(f"{name} library joined", [partial(linear, x, one) for one in held])
-    variants = [TILES, *(MatvecTiles(*one) for one in VARIANTS)]
-    best = scan.pick("token", name, "matvec.kernel.TILES", variants, check, steps)
+    best = scan.pick(f"{vectors} vectors", name, way.constant, way.tiles, check, steps)
     return library["p50"], clock(steps(best))["p50"]
 
 

@@ -116,6 +116,7 @@ class BatchRunner(GraphRunner):
         self._pending: list[_Taken] = []  # passes whose reads are still to be fetched
         self._graphs: dict[tuple[int, int], BatchGraph] = {}
         self._questions: QuestionGraphs | None = None
+        self._variant: nn.Module = model.model  # what graphs run
         self._work_bytes = int(memory * WORK_SHARE)
         self._failed = False
 
@@ -394,6 +395,7 @@ class BatchRunner(GraphRunner):
             return
         questions = QuestionGraphs(
             self._model,
+            self._variant,
             self._layers,
             self._documents,
             self._aggregation,
@@ -414,16 +416,18 @@ class BatchRunner(GraphRunner):
         variants = [variant for variant in VARIANTS if variant.fits(self._config)]
         for variant in variants:
             try:
-                self._capture(make_variant(self._model.model, self._model.spec, variant))
+                self._variant = make_variant(self._model.model, self._model.spec, variant)
+                self._capture()
                 return str(variant)
             except Exception:
                 log.warning("decoding without %s: they failed", variant, exc_info=True)
                 self._fallbacks.count(Part.KERNELS, Cause.FAILED)
                 self._graphs = {}
-        self._capture(self._model.model)
+        self._variant = self._model.model
+        self._capture()
         return ""
 
-    def _capture(self, model: nn.Module) -> None:
+    def _capture(self) -> None:
         buffers = Buffers()
         graphs: dict[tuple[int, int], BatchGraph] = {}
         rows_of = [rows for rows in sorted(GROUP_ROWS, reverse=True) if rows <= self.max_rows]
@@ -435,7 +439,7 @@ class BatchRunner(GraphRunner):
                 graph = BatchGraph(
                     sizes, self._layers, self._pool, self._documents, self._aggregation, buffers
                 )
-                graph.warm_up(model)
+                graph.warm_up(self._variant)
                 if self._pool.is_cuda:
                     others = [other.pool for other in graphs.values()]
                     graph.capture(others[0] if others else None)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from engine.attend.question import QuestionState
 from engine.decode.batch_graph import BatchLayer
@@ -28,6 +28,7 @@ class QuestionGraphs:
 
     Args:
         model: whose layers all have as many heads of the same width, for which there are kernels.
+        variant: what the graphs run, over the model's weights.
         layers: of the model.
         documents: that questions are about.
         aggregation: how a group's scores are aggregated (`LookupConfig`).
@@ -37,6 +38,7 @@ class QuestionGraphs:
     def __init__(
         self,
         model: LoadedModel,
+        variant: nn.Module,
         layers: Sequence[BatchLayer],
         documents: DocumentTable,
         aggregation: str,
@@ -48,7 +50,7 @@ class QuestionGraphs:
         shape = (model.spec.num_layers, first.num_heads, first.num_kv_heads, first.head_dim)
         self._graphs = [
             QuestionGraph(
-                model.model,
+                variant,
                 QuestionSizes(size, *shape, clusters, list_tokens, OWN_TOKENS),
                 layers,
                 documents,

@@ -8,7 +8,7 @@ from torch import Tensor
 from common.errors import ShapeError
 from engine.kernels.shared.checks import check_contiguous, check_dims
 
-MAX_ROWS, MAX_WEIGHTS = 4, 3
+MAX_ROWS, MAX_WEIGHTS = 16, 3
 
 
 @torch.library.custom_op("lectern::matvec", mutates_args=())
@@ -35,8 +35,10 @@ def matvec(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> Te
         check_contiguous("bias", bias, weight.shape[:1], x.dtype, x.device)
     if x.is_cuda:
         from engine.kernels.decode.triton.matvec import matvec_triton
+        from engine.kernels.decode.triton.skinny_gemm import skinny_gemm_triton
 
-        return matvec_triton(x.contiguous(), weights, biases)
+        multiply = matvec_triton if rows == 1 else skinny_gemm_triton
+        return multiply(x.contiguous(), weights, biases)
     return matvec_reference(x, weights, biases)
 
 

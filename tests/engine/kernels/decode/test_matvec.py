@@ -20,9 +20,13 @@ from tests.engine.naive import normal
 pytest.importorskip("triton")
 
 from engine.kernels.decode.triton.matvec import TILES, MatvecTiles, matvec_triton
+from engine.kernels.decode.triton.skinny_gemm import TILES as SKINNY_TILES
+from engine.kernels.decode.triton.skinny_gemm import SkinnyTiles, skinny_gemm_triton
 
 SMALL = MatvecTiles(rows=2, cols=32, warps=1, stages=2)
 ALL_TILES = (SMALL, MatvecTiles(rows=8, cols=64, warps=4, stages=1), TILES)
+SMALL_SKINNY = SkinnyTiles(rows=16, cols=32, warps=1, stages=2)
+ALL_SKINNY_TILES = (SMALL_SKINNY, SkinnyTiles(rows=64, cols=64, warps=4, stages=3), SKINNY_TILES)
 
 
 def inputs(
@@ -48,21 +52,37 @@ def plain(x: Tensor, weights: list[Tensor], biases: list[Tensor]) -> Tensor:
 SHAPES = [
     (1, 64, (16,), False),
     (1, 77, (5,), True),
-    (2, 128, (9, 1), True),
-    (3, 33, (4, 3, 2), False),
-    (4, 200, (7, 8, 1), True),
+    (1, 128, (9, 1), True),
+    (1, 33, (4, 3, 2), False),
+    (1, 200, (7, 8, 1), True),
     (1, 1, (1, 1, 1), False),
 ]
+SKINNY_SHAPES = [
+    (2, 128, (17, 1), True),
+    (3, 33, (4, 3, 2), False),
+    (4, 200, (7, 16, 1), True),
+    (8, 64, (16,), False),
+    (9, 77, (70,), True),
+    (16, 1, (1, 1, 1), False),
+]
 RUNS = [(shape, tiles, dtype) for shape in SHAPES for tiles in ALL_TILES for dtype in DTYPES]
+RUNS += [
+    (shape, tiles, dtype)
+    for shape in SKINNY_SHAPES
+    for tiles in ALL_SKINNY_TILES
+    for dtype in DTYPES
+]  # fmt: skip
 if not COMPILED:  # tiles of several rows, and the other dtype, on the shape of several parts
     RUNS = [(shape, SMALL, DTYPES[0]) for shape in SHAPES]
     RUNS += [(SHAPES[4], tiles, DTYPES[1]) for tiles in ALL_TILES]
+    RUNS += [(shape, SMALL_SKINNY, DTYPES[0]) for shape in SKINNY_SHAPES]
+    RUNS += [(SKINNY_SHAPES[2], tiles, DTYPES[1]) for tiles in ALL_SKINNY_TILES]
 
 
 @pytest.mark.parametrize(("shape", "tiles", "dtype"), RUNS)
 def test_products_are_the_definitions(
     shape: tuple[int, int, tuple[int, ...], bool],
-    tiles: MatvecTiles,
+    tiles: MatvecTiles | SkinnyTiles,
     dtype: torch.dtype,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -70,7 +90,10 @@ def test_products_are_the_definitions(
     args = inputs(vectors, k, counts, dtype, biased=biased)
     expected = plain(*args)
     with guarded_buffers(monkeypatch):
-        found = matvec_triton(*args, tiles=tiles)
+        if isinstance(tiles, MatvecTiles):
+            found = matvec_triton(*args, tiles=tiles)
+        else:
+            found = skinny_gemm_triton(*args, tiles=tiles)
     limit = TOLERANCE[dtype]
     assert found.dtype == dtype
     assert_close(found.double(), expected, rtol=limit, atol=limit)
@@ -80,8 +103,11 @@ def test_products_are_the_definitions(
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="large products")
 @pytest.mark.parametrize("counts", [(4096, 1024, 1024), (14336, 14336), (4096,)])
 @pytest.mark.parametrize("k", [4096, 14336])
-def test_large_products_are_the_definitions_each_time(counts: tuple[int, ...], k: int) -> None:
-    args = inputs(1, k, counts, torch.bfloat16)
+@pytest.mark.parametrize("vectors", [1, 4, 16])
+def test_large_products_are_the_definitions_each_time(
+    vectors: int, counts: tuple[int, ...], k: int
+) -> None:
+    args = inputs(vectors, k, counts, torch.bfloat16)
     found = matvec(*args)
     limit = TOLERANCE[torch.bfloat16]
     assert_close(found.double(), plain(*args), rtol=limit, atol=limit)
@@ -120,6 +146,6 @@ def test_too_many_or_no_vectors_weights_or_biases_are_refused() -> None:
     with pytest.raises(ShapeError, match="too many, or none"):
         matvec(x, [], [])
     with pytest.raises(ShapeError, match="too many, or none"):
-        matvec(x.repeat(3, 1), weights, [])
+        matvec(x.repeat(9, 1), weights, [])
     with pytest.raises(ShapeError, match="1 biases for 2 weights"):
         matvec(x, weights, biases[:1])

@@ -1,0 +1,145 @@
+"""`matvec` of several vectors in Triton: each program multiplies a few rows of one weight with all of them.
+
+As in the kernel for one vector, speed depends on how many bytes of weights are being loaded at a time; the products go
+through the matrix units, as the vectors of a tile would not fit into registers otherwise.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from engine.kernels.decode.matvec import MAX_WEIGHTS
+from engine.kernels.shared.sizes import ceil_div, power_of_two
+
+MIN_VECTORS, MIN_COLS = 8, 16  # of a product of the matrix units
+
+
+@dataclass(frozen=True)
+class SkinnyTiles:
+    """The work of a program.
+
+    Attributes:
+        rows: rows of a weight, a power of two of at least 16.
+        cols: columns of a tile, a power of two; narrower weights make it narrower.
+        warps: warps of a program.
+        stages: tiles that are loaded at a time.
+    """
+
+    rows: int
+    cols: int
+    warps: int
+    stages: int
+
+
+TILES = SkinnyTiles(rows=32, cols=256, warps=2, stages=3)
+
+
+@triton.jit
+def _add_tile(
+    x, w, vector, vectors, cols, exists, total, VECTORS: tl.constexpr, K: tl.constexpr
+):
+    """Add the products of a tile of a weight with all vectors to the sums [ROWS, VECTORS].
+
+    exists: which columns there are [COLS]; None if all do.
+    """
+    given = (vector < vectors)[:, None]
+    if exists is None:
+        weight = tl.load(w + cols[None, :], eviction_policy="evict_first")  # [ROWS, COLS]
+    else:
+        weight = tl.load(w + cols[None, :], mask=exists[None, :], other=0.0)
+        given = given & exists[None, :]
+    values = tl.load(x + vector[:, None] * K + cols[None, :], mask=given, other=0.0)
+    return tl.dot(weight, tl.trans(values), total, input_precision="ieee")
+
+
+@triton.jit
+def skinny_gemm_kernel(
+    x,
+    out,
+    weight0,
+    weight1,
+    weight2,
+    bias0,
+    bias1,
+    bias2,
+    n0,
+    n1,
+    n2,
+    vectors,
+    VECTORS: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLS: tl.constexpr,
+    STAGES: tl.constexpr,
+    BIASED: tl.constexpr,
+):
+    """Multiply ROWS rows of one of the weights with all vectors.
+
+    A row past the end of a weight reads that weight's last row again, and is not stored.
+    """
+    block, weight, bias, n, first = tl.program_id(0), weight0, bias0, n0, 0
+    blocks0 = tl.cdiv(n0, ROWS)
+    if block >= blocks0 + tl.cdiv(n1, ROWS):
+        block, weight, bias, n, first = (
+            block - blocks0 - tl.cdiv(n1, ROWS), weight2, bias2, n2, n0 + n1,
+        )  # fmt: skip
+    elif block >= blocks0:
+        block, weight, bias, n, first = block - blocks0, weight1, bias1, n1, n0
+    row, cols, vector = block * ROWS + tl.arange(0, ROWS), tl.arange(0, COLS), tl.arange(0, VECTORS)
+    w = weight + tl.minimum(row, n - 1).to(tl.int64)[:, None] * K
+    total = tl.zeros([ROWS, VECTORS], tl.float32)
+    for start in tl.range(0, K // COLS * COLS, COLS, num_stages=STAGES):
+        total = _add_tile(x, w, vector, vectors, start + cols, None, total, VECTORS, K)
+    if K % COLS:
+        rest = K // COLS * COLS + cols
+        total = _add_tile(x, w, vector, vectors, rest, rest < K, total, VECTORS, K)
+    if BIASED:
+        total += tl.load(bias + row, mask=row < n, other=0.0).to(tl.float32)[:, None]
+    tl.store(
+        out + first + vector[None, :] * (n0 + n1 + n2) + row[:, None],
+        total,
+        mask=(row < n)[:, None] & (vector < vectors)[None, :],
+    )
+
+
+def skinny_gemm_triton(
+    x: Tensor,
+    weights: Sequence[Tensor],
+    biases: Sequence[Tensor],
+    tiles: SkinnyTiles = TILES,
+) -> Tensor:
+    """Launch `matvec` for several vectors in Triton.
+
+    Args:
+        x, weights, biases: as of `matvec`, with a contiguous x; nothing is checked.
+        tiles: the work of a program.
+    Returns: as `matvec`.
+    """
+    vectors, k = x.shape
+    counts = [len(weight) for weight in weights]
+    out = torch.empty(vectors, sum(counts), dtype=x.dtype, device=x.device)
+    absent = MAX_WEIGHTS - len(weights)
+    bias_or_any = list(biases or weights)  # without biases the kernel reads none
+    skinny_gemm_kernel[(sum(ceil_div(count, tiles.rows) for count in counts),)](
+        x,
+        out,
+        *weights,
+        *[weights[0]] * absent,
+        *bias_or_any,
+        *[bias_or_any[0]] * absent,
+        *counts,
+        *[0] * absent,
+        vectors,
+        VECTORS=max(MIN_VECTORS, power_of_two(vectors)),
+        K=k,
+        ROWS=tiles.rows,
+        COLS=max(MIN_COLS, min(tiles.cols, power_of_two(k))),
+        STAGES=tiles.stages,
+        BIASED=len(biases) > 0,
+        num_warps=tiles.warps,
+    )
+    return out
