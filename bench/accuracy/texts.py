@@ -89,7 +89,10 @@ def summarise(
             clock: max(found["times_english"][clock] for found in kinds.values())
             for clock in ("wall", "processor")
         },
-        "largest_deviation": max((found["largest_deviation"] for found in bound), default=None),
+        **{
+            name: max((found[name] for found in bound), default=None)
+            for name in ("largest_deviation", "largest_deviation_prefill", "largest_deviation_decode")
+        },
         "exempt_from_the_deviation": ALIKE,
         "kinds": kinds,
         "lines": lines,
