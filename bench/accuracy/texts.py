@@ -91,7 +91,11 @@ def summarise(
         },
         **{
             name: max((found[name] for found in bound), default=None)
-            for name in ("largest_deviation", "largest_deviation_prefill", "largest_deviation_decode")
+            for name in (
+                "largest_deviation",
+                "largest_deviation_prefill",
+                "largest_deviation_decode",
+            )
         },
         "exempt_from_the_deviation": ALIKE,
         "kinds": kinds,

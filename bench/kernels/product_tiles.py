@@ -36,8 +36,9 @@ VECTOR_VARIANTS = (  # rows, cols, warps, stages; of one vector
     (4, 512, 2, 1),
 )  # fmt: skip
 SKINNY_VARIANTS = (  # of several
-    (16, 256, 1, 4), (16, 512, 1, 3), (32, 128, 2, 5), (32, 256, 2, 4), (64, 64, 4, 6), (64, 128, 4, 4),
-    (64, 128, 4, 3), (32, 512, 2, 2), (16, 512, 2, 3), (64, 256, 4, 2), (128, 64, 4, 4), (16, 1024, 1, 2),
+    (16, 256, 1, 4), (16, 512, 1, 3), (32, 128, 2, 5), (32, 256, 2, 4), (64, 64, 4, 6),
+    (64, 128, 4, 4), (64, 128, 4, 3), (32, 512, 2, 2), (64, 256, 4, 2), (128, 64, 4, 4),
+    (16, 1024, 1, 2),
 )  # fmt: skip
 HELD_BYTES = 600e6  # of weights of one stage: several times the L2 cache
 TOLERANCE = 1e-2  # relative, in bf16
@@ -118,7 +119,11 @@ def way_for(vectors: int) -> Way:
     if vectors == 1:
         tiles = (matvec.TILES, *(matvec.MatvecTiles(*one) for one in VECTOR_VARIANTS))
         return Way("matvec.TILES", tiles, matvec.matvec_triton)
-    several = (skinny_gemm.TILES, *(skinny_gemm.SkinnyTiles(*one) for one in SKINNY_VARIANTS))
+    several = (
+        skinny_gemm.TILES,
+        skinny_gemm.TILES_OF_FEW_ROWS,
+        *(skinny_gemm.SkinnyTiles(*one) for one in SKINNY_VARIANTS),
+    )
     return Way("skinny_gemm.TILES", several, skinny_gemm.skinny_gemm_triton)
 
 

@@ -110,8 +110,8 @@ def with_triton_linears(model: nn.Module) -> nn.Module:
 def compile_layers(model: nn.Module, num_layers: int, backend: str = "inductor") -> nn.Module:
     """Make a variant of the model whose decoder layers are compiled one by one, to the same code.
 
-    The code takes any number of tokens; a single one, and numbers that other products are chosen for, have code of their
-    own.
+    The code takes any number of tokens; a single one, and numbers that other products are chosen
+    for, have code of their own.
 
     What a layer does around attention (norms, RoPE, activations and residuals) becomes a few
     kernels instead of about forty; what stands beside the layers (rotary angles and a last norm)

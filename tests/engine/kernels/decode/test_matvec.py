@@ -65,7 +65,11 @@ SKINNY_SHAPES = [
     (9, 77, (70,), True),
     (16, 1, (1, 1, 1), False),
 ]
-RUNS = [(shape, tiles, dtype) for shape in SHAPES for tiles in ALL_TILES for dtype in DTYPES]
+Shape = tuple[int, int, tuple[int, ...], bool]
+Run = tuple[Shape, MatvecTiles | SkinnyTiles, torch.dtype]
+RUNS: list[Run] = [
+    (shape, tiles, dtype) for shape in SHAPES for tiles in ALL_TILES for dtype in DTYPES
+]
 RUNS += [
     (shape, tiles, dtype)
     for shape in SKINNY_SHAPES
@@ -81,7 +85,7 @@ if not COMPILED:  # tiles of several rows, and the other dtype, on the shape of 
 
 @pytest.mark.parametrize(("shape", "tiles", "dtype"), RUNS)
 def test_products_are_the_definitions(
-    shape: tuple[int, int, tuple[int, ...], bool],
+    shape: Shape,
     tiles: MatvecTiles | SkinnyTiles,
     dtype: torch.dtype,
     monkeypatch: pytest.MonkeyPatch,
