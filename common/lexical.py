@@ -1,12 +1,16 @@
 """The lexical score of passages: BM25 over the words that a question shares with them."""
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
 
 from common.passages import DocumentStructure
 from common.sentences import word_spans
 
+FloatArray = npt.NDArray[np.float64]
 SATURATION = 1.2  # k1: how soon further occurrences of a word count less
 LENGTH_SHARE = 0.75  # b: how much long texts are held against
 SENTENCE_LENGTH_SHARE = 0.5  # b of passages, which are short anyway
@@ -26,35 +30,46 @@ class LexicalIndex:
     def __init__(
         self, texts: Iterable[Sequence[str]], *, length_share: float = LENGTH_SHARE
     ) -> None:
-        self._counts = [Counter(words) for words in texts]
-        self._lengths = [counts.total() for counts in self._counts]
-        self._postings: dict[str, list[int]] = {}
-        for index, counts in enumerate(self._counts):
-            for word in counts:
-                self._postings.setdefault(word, []).append(index)
-        self._mean_length = max(1.0, sum(self._lengths) / max(1, len(self._lengths)))
-        self._length_share = length_share
+        self._word_ids: dict[str, int] = {}
+        ids: list[int] = []  # of each pair of a text and a word that it holds
+        counts: list[int] = []
+        lengths: list[int] = []
+        num_words: list[int] = []  # different ones of each text
+        for words in texts:
+            of_text = Counter(words)
+            ids += [self._word_ids.setdefault(word, len(self._word_ids)) for word in of_text]
+            counts += of_text.values()
+            lengths.append(len(words))
+            num_words.append(len(of_text))
+        self._num_texts = len(lengths)
+        order = np.argsort(np.array(ids, np.int64), kind="stable")
+        num_holders = np.bincount(np.array(ids, np.int64), minlength=len(self._word_ids))
+        # Postings of a word lie from its start to the next one's: which texts hold it, and what it
+        # adds to their scores.
+        self._starts = np.concatenate(([0], num_holders.cumsum()))
+        self._texts = np.repeat(np.arange(len(lengths)), num_words)[order]
+        count = np.array(counts, np.float64)[order]
+        length = np.array(lengths, np.float64)
+        length /= max(1.0, length.sum() / max(1, len(lengths)))
+        damped = count + SATURATION * (1 + length_share * (length[self._texts] - 1))
+        rarity = np.log(1 + (len(lengths) - num_holders + 0.5) / (num_holders + 0.5))
+        self._added = np.repeat(rarity, num_holders) * count * (SATURATION + 1) / damped
 
     def __len__(self) -> int:
-        return len(self._counts)
+        return self._num_texts
 
-    def scores(self, words: Iterable[str]) -> list[float]:
+    def scores(self, words: Iterable[str]) -> FloatArray:
         """Score each text for a question's words; 0 for one that shares none with it.
 
+        Returns: (texts,) float64.
         Source: Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25 and Beyond,
             2009; its inverse document frequency as in Lucene, which is never negative.
         """
-        found = [0.0] * len(self._counts)
+        found = np.zeros(self._num_texts)
         for word in dict.fromkeys(words):
-            holders = self._postings.get(word, ())
-            if not holders:
-                continue
-            rarity = math.log(1 + (len(found) - len(holders) + 0.5) / (len(holders) + 0.5))
-            for index in holders:
-                count = self._counts[index][word]
-                length = self._lengths[index] / self._mean_length
-                damped = count + SATURATION * (1 + self._length_share * (length - 1))
-                found[index] += rarity * count * (SATURATION + 1) / damped
+            if (index := self._word_ids.get(word)) is not None:
+                mine = slice(self._starts[index], self._starts[index + 1])
+                found[self._texts[mine]] += self._added[mine]
         return found
 
 
@@ -66,30 +81,28 @@ class PassageIndex:
     """
 
     def __init__(self, text: str, structure: DocumentStructure) -> None:
-        passages = [
-            [stem(word) for word in words_of(text[one.start : one.end])]
-            for one in structure.passages
-        ]
-        self._blocks = [one.block for one in structure.passages]
+        spoken = [words_of(text[one.start : one.end]) for one in structure.passages]
+        stems = {word: stem(word) for word in set(chain.from_iterable(spoken))}
+        passages = [[stems[word] for word in words] for words in spoken]
+        self._blocks = np.array([one.block for one in structure.passages], np.int64)
         blocks: list[list[str]] = [[] for _ in structure.blocks]
         for block, words in zip(self._blocks, passages, strict=True):
             blocks[block] += words
         self._of_passages = LexicalIndex(passages, length_share=SENTENCE_LENGTH_SHARE)
         self._of_blocks = LexicalIndex(blocks)
 
-    def scores(self, question: str) -> list[float]:
+    def scores(self, question: str) -> FloatArray:
         """Score each passage for a question, the best with 1; all 0 if none shares a word with it.
 
         A passage's score is its own, and some of its block's.
+
+        Returns: (passages,) float64.
         """
         words = [stem(word) for word in words_of(question)]
         of_blocks = self._of_blocks.scores(words)
-        found = [
-            own + BLOCK_SHARE * of_blocks[block]
-            for own, block in zip(self._of_passages.scores(words), self._blocks, strict=True)
-        ]
-        most = max(found, default=0.0)
-        return [score / most for score in found] if most > 0.0 else found
+        found = self._of_passages.scores(words) + BLOCK_SHARE * of_blocks[self._blocks]
+        most = found.max(initial=0.0)
+        return found / most if most > 0.0 else found
 
 
 def words_of(text: str) -> list[str]:

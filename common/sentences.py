@@ -24,5 +24,5 @@ def word_spans(text: str) -> Iterator[tuple[int, int]]:
     Source: Unicode Standard Annex 29, section 4, as ICU implements it.
     """
     for start, end in WordBreaker(text, "root").segments():
-        if any(char.isalnum() for char in text[start:end]):
+        if text[start : start + 1].isalnum() or any(char.isalnum() for char in text[start:end]):
             yield start, end

@@ -59,7 +59,8 @@ class DecodeConfig:
     Attributes:
         triton_kernels: answer by this project's Triton kernels and decode in CUDA graphs, without
             waiting for the host within a token; false: in plain torch.
-        compiled_layers: decode with compiled decoder layers; the first question waits for the
+        compiled_layers: prefill questions and decode with compiled decoder layers; None: where
+            graphs are captured when the engine is warmed up, so that no question waits for the
             compiler.
         triton_linears: compute a token's linear layers by a Triton kernel that reads their weights
             faster than the library does; false: by the library.
@@ -77,7 +78,7 @@ class DecodeConfig:
     """
 
     triton_kernels: bool = True
-    compiled_layers: bool = False
+    compiled_layers: bool | None = None
     triton_linears: bool = True
     batch_graphs: bool = True
     question_chunk_tokens: Annotated[int, Ge(1)] = 512

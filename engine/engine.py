@@ -221,7 +221,6 @@ class Engine:
             and the model's template takes one question alone, and if there is nothing to quote.
         """
         quotes = self._quotes(document, mask) if sampling.mode == "quote" else None
-        _ = document.lexical  # made here rather than on the thread that takes the steps
         kept = self._fitting_turns(document, question, turns) if may_drop_turns else turns
         parts = self._encode_question(document, question, kept)
         return RunningAnswer(
@@ -288,40 +287,50 @@ class Engine:
         """Let an answer take part in steps; to be ended by `finish`."""
         self.runner.add(running)
 
-    def step(self, rows: Sequence[RunningAnswer]) -> list[TextDelta | LecternError]:
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether a pass is computed on a device while this thread may do something else."""
+        return self.model.device.type == "cuda"
+
+    def step(
+        self, rows: Sequence[RunningAnswer], meanwhile: Callable[[], None] | None = None
+    ) -> list[TextDelta | LecternError]:
         """Take one forward pass for answers that are all being prefilled, or are all decoding.
 
         Args:
             rows: none of them finished, none twice.
+            meanwhile: called at most once, while the device computes, if given; it must not raise.
         Returns: for each the text that is certain now, "" while a character is incomplete or a
             prefill goes on; or NonFiniteNumbers if its logits were infinite or undefined.
         """
         with self.turns.answering():
-            return self._step(rows)
+            return self._step(rows, meanwhile)
 
     def finish(self, running: RunningAnswer) -> None:
         """Give back what the runner holds for an answer, whether it has ended or not."""
         self.runner.remove(running)
 
-    def _step(self, rows: Sequence[RunningAnswer]) -> list[TextDelta | LecternError]:
+    def _step(
+        self, rows: Sequence[RunningAnswer], meanwhile: Callable[[], None] | None
+    ) -> list[TextDelta | LecternError]:
         """Take a pass, until its tokens are on the host."""
         if rows[0].num_next_chunk == 0:
-            return self._choose(rows, self.runner.decode(rows))
+            return self._choose(rows, self.runner.decode(rows), meanwhile)
         chunks = [row.next_chunk for row in rows]
         logits = self.runner.prefill(chunks)
         last = [chunk.running for chunk in chunks if chunk.is_last]
-        found = dict(zip(last, self._choose(last, logits), strict=True)) if last else {}
+        found = dict(zip(last, self._choose(last, logits, meanwhile), strict=True)) if last else {}
         return [found.get(row, TextDelta("")) for row in rows]
 
     def _choose(
-        self, rows: Sequence[RunningAnswer], logits: Tensor
+        self, rows: Sequence[RunningAnswer], logits: Tensor, meanwhile: Callable[[], None] | None
     ) -> list[TextDelta | LecternError]:
         """Choose the tokens that follow from a pass; logits (rows, vocabulary) fp32."""
         forced = [row.forced_token() for row in rows]
         draws = [
             None if must is not None else row.draw() for row, must in zip(rows, forced, strict=True)
         ]
-        drawn = draw_tokens(draws, logits)
+        drawn = draw_tokens(draws, logits, meanwhile)
         found: list[TextDelta | LecternError] = []
         for row, must, token in zip(rows, forced, drawn, strict=True):
             if token is None and must is None:

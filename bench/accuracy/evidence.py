@@ -199,7 +199,7 @@ def rank(
     finally:
         engine.finish(running)
     shares = running.passage_shares
-    lexical = torch.tensor(document.lexical.scores(question))
+    lexical = torch.from_numpy(document.lexical.scores(question)).float()
     text = document.text
     plain = LexicalIndex([words_of(text[one.start : one.end]) for one in structure.passages])
     evidence = [structure.find_passage(one.start_char) for one in running.result().evidence]
@@ -207,7 +207,7 @@ def rank(
         "evidence": evidence[:3],
         "attention": _best(shares),
         "lexical": _best(lexical),
-        "bm25": _best(torch.tensor(plain.scores(words_of(question)))),
+        "bm25": _best(torch.from_numpy(plain.scores(words_of(question))).float()),
     }
     return Ranked(
         source,

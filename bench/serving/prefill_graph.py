@@ -47,13 +47,13 @@ READ_TOLERANCE = 0.02  # relative: rounding moves clusters over the threshold
 def main() -> None:
     """Check, measure, print and write the result."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--compiled", action="store_true", help="compile layers")
+    parser.add_argument("--uncompiled", action="store_true", help="do not compile layers")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result")
     arguments = parser.parse_args()
     model = draw_model(SHAPES["llama3_8b"], NUM_TOKENS + 4096, streaming=False, device=DEVICE)
     document = with_split(draw_document(model, NUM_TOKENS))
     fallbacks, rows = Fallbacks(), list[dict[str, Any]]()
-    config = DecodeConfig(compiled_layers=arguments.compiled)
+    config = DecodeConfig(compiled_layers=not arguments.uncompiled)
     graphs = BatchRunner(model, config, max_rows=1, fallbacks=fallbacks)
     launched = TorchRunner(model)
     started = time.perf_counter()
@@ -62,7 +62,7 @@ def main() -> None:
     result = {
         "benchmark": "prefill_graph",
         "about": circumstances(DEVICE, drawn("llama3_8b", SEED)),
-        "compiled_layers": arguments.compiled,
+        "compiled_layers": not arguments.uncompiled,
         "num_tokens": NUM_TOKENS,
         "warm_up_s": time.perf_counter() - started,
         "rows": rows,

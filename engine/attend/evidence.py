@@ -187,8 +187,9 @@ def find_evidence(
     """
     passages = document.structure.passages
     shares = passage_shares(document, mass)
-    lexical = torch.tensor(document.lexical.scores(question)) if question else shares.new_zeros(())
-    lexical = lexical.expand(len(passages))
+    lexical = torch.zeros(len(passages))
+    if question:
+        lexical.copy_(torch.from_numpy(document.lexical.scores(question)))
     found = [document.structure.find_passage(start) for start, _ in quoted]
     own = list(dict.fromkeys(index for index in found if index is not None))
     scores = blend(shares, lexical, own)
@@ -215,11 +216,7 @@ def passage_shares(document: DocumentCache, mass: Tensor) -> Tensor:
     total = float(mass.sum())
     if total <= 0.0 or not passages:
         return shares
-    starts = torch.tensor([passage.start for passage in passages])
-    offsets = document.offsets.cpu().long()
-    inside = (offsets[:, 1] > offsets[:, 0]).nonzero()[:, 0]  # the template's tokens have no place
-    middle = (offsets[inside, 0] + offsets[inside, 1] - 1) // 2
-    owner = torch.searchsorted(starts, middle, right=True).sub(1).clamp(min=0)
+    inside, owner = document.passages_of_tokens
     return shares.index_add_(0, owner, mass.cpu()[inside]) / total
 
 

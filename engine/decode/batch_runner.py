@@ -3,7 +3,7 @@
 import logging
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
@@ -89,6 +89,8 @@ class BatchRunner(GraphRunner):
         fallbacks: Fallbacks | None = None,
     ) -> None:
         super().__init__(model, config, max_rows, fallbacks)
+        if config.compiled_layers is None:
+            config = replace(config, compiled_layers=model.device.type == "cuda")
         self._config, self._aggregation = config, aggregation
         self._layers = [
             BatchLayer(

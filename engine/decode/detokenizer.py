@@ -3,14 +3,26 @@
 from typing import Any
 
 REPLACEMENT = "\ufffd"
+WINDOW = 16  # tokens after which the window moves on
 
 
 class IncrementalDetokenizer:
-    """Turns token after token into text that only grows."""
+    """Turns token after token into text that only grows.
+
+    Only a window of the last tokens is decoded for each. It begins where the text before it was
+    whole, and some tokens before the new ones, as a tokenizer may treat the first token of a text
+    in its own way.
+
+    Attributes:
+        text: all that was shown.
+    """
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
         self._tokens: list[int] = []
+        self._start = 0  # of the window
+        self._middle = 0  # of it, where the text was whole; the next window begins there
+        self._shown = ""  # of the window's text
         self.text = ""
 
     def push(self, token: int) -> str:
@@ -23,11 +35,18 @@ class IncrementalDetokenizer:
         return self._grow(keep_back=False)
 
     def _grow(self, *, keep_back: bool) -> str:
-        text = self._tokenizer.decode(self._tokens, skip_special_tokens=True)
+        text = whole = self._decode(self._start)
         if keep_back:
-            text = text.rstrip(REPLACEMENT)
-        if not text.startswith(self.text):
+            text = whole.rstrip(REPLACEMENT)
+        if not text.startswith(self._shown):
             return ""
-        piece = text[len(self.text) :]
-        self.text = text
-        return str(piece)
+        piece = text[len(self._shown) :]
+        self._shown = text
+        self.text += piece
+        if text == whole and len(self._tokens) - self._middle >= WINDOW // 2:
+            self._start, self._middle = self._middle, len(self._tokens)
+            self._shown = self._decode(self._start)
+        return piece
+
+    def _decode(self, start: int) -> str:
+        return str(self._tokenizer.decode(self._tokens[start:], skip_special_tokens=True))

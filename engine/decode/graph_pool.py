@@ -34,7 +34,7 @@ class Variant:
     def fits(self, config: DecodeConfig) -> bool:
         """Whether it changes nothing that the configuration does not ask for."""
         return (
-            self.compiled_layers <= config.compiled_layers
+            self.compiled_layers <= bool(config.compiled_layers)
             and self.triton_linears <= config.triton_linears
         )
 

@@ -1,8 +1,9 @@
 """Whether the numbers, names and codes of an answer stand in the document, and where."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Literal
 
 from common.sentences import sentence_spans
@@ -19,6 +20,7 @@ _NAME = r"(?<!\w)[^\W\d_]\.(?= [^\W\d_])|[^\W\d_]+(?:['\u2019-][^\W\d_]+)*"
 _ITEM = re.compile(
     rf"(?P<code>{_LINK}|(?<!\w)(?:{_MIXED})(?!\w))|(?P<number>(?<!\w){_NUMBER}(?!\w))|(?P<word>{_NAME})"
 )
+_NUMBER_BEFORE, _NUMBER_BEHIND = re.compile(r"\d[.,]"), re.compile(r"[.,]\d")
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,8 @@ def _without_first_word(
         a short answer is taken to be; `end` for no name.
     """
     _, space, rest = answer[start:end].partition(" ")
-    is_word = re.search(rf"(?<!\w){re.escape(answer[start:end].lower())}(?!\w)", text) is not None
     if not space:
+        is_word = next(_word_places([answer[start:end].lower()], text), None) is not None
         is_short = len(answer.split()) < SHORT_ANSWER
         return (end if is_word or not is_short else start), []
     places = _places(rest, "name", text)
@@ -122,24 +124,48 @@ def _items(answer: str, begins: set[int]) -> Iterator[tuple[Kind, int, int]]:
 
 
 def _places(item: str, kind: Kind, text: str) -> list[tuple[int, int]]:
-    """Where an item stands in a text, as a word of its own."""
-    if kind == "number":
-        pattern = rf"(?<!\w)(?<!\d[.,]){_any_grouping(item)}(?!\w)(?![.,]\d)"
-    else:
-        words = r"\s+".join(map(re.escape, item.split()))
-        pattern = rf"(?<!\w){words}(?!\w)"
-    found = []
-    for one in re.finditer(pattern, text):
-        found.append(one.span())
-        if len(found) == MOST_PLACES:
-            break
-    return found
+    """Where an item stands in a text, as a word of its own: the first `MOST_PLACES`, in order."""
+    if kind != "number":
+        return list(islice(_word_places(item.split(), text), MOST_PLACES))
+    places = (islice(_number_places(one, text), MOST_PLACES) for one in _groupings(item))
+    return sorted(chain.from_iterable(places))[:MOST_PLACES]
 
 
-def _any_grouping(number: str) -> str:
-    """A pattern for a whole number with and without commas between its thousands."""
+def _number_places(number: str, text: str) -> Iterator[tuple[int, int]]:
+    """Where exactly these characters stand, and are no part of a longer number."""
+    for start, end in _word_places([number], text):
+        before = _NUMBER_BEFORE.match(text, max(0, start - 2), start)
+        if before is None and _NUMBER_BEHIND.match(text, end) is None:
+            yield start, end
+
+
+def _word_places(words: Sequence[str], text: str) -> Iterator[tuple[int, int]]:
+    """Where words follow each other as words of their own, with white space between them.
+
+    The first one is looked for as a plain string: an expression that begins with a look behind
+    tries every place of a long text, while no other thread can compute.
+    """
+    rest = re.compile("".join(rf"\s+{re.escape(word)}" for word in words[1:]) + r"(?!\w)")
+    start = text.find(words[0])
+    while start >= 0:
+        found = None
+        if start == 0 or not _is_word_character(text[start - 1]):
+            found = rest.match(text, start + len(words[0]))
+        if found is not None:
+            yield start, found.end()
+        start = text.find(words[0], start + 1 if found is None else found.end())
+
+
+def _is_word_character(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def _groupings(number: str) -> Iterator[str]:
+    """A whole number with and without commas between its thousands; any other as it is."""
     if not re.fullmatch(r"\d{1,3}(?:,\d{3})+|\d{4,}", number):
-        return re.escape(number)
+        yield number
+        return
     digits = number.replace(",", "")
-    groups = [digits[max(0, end - 3) : end] for end in range(len(digits), 0, -3)]
-    return ",?".join(reversed(groups))
+    groups = [digits[max(0, end - 3) : end] for end in range(len(digits), 0, -3)][::-1]
+    yield digits
+    yield ",".join(groups)

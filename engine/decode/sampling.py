@@ -1,7 +1,7 @@
 """Choosing the next token, through transformers' logits processors."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -146,12 +146,15 @@ class Drawn:
     log_probability: float
 
 
-def draw_tokens(draws: Sequence[Draw | None], logits: Tensor) -> list[Drawn | None]:
+def draw_tokens(
+    draws: Sequence[Draw | None], logits: Tensor, meanwhile: Callable[[], None] | None = None
+) -> list[Drawn | None]:
     """Draw the next tokens of several answers; waits for the device once.
 
     Args:
         draws: None for an answer whose token is known already.
         logits: (answers, vocabulary) fp32.
+        meanwhile: called once before the wait, if given; it must not raise.
     Returns: for each answer a token; None where a logit is infinite or undefined.
     """
     highest = logits.amax(dim=1)  # undefined if any logit is
@@ -160,10 +163,12 @@ def draw_tokens(draws: Sequence[Draw | None], logits: Tensor) -> list[Drawn | No
         if draw is not None and not draw.sampler.takes_best:
             best[row] = draw.sampler.draw(draw.question, draw.answer, logits[row])
     chosen = logits.gather(1, best[:, None])[:, 0] - logits.logsumexp(dim=1)
-    figures = torch.stack((best.double(), highest.double(), chosen.double())).tolist()
+    figures = torch.stack((best.double(), highest.double(), chosen.double()))
+    if meanwhile is not None:
+        meanwhile()
     return [
         Drawn(int(token), log_probability) if math.isfinite(top) else None
-        for token, top, log_probability in zip(*figures, strict=True)
+        for token, top, log_probability in zip(*figures.tolist(), strict=True)
     ]
 
 

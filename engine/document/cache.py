@@ -232,8 +232,23 @@ class DocumentCache:
 
     @cached_property
     def lexical(self) -> PassageIndex:
-        """The words of its passages; made when first asked for, half a second for 128K tokens."""
+        """The words of its passages; made when first asked for, .4 s for 128K tokens."""
         return PassageIndex(self.text, self.structure)
+
+    @cached_property
+    def passages_of_tokens(self) -> tuple[Tensor, Tensor]:
+        """Tokens that stand in the text, and the passage that the middle of each is in.
+
+        The template's tokens stand nowhere. There is a passage at least.
+
+        Returns: (tokens,) int64 indices of tokens and of passages, on the CPU.
+        """
+        starts = torch.tensor([passage.start for passage in self.structure.passages])
+        offsets = self.offsets.cpu().long()
+        inside = (offsets[:, 1] > offsets[:, 0]).nonzero()[:, 0]
+        middle = (offsets[inside, 0] + offsets[inside, 1] - 1) // 2
+        owner = torch.searchsorted(starts, middle, right=True).sub(1).clamp(min=0)
+        return inside, owner
 
     @property
     def num_tokens(self) -> int:

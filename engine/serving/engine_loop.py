@@ -30,6 +30,7 @@ from engine.serving.request import AnswerRequest
 from engine.serving.scheduler import Phase, Scheduled, Scheduler, Step, StepKind
 
 if TYPE_CHECKING:  # for annotations alone
+    from engine.decode.answer import TextDelta
     from engine.decode.running_answer import RunningAnswer
     from engine.engine import Engine
 
@@ -88,6 +89,8 @@ class EngineLoop:
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._helpers = ThreadPoolExecutor(HELPERS, thread_name_prefix="answer-helper")
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        # Text that is handed out while the next step is computed.
+        self._undelivered: list[tuple[Question, TextDelta]] = []
         self._is_ready = self._is_closed = False
         self._step_began_s: float | None = None
         self._num_failures = self.num_failed_steps = 0
@@ -117,6 +120,8 @@ class EngineLoop:
     def entered(self, key: Hashable, cache: DocumentCache) -> None:
         """A document is on the device, see `engine.residents.entry.Listener`."""
         self._inbox.put(partial(self._engine.runner.add_document, key, cache))
+        with suppress(RuntimeError):  # the loop is closed
+            self._helpers.submit(_index_words, cache)
 
     def left(self, key: Hashable, cache: DocumentCache) -> None:  # noqa: ARG002
         """A document leaves the device, see `engine.residents.entry.Listener`."""
@@ -197,6 +202,7 @@ class EngineLoop:
         """Do what came in; if there is no step to take, wait for it a while."""
         with suppress(queue.Empty):
             if not self._scheduler.has_step:
+                self._deliver()
                 _do(self._inbox.get(timeout=IDLE_S))
             while True:
                 _do(self._inbox.get_nowait())
@@ -261,7 +267,8 @@ class EngineLoop:
         self._step_began_s = began_s = time.monotonic()
         try:
             with out_of_memory_as_busy():
-                found = self._engine.step(rows)
+                meanwhile = self._deliver if self._engine.is_asynchronous else None
+                found = self._engine.step(rows, meanwhile)
         except Exception as error:
             self._fail(step, error)
             return
@@ -278,11 +285,19 @@ class EngineLoop:
                 self._end(question, item)
                 continue
             if item.text and not question.item.request.turns_alone:
-                question.item.request.listener.deliver(item)
+                self._undelivered.append((question, item))
             if running.is_finished:
                 self._complete(question, running)
             else:
                 self._scheduler.stepped(question, running.num_next_chunk)
+        if step.kind is StepKind.PREFILL or not self._engine.is_asynchronous:
+            self._deliver()
+
+    def _deliver(self) -> None:
+        """Hand out text that is still to be delivered."""
+        for question, text in self._undelivered:
+            question.item.request.listener.deliver(text)
+        self._undelivered = []
 
     def _fail(self, step: Step[Answering], error: Exception) -> None:
         """A step failed: what its questions have computed so far cannot be trusted."""
@@ -296,6 +311,7 @@ class EngineLoop:
 
     def _complete(self, question: Question, running: "RunningAnswer") -> None:
         """An answer has its last token: the rest is done on a helper's thread."""
+        self._deliver()
         self._scheduler.remove(question)
         self._engine.finish(running)
         finishing = self._helpers.submit(self._deliver_answer, question.item, running)
@@ -316,6 +332,7 @@ class EngineLoop:
 
     def _end(self, question: Question, error: LecternError) -> None:
         """End a question before its answer is complete."""
+        self._deliver()
         is_loading = question.phase is Phase.LOADING
         self._scheduler.remove(question)
         if question.item.running is not None:
@@ -337,6 +354,11 @@ class EngineLoop:
         except Exception:  # the loop goes on, whatever becomes of one caller
             log.exception("a listener failed")
         self.activity.end()
+
+
+def _index_words(cache: DocumentCache) -> None:
+    """Make what evidence looks words up in, before an answer waits for it."""
+    _ = cache.lexical
 
 
 def _do(action: Callable[[], None]) -> None:

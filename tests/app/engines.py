@@ -78,8 +78,11 @@ class ScriptedEngine(Engine):
     def add(self, running: RunningAnswer) -> None:
         """Nothing is prepared."""
 
-    def step(self, rows: Sequence[RunningAnswer]) -> list[TextDelta | LecternError]:
+    def step(
+        self, rows: Sequence[RunningAnswer], meanwhile: Callable[[], None] | None = None
+    ) -> list[TextDelta | LecternError]:
         """Take an item of each script."""
+        assert meanwhile is None  # nothing is computed on a device
         return [cast(ScriptedAnswer, row).step() for row in rows]
 
     def finish(self, running: RunningAnswer) -> None:

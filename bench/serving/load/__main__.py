@@ -114,16 +114,20 @@ async def _measure(
     """Upload the documents once, then run the workload with each budget."""
     rows = []
     ids: list[str] = []
+    records: list[dict[str, Any]] = []
     for budget in options.budgets:
         client = LoadClient(url, key, budget, ignore_eos=not options.stop_at_eos)
         try:
             if not ids:
                 for index, document in enumerate(documents):
-                    ids.append((await client.upload(f"{text}-{index}.txt", document))[0])
+                    document_id, record = await client.upload(f"{text}-{index}.txt", document)
+                    ids.append(document_id)
+                    records.append(record)
             if workload.warm_up:
                 await client.run(_warm_up(workload), ids)
             row = {"workload": workload.name, "text": text, "budget": budget}
             row |= _figures(workload, *await client.run(workload, ids))
+            row["reading_ms"] = [record["reading_ms"] for record in records]
         finally:
             await client.close()
         print({name: row[name] for name in ("workload", "text", "budget", "tokens_per_s")})

@@ -201,9 +201,15 @@ def alone(model: LoadedModel, document: DocumentCache, number: int, **sampling: 
     return last
 
 
+@pytest.mark.parametrize("is_asynchronous", [False, True])
 def test_answers_in_a_crowd_are_those_alone(
-    model: LoadedModel, documents: list[DocumentCache], serve: Callable[..., Served]
+    model: LoadedModel,
+    documents: list[DocumentCache],
+    serve: Callable[..., Served],
+    monkeypatch: pytest.MonkeyPatch,
+    is_asynchronous: bool,
 ) -> None:
+    monkeypatch.setattr(Engine, "is_asynchronous", is_asynchronous)
     served = serve()
     served.runner.held.clear()  # so that all are there
     how = [{}, {"temperature": 1.5, "seed": 3}, {"max_tokens": 5}, {"temperature": 0.7, "seed": 9}]

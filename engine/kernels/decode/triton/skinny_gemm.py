@@ -45,7 +45,7 @@ TILES_OF_FEW_ROWS = SkinnyTiles(rows=16, cols=512, warps=2, stages=3)
 
 
 @triton.jit
-def _add_tile(x, w, vector, vectors, cols, exists, total, VECTORS: tl.constexpr, K: tl.constexpr):
+def _add_tile(x, w, vector, vectors, cols, exists, total, K: tl.constexpr):
     """Add the products of a tile of a weight with all vectors to the sums [ROWS, VECTORS].
 
     exists: which columns there are [COLS]; None if all do.
@@ -97,10 +97,10 @@ def skinny_gemm_kernel(
     w = weight + tl.minimum(row, n - 1).to(tl.int64)[:, None] * K
     total = tl.zeros([ROWS, VECTORS], tl.float32)
     for start in tl.range(0, K // COLS * COLS, COLS, num_stages=STAGES):
-        total = _add_tile(x, w, vector, vectors, start + cols, None, total, VECTORS, K)
+        total = _add_tile(x, w, vector, vectors, start + cols, None, total, K)
     if K % COLS:
         rest = K // COLS * COLS + cols
-        total = _add_tile(x, w, vector, vectors, rest, rest < K, total, VECTORS, K)
+        total = _add_tile(x, w, vector, vectors, rest, rest < K, total, K)
     if BIASED:
         total += tl.load(bias + row, mask=row < n, other=0.0).to(tl.float32)[:, None]
     tl.store(
