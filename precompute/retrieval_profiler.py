@@ -12,6 +12,8 @@ from engine.document.retrieval_profile import RetrievalProfile
 from engine.kernels.shared.attend_keys import attention_weights
 
 MOST_PASSES = 4  # of each probe's answer
+# Attention weights in fp32 that are held at a time: few on a CPU, for its cache.
+MOST_WEIGHTS = {"cpu": 1 << 22, "cuda": 1 << 27}
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,10 @@ class RetrievalProfiler:
     def __init__(self, document: DocumentCache) -> None:
         layers = document.layers
         most_heads = max((layer.num_retrieval for layer in layers), default=0)
-        self._found = torch.zeros(len(layers), most_heads)  # mass on the answer's passage
-        self._neutral = torch.zeros(document.num_tokens)
+        device = layers[0].keys.device if layers else torch.device("cpu")
+        # Mass on the answer's passage, by layer and head.
+        self._found = torch.zeros(len(layers), most_heads, device=device)
+        self._neutral = torch.zeros(document.num_tokens, device=device)
         self._groups = [1] * len(layers)
         self._num_counted = [0] * len(layers)
         self._num_neutral = 0
@@ -54,32 +58,36 @@ class RetrievalProfiler:
             lookup: rows of all tokens of the pass (kv_heads, group x tokens, head_dim).
             lse: log-sum-exp over all that they attended to (kv_heads, group x tokens).
         """
-        heads, group = layer.num_retrieval, lookup.group
-        index, positions = lookup.layer_index, layer.positions.long()
-        masses, owns = [], []
-        for probe in probes:
-            tokens = torch.tensor(probe.tokens, device=lookup.rows.device)
-            rows = _of_tokens(lookup.rows, group, tokens)
+        group, index, device = lookup.group, lookup.layer_index, lookup.rows.device
+        tokens = torch.tensor([token for probe in probes for token in probe.tokens], device=device)
+        rows = _of_tokens(lookup.rows, group, tokens)
+        row_lse = _of_tokens(lse[..., None], group, tokens)[..., 0].contiguous()
+        lengths = torch.tensor([len(probe.tokens) for probe in probes])
+        # (probes, tokens): what is summed over a probe's tokens counts for one pass.
+        mean = torch.repeat_interleave(torch.diag(1 / lengths), lengths, dim=1).to(device)
+        spans = torch.tensor([(probe.first, probe.last) for probe in probes], device=device)
+        self._groups[index] = group
+        self._num_counted[index] += len(probes)
+        heads, num_keys = layer.num_retrieval, layer.keys.shape[1]
+        step = max(1, MOST_WEIGHTS[device.type] // (rows.shape[1] * num_keys))
+        for start in range(0, heads, step):
+            some = slice(start, min(start + step, heads))
             weights = attention_weights(
-                rows,
-                layer.keys,
-                _of_tokens(lse[..., None], group, tokens)[..., 0].contiguous(),
+                rows[some],
+                layer.keys[some],
+                row_lse[some],
                 scale=lookup.scale,
                 softcap=lookup.softcap,
             )
-            mass = weights.square().sum(dim=1) / len(probe.tokens)  # (heads, keys), for a pass
-            own = (positions >= probe.first) & (positions < probe.last)
-            masses.append(mass.masked_fill(own, 0.0))
-            owns.append((mass * own).sum(dim=1).cpu())
-        self._groups[index] = group
-        self._num_counted[index] += len(probes)
-        self._found[index, :heads] += torch.stack(owns).sum(dim=0) / group
-        weight = self._found[index, :heads] / self._num_counted[index]
-        total = torch.zeros(len(self._neutral), device=positions.device)
-        for mass in masses:
-            weighted = mass * weight.to(mass.device)[:, None]
-            total.index_add_(0, positions.flatten(), weighted.flatten())
-        self._neutral += total.cpu()
+            by_token = weights.square_().unflatten(1, (group, len(tokens))).sum(dim=1)
+            mass = mean @ by_token  # (some heads, probes, keys)
+            places = layer.positions[some]
+            at = places[:, None]
+            is_own = (at >= spans[:, :1]) & (at < spans[:, 1:])
+            self._found[index, some] += (mass * is_own).sum(dim=(1, 2)) / group
+            weight = self._found[index, some] / self._num_counted[index]
+            others = mass.masked_fill_(is_own, 0.0).sum(dim=1) * weight[:, None]
+            self._neutral.index_add_(0, places.flatten().long(), others.flatten())
         if index == self._first_counted:
             self._num_neutral += len(probes)
 
@@ -90,11 +98,11 @@ class RetrievalProfiler:
     def profile(self) -> RetrievalProfile | None:
         """Return the profile; None where no head found anything."""
         counted = torch.tensor(self._num_counted).clamp(min=1)[:, None]
-        weights = self._found / counted
+        weights = self._found.cpu() / counted
         total = float((weights * torch.tensor(self._groups)[:, None]).sum())
         if self._num_neutral == 0 or not total > 0.0:
             return None
-        neutral = self._neutral / (self._num_neutral * total)
+        neutral = self._neutral.cpu() / (self._num_neutral * total)
         neutral[: self._num_sinks] = 0.0
         return RetrievalProfile(weights / total, neutral)
 

@@ -404,7 +404,7 @@ def eagerly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize(
     "config",
     [
-        DecodeConfig(),
+        DecodeConfig(compiled_layers=False),
         DecodeConfig(compiled_layers=True),
         DecodeConfig(compiled_layers=True, triton_linears=False),
     ],
