@@ -79,7 +79,8 @@ class RetrievalProfiler:
                 scale=lookup.scale,
                 softcap=lookup.softcap,
             )
-            by_token = weights.square_().unflatten(1, (group, len(tokens))).sum(dim=1)
+            by_group = weights.square_().view(len(weights), group, len(tokens), num_keys)
+            by_token = by_group.sum(dim=1)
             mass = mean @ by_token  # (some heads, probes, keys)
             places = layer.positions[some]
             at = places[:, None]

@@ -50,7 +50,10 @@ def test_every_command_is_a_program_that_explains_its_options(
     for command in sorted({bar["command"] for bar in read_bars()}):
         python, flag, name, *options = shlex.split(command)
         assert (python, flag) == ("python", "-m")
-        main: Callable[[], None] = importlib.import_module(name).main
+        module = importlib.import_module(name)
+        if hasattr(module, "__path__"):  # a package that is a program
+            module = importlib.import_module(f"{name}.__main__")
+        main: Callable[[], None] = module.main
         monkeypatch.setattr("sys.argv", [name, "--help"])
         with pytest.raises(SystemExit) as ended:
             main()

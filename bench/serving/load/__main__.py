@@ -13,7 +13,7 @@ import argparse
 import asyncio
 import statistics
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,10 +24,11 @@ from tokenizers import Tokenizer
 
 from bench import RESULTS
 from bench.faults.server import serving, weights_of
+from bench.random_llama import SEED
 from bench.serving.load.client import LoadClient, Outcome
 from bench.serving.load.workloads import WORKLOADS, Request, Workload, book_text, literal_text
 from reader import WEIGHTS
-from training.record import circumstances, percentiles, write
+from training.record import circumstances, drawn, percentiles, write
 
 
 def main() -> None:
@@ -46,9 +47,10 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     result = {
         "benchmark": "load over HTTP",
-        **circumstances(device, weights_of(str(options.model or ""))),
+        **circumstances(device, _weights(options)),
         "settings": dict(setting.split("=", 1) for setting in options.setting),
         "rows": rows,
+        "of_exact": of_exact(rows),
     }
     print(write(options.name, result, options.out))
     if any(row["errors"] for row in rows):
@@ -59,6 +61,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("workloads", nargs="+", choices=sorted(WORKLOADS))
     parser.add_argument("--model", type=Path, help="a model's folder; the bundled reader")
+    parser.add_argument("--drawn", default="", help="the shape of random weights in that folder")
     parser.add_argument("--text", type=Path, required=True, help="a long plain text")
     parser.add_argument("--budgets", nargs="+", default=["balanced", "exact"])
     parser.add_argument("--url", help="of a running server")
@@ -68,6 +71,32 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--name", default="load", help="of the result file")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result")
     return parser.parse_args()
+
+
+def _weights(options: argparse.Namespace) -> Any:
+    """Which weights the server has; see `circumstances`."""
+    if options.drawn:
+        return drawn(options.drawn, SEED)
+    return weights_of(str(options.model or ""))
+
+
+def of_exact(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Tokens a second of each run, as a multiple of those of the same workload at `exact`."""
+    exact = {
+        (row["workload"], row["text"]): row["tokens_per_s"]
+        for row in rows
+        if row["budget"] == "exact"
+    }
+    return [
+        {
+            "workload": row["workload"],
+            "text": row["text"],
+            "budget": row["budget"],
+            "tokens_per_s": row["tokens_per_s"] / exact[row["workload"], row["text"]],
+        }
+        for row in rows
+        if row["budget"] != "exact" and exact.get((row["workload"], row["text"]))
+    ]
 
 
 @contextmanager

@@ -52,8 +52,12 @@ def test_the_program_measures_a_server_and_says_what_was_answered(tmp_path, monk
     arguments = ["load", "small", "--text", str(tmp_path / "book.txt"), "--out", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", [*arguments, "--stop-at-eos"])
     main()
-    rows = json.loads((tmp_path / "load.json").read_text())["rows"]
+    result = json.loads((tmp_path / "load.json").read_text())
+    rows = result["rows"]
     assert [row["budget"] for row in rows] == ["balanced", "exact"]
     assert all(row["errors"] == {} and row["requests"] == 4 for row in rows)
     assert rows[1]["loaded"] > rows[0]["loaded"] > 0
     assert all(row["tokens_per_s"] > 0 and row["cache_hits"] == 1.0 for row in rows)
+    (beside,) = result["of_exact"]
+    assert beside["tokens_per_s"] == rows[0]["tokens_per_s"] / rows[1]["tokens_per_s"]
+    assert [one["total"] > 0 for one in rows[0]["reading_ms"]] == [True, True]

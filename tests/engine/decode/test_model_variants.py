@@ -117,6 +117,9 @@ def test_layers_that_are_alike_are_compiled_once() -> None:
     twin = compile_layers(with_triton_linears(model), 2, backend=backend)  # type: ignore[arg-type]
     assert_close(logits(twin, ONE), logits(model, ONE), rtol=1e-5, atol=1e-5)
     assert len(graphs) == 6  # angles, four of one layer that both take, and the last norm
+    for num_tokens in range(2, MAX_ROWS + 1):  # one code for all numbers of rows of `matvec`
+        logits(twin, torch.arange(num_tokens))
+    assert len(graphs) <= 12
 
 
 class Doubled(nn.Linear):
