@@ -149,7 +149,7 @@ def _time_routes(server: Server, storage: Storage, num_pairs: int) -> dict[str, 
         [_upload_pair(theirs, mine, number) for number in range(num_pairs)]
     )
     shared = str(mine.upload_patiently("a.txt", TEXT.encode()).json()["id"])
-    mine.wait_until_read(shared)
+    mine.wait_until_read(shared, timeout_s=7200.0)  # behind all files of the pairs
     theirs.close()
     areas["question that another tenant has asked"] = _area(
         [_question_pair((theirs, foreign), (mine, shared), n) for n in range(num_pairs)]
