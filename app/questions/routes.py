@@ -18,6 +18,7 @@ from app.questions.answer_job import AnswerJob, AnswerParts, log_answer
 from app.questions.answer_store import COMPUTED, HEADER, STORED, AnswerStore
 from app.questions.checked_question import CheckedQuestion, check_question
 from app.questions.conversation import (
+    EarlierTurns,
     Keeping,
     check_same_document,
     earlier_turns,
@@ -87,9 +88,11 @@ async def _in_conversation(
     if body.previous_answer_id is not None:
         previous_id = parse_answer_id(body.previous_answer_id, PREVIOUS)
     sent = [Turn(turn.question, turn.answer) for turn in body.turns]
-    earlier = await run_in_threadpool(
-        earlier_turns, services.storage.turns, tenant_id, previous_id, sent, PREVIOUS
-    )
+    earlier = EarlierTurns(tuple(sent))
+    if previous_id is not None:
+        earlier = await run_in_threadpool(
+            earlier_turns, services.storage.turns, tenant_id, previous_id, sent, PREVIOUS
+        )
     check_same_document(earlier, document_id, PREVIOUS)
     return replace(
         question,
@@ -114,14 +117,11 @@ async def submit_question(
     """
     queue = services.question_queue
     document = None
-    if document_id is not None:
-        document = await run_in_threadpool(
-            ready_document, services.storage, caller.tenant_id, document_id
-        )
     store = _answer_store(services)
-    if document is not None:
-        key = await run_in_threadpool(store.key, document, question)
-        stored = await run_in_threadpool(_find_stored, services, store, document, question, key)
+    if document_id is not None:
+        document, key, stored = await run_in_threadpool(
+            _look_up, services, store, caller.tenant_id, document_id, question
+        )
         exchange.add_header(HEADER, COMPUTED if stored is None else STORED)
         if stored is not None:
             log_answer(_log_of(exchange, document), stored, is_stored=True)
@@ -171,6 +171,24 @@ def _answer_store(services: Services) -> AnswerStore:
         services.engine_fingerprint,
         services.document_loader.weights_check,
     )
+
+
+def _look_up(
+    services: Services,
+    store: AnswerStore,
+    tenant_id: UUID,
+    document_id: UUID,
+    question: CheckedQuestion,
+) -> tuple[DocumentRecord, str, AnswerBody | None]:
+    """Return the document, what names the answer to the question, and that answer if it is stored.
+
+    All in one go, as each turn of a thread costs a question some of its first token's time.
+
+    Raises: as `ready_document` and `_find_stored`.
+    """
+    document = ready_document(services.storage, tenant_id, document_id)
+    key = store.key(document, question)
+    return document, key, _find_stored(services, store, document, question, key)
 
 
 def _find_stored(
