@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 import torch
@@ -427,3 +427,15 @@ def test_the_runner_hears_of_documents_between_steps(serve: Callable[..., Served
     served.loop.left("artifact", served.documents[0])
     served.loop.call(lambda: None).result(WAIT_S)
     assert served.runner.documents == {}
+
+
+def test_words_of_a_document_are_indexed_before_an_answer_looks_them_up(
+    serve: Callable[..., Served],
+) -> None:
+    served = serve()
+    document = replace(served.documents[0])  # without what was made of it
+    served.loop.entered("artifact", document)
+    deadline = time.monotonic() + WAIT_S
+    while "lexical" not in vars(document) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert "lexical" in vars(document)
