@@ -254,7 +254,7 @@ def test_open_pages_outlive_a_restart_of_the_server(
     server.stop()
     ask(page, QUESTION)
     expect(page.locator(".turn .problem")).to_contain_text("does not answer")
-    expect(admin.locator(".stale")).to_be_visible()
+    expect(admin.locator(".stale")).to_be_visible(timeout=20_000)  # it asks every two seconds
     watched.look("server-down")
     server.start()
     page.get_by_role("button", name="Ask again").click()
