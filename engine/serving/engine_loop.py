@@ -295,9 +295,9 @@ class EngineLoop:
 
     def _deliver(self) -> None:
         """Hand out text that is still to be delivered."""
-        for question, text in self._undelivered:
+        undelivered, self._undelivered = self._undelivered, []  # even if a listener fails
+        for question, text in undelivered:
             question.item.request.listener.deliver(text)
-        self._undelivered = []
 
     def _fail(self, step: Step[Answering], error: Exception) -> None:
         """A step failed: what its questions have computed so far cannot be trusted."""

@@ -429,6 +429,24 @@ def test_the_runner_hears_of_documents_between_steps(serve: Callable[..., Served
     assert served.runner.documents == {}
 
 
+@pytest.mark.parametrize("is_asynchronous", [False, True])
+def test_a_listener_that_fails_ends_no_later_answer(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch, is_asynchronous: bool
+) -> None:
+    def fail(_: TextDelta | Answer) -> None:
+        raise RuntimeError("nobody listens")
+
+    monkeypatch.setattr(Engine, "is_asynchronous", is_asynchronous)
+    served = serve()
+    served.runner.held.clear()  # so that it fails from the first text on
+    broken = served.ask()
+    monkeypatch.setattr(broken, "deliver", fail)
+    served.runner.held.set()
+    assert broken.ended.wait(WAIT_S)
+    assert served.ask(1).result().usage.completion_tokens == 12
+    served.check_idle()
+
+
 def test_words_of_a_document_are_indexed_before_an_answer_looks_them_up(
     serve: Callable[..., Served],
 ) -> None:

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.kernels.decode.matvec import MAX_WEIGHTS
+from engine.kernels.decode.triton.weight_list import find_weight, list_weights
 from engine.kernels.shared.sizes import ceil_div, power_of_two
 
 
@@ -76,14 +76,9 @@ def matvec_kernel(
 
     A row past the end of a weight reads that weight's last row again, and is not stored.
     """
-    block, weight, bias, n, first = tl.program_id(0), weight0, bias0, n0, 0
-    blocks0 = tl.cdiv(n0, ROWS)
-    if block >= blocks0 + tl.cdiv(n1, ROWS):
-        block, weight, bias, n, first = (
-            block - blocks0 - tl.cdiv(n1, ROWS), weight2, bias2, n2, n0 + n1,
-        )  # fmt: skip
-    elif block >= blocks0:
-        block, weight, bias, n, first = block - blocks0, weight1, bias1, n1, n0
+    block, weight, bias, n, first = find_weight(
+        tl.program_id(0), weight0, weight1, weight2, bias0, bias1, bias2, n0, n1, n2, ROWS
+    )
     row, cols = block * ROWS + tl.arange(0, ROWS), tl.arange(0, COLS)  # [ROWS], [COLS]
     w = weight + tl.minimum(row, n - 1).to(tl.int64)[:, None] * K
     total = tl.zeros([ROWS, COLS], tl.float32)
@@ -114,17 +109,10 @@ def matvec_triton(
     k = x.shape[1]
     counts = [len(weight) for weight in weights]
     out = torch.empty(1, sum(counts), dtype=x.dtype, device=x.device)
-    absent = MAX_WEIGHTS - len(weights)
-    bias_or_any = list(biases or weights)  # without biases the kernel reads none
     matvec_kernel[(sum(ceil_div(count, tiles.rows) for count in counts),)](
         x,
         out,
-        *weights,
-        *[weights[0]] * absent,
-        *bias_or_any,
-        *[bias_or_any[0]] * absent,
-        *counts,
-        *[0] * absent,
+        *list_weights(weights, biases),
         K=k,
         ROWS=tiles.rows,
         COLS=min(tiles.cols, power_of_two(k)),

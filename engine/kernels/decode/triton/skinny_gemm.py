@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.kernels.decode.matvec import MAX_WEIGHTS
+from engine.kernels.decode.triton.weight_list import find_weight, list_weights
 from engine.kernels.shared.sizes import ceil_div, power_of_two
 
 MIN_VECTORS, MIN_COLS = 8, 16  # of a product of the matrix units
@@ -85,14 +85,9 @@ def skinny_gemm_kernel(
 
     A row past the end of a weight reads that weight's last row again, and is not stored.
     """
-    block, weight, bias, n, first = tl.program_id(0), weight0, bias0, n0, 0
-    blocks0 = tl.cdiv(n0, ROWS)
-    if block >= blocks0 + tl.cdiv(n1, ROWS):
-        block, weight, bias, n, first = (
-            block - blocks0 - tl.cdiv(n1, ROWS), weight2, bias2, n2, n0 + n1,
-        )  # fmt: skip
-    elif block >= blocks0:
-        block, weight, bias, n, first = block - blocks0, weight1, bias1, n1, n0
+    block, weight, bias, n, first = find_weight(
+        tl.program_id(0), weight0, weight1, weight2, bias0, bias1, bias2, n0, n1, n2, ROWS
+    )
     row, cols, vector = block * ROWS + tl.arange(0, ROWS), tl.arange(0, COLS), tl.arange(0, VECTORS)
     w = weight + tl.minimum(row, n - 1).to(tl.int64)[:, None] * K
     total = tl.zeros([ROWS, VECTORS], tl.float32)
@@ -127,17 +122,10 @@ def skinny_gemm_triton(
     counts = [len(weight) for weight in weights]
     tiles = tiles or (TILES if sum(counts) > MANY_ROWS else TILES_OF_FEW_ROWS)
     out = torch.empty(vectors, sum(counts), dtype=x.dtype, device=x.device)
-    absent = MAX_WEIGHTS - len(weights)
-    bias_or_any = list(biases or weights)  # without biases the kernel reads none
     skinny_gemm_kernel[(sum(ceil_div(count, tiles.rows) for count in counts),)](
         x,
         out,
-        *weights,
-        *[weights[0]] * absent,
-        *bias_or_any,
-        *[bias_or_any[0]] * absent,
-        *counts,
-        *[0] * absent,
+        *list_weights(weights, biases),
         vectors,
         VECTORS=max(MIN_VECTORS, power_of_two(vectors)),
         K=k,
