@@ -42,6 +42,13 @@ POLL_S = {"cuda": 0.1, "cpu": 1.0}  # rarely where answering it takes what is me
 ANSWER_TOKENS = 400
 TIMEOUT_S = 900.0
 WARM_TOKENS = 3000
+PASSED_ON = (  # of this program's environment to its server
+    "OMP_NUM_THREADS",
+    "LD_LIBRARY_PATH",
+    "CUDA_HOME",
+    "TRITON_CACHE_DIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+)
 FIGURES = (
     "askable_s",
     "first_answer_s",
@@ -94,7 +101,7 @@ def _measure_server(
     named = {field.name for field in fields(ServerConfig)}
     if options.resident_bytes and "resident_cache_bytes" in named:
         settings["LECTERN_SERVER__RESIDENT_CACHE_BYTES"] = str(options.resident_bytes)
-    for name in ("OMP_NUM_THREADS", "LD_LIBRARY_PATH", "TRITON_CACHE_DIR", "CUDA_HOME"):
+    for name in PASSED_ON:
         if name in os.environ:
             settings[name] = os.environ[name]
     with serving(options.model, root, **settings) as server:
