@@ -67,7 +67,11 @@ class SafetensorsFile:
 
     def whole(self) -> memoryview:
         """All bytes at once, in memory of their own."""
-        return memoryview(b"".join(self.pieces()))
+        data, end = bytearray(self.num_bytes), 0
+        for piece in self.pieces():  # not joined: a join asks for all pieces before it copies one
+            data[end : end + len(piece)] = piece
+            end += len(piece)
+        return memoryview(data)
 
 
 def _from_gpu(parts: Sequence[Tensor], made: torch.cuda.Event) -> Iterator[memoryview]:
