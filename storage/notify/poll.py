@@ -9,20 +9,32 @@ from storage.notify.base import DocumentState, NotifierConfig, yield_changes
 
 
 class PollNotifier:
-    """Wakes a worker that is embedded in the server's process, so that it starts at once."""
+    """Wakes a worker that is embedded in the server's process, so that it starts at once.
+
+    Every thread that waits hears of every announcement, also of one that came while it was looking
+    for a job: announcements are counted, and each thread remembers how many it has heard.
+    """
 
     def __init__(self, config: NotifierConfig) -> None:
         self._config = config
-        self._job_announced = threading.Event()
+        self._announced = threading.Condition()
+        self._num_announced = 0
+        self._heard = threading.local()
 
     def notify_workers(self) -> None:
         """See `Notifier.notify_workers`."""
-        self._job_announced.set()
+        with self._announced:
+            self._num_announced += 1
+            self._announced.notify_all()
 
     def wait_for_job(self, timeout_s: float) -> bool:
         """Wait at most `timeout_s` seconds; see `Notifier.wait_for_job`."""
-        was_announced = self._job_announced.wait(timeout_s)
-        self._job_announced.clear()
+        heard = getattr(self._heard, "count", 0)
+        with self._announced:
+            was_announced = self._announced.wait_for(
+                lambda: self._num_announced != heard, timeout_s
+            )
+            self._heard.count = self._num_announced
         return was_announced
 
     def notify_watchers(self, document_id: UUID) -> None:
@@ -39,7 +51,7 @@ class PollNotifier:
 
     def close(self) -> None:
         """See `Notifier.close`."""
-        self._job_announced.set()
+        self.notify_workers()
 
 
 def build(config: NotifierConfig) -> PollNotifier:

@@ -58,12 +58,14 @@ class RedisNotifier:
     def wait_for_job(self, timeout_s: float) -> bool:
         """Wait at most `timeout_s` seconds; see `Notifier.wait_for_job`.
 
-        One thread at a time listens to Redis; others only hear of jobs of this process.
+        One thread at a time listens to Redis, and tells the others of this process what it hears.
         """
         if self._listening.acquire(blocking=False):
             try:
                 was_announced = self._call(lambda: self._listen(timeout_s))
                 if was_announced is not None:
+                    if was_announced:
+                        self._fallback.notify_workers()
                     return was_announced
                 self._stop_listening()
             finally:

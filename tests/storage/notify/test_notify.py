@@ -86,6 +86,31 @@ def test_a_notification_while_nobody_waits_is_not_lost(pair: tuple[Notifier, Not
     assert not worker.wait_for_job(0.02), "three notifications count as one"
 
 
+def test_every_thread_hears_what_was_announced_while_it_was_busy(
+    pair: tuple[Notifier, Notifier],
+) -> None:
+    server, worker = pair
+    begin_listening(worker)
+    has_heard, is_quiet = threading.Event(), threading.Event()
+
+    def be_quick() -> None:
+        while not is_quiet.is_set():
+            if worker.wait_for_job(0.02):
+                has_heard.set()
+
+    quick = threading.Thread(target=be_quick)
+    quick.start()  # with Redis it listens there from now on
+    has_heard.wait(0.1)
+    has_heard.clear()
+    server.notify_workers()
+    try:
+        assert has_heard.wait(10.0)
+        assert worker.wait_for_job(10.0), "this thread was busy meanwhile"
+    finally:
+        is_quiet.set()
+        quick.join()
+
+
 def test_waiting_ends_by_itself(pair: tuple[Notifier, Notifier]) -> None:
     begin_listening(pair[1])
     assert not pair[1].wait_for_job(0.02)
