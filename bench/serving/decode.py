@@ -77,6 +77,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--shape", choices=list(SHAPES), default="llama3_8b")
     parser.add_argument("--contexts", nargs="*", default=list(CONTEXTS))
     parser.add_argument("--plans", nargs="+", default=PLANS)
+    parser.add_argument("--name", default="", help="of the result file; the shape's if none")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result")
     arguments = parser.parse_args(given)
     shape = SHAPES[arguments.shape]
@@ -95,7 +96,7 @@ def main(given: Sequence[str] | None = None) -> None:
             "copy_bytes_per_s": bandwidth,
             "plans": plans,
         }
-        return write(f"decode_{arguments.shape}", result, arguments.out)
+        return write(arguments.name or f"decode_{arguments.shape}", result, arguments.out)
 
     for plan, found in plans.items():
         attempt(found, measure(found, shape, plan, arguments.contexts, bandwidth), save)

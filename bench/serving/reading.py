@@ -18,7 +18,7 @@ import os
 import statistics
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from random import Random
@@ -40,6 +40,7 @@ WORDS = ("lamps", "copper coins", "letters", "grey horses", "maps", "harbour", "
 QUESTION = "Who sold 7 maps at the harbour, and what did the library count?"
 POLL_S = {"cuda": 0.1, "cpu": 1.0}  # rarely where answering it takes what is measured
 ANSWER_TOKENS = 400
+LONGEST = 12  # waits of which it is told when they ended
 TIMEOUT_S = 900.0
 WARM_TOKENS = 3000
 PASSED_ON = (  # of this program's environment to its server
@@ -175,10 +176,17 @@ def _processor_s(server: Server) -> float:
     return float(times.user + times.system + times.children_user + times.children_system)
 
 
-def _wait_for(caller: Caller, document_id: str, statuses: Sequence[str]) -> dict[str, Any]:
+def _wait_for(
+    caller: Caller,
+    document_id: str,
+    statuses: Sequence[str],
+    seen: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Poll a document until it has one of the statuses; `seen` is shown each state."""
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
         document: dict[str, Any] = caller.call("GET", f"/documents/{document_id}").json()
+        seen(document)
         if document["status"] in statuses:
             return document
         if document["status"] == "failed":
@@ -219,12 +227,23 @@ def _beside(server: Server, num_tokens: int, asked_tokens: int) -> dict[str, Any
     _wait_for(caller, asked_id, ("ready",))
     list(_answer_gaps(server, asked_id, 8))  # the document's graph is captured here
     alone = list(_answer_gaps(server, asked_id))
+    usual = statistics.median(alone[1:])
+    usual_first = statistics.median([next(_answer_gaps(server, asked_id, 2)) for _ in range(5)])
     is_read = threading.Event()
     gaps: list[float] = []
+    waits: list[dict[str, float]] = []  # each gap beyond what is usual, and when it ended
+    phases: dict[str, float] = {}
 
     def ask() -> None:
         while not is_read.is_set():
-            gaps.extend(_answer_gaps(server, asked_id))
+            for place, gap in enumerate(_answer_gaps(server, asked_id)):
+                gaps.append(gap)
+                beyond = gap - (usual if place else usual_first)
+                waits.append({"ms": beyond, "ended_s": time.monotonic() - started, "token": place})
+
+    def note_phase(document: dict[str, Any]) -> None:
+        phase = (document.get("progress") or {}).get("phase") or document["status"]
+        phases.setdefault(phase, time.monotonic() - started)
 
     data = drawn_text(num_tokens, seed=77)
     asking = threading.Thread(target=ask)
@@ -232,7 +251,7 @@ def _beside(server: Server, num_tokens: int, asked_tokens: int) -> dict[str, Any
     asking.start()
     try:
         document_id = caller.upload(f"{num_tokens}-beside.txt", data).json()["id"]
-        _wait_for(caller, document_id, ("readable", "ready"))
+        _wait_for(caller, document_id, ("readable", "ready"), note_phase)
         askable_s = time.monotonic() - started
         is_read.set()
         document = _wait_for(caller, document_id, ("ready",))
@@ -240,7 +259,7 @@ def _beside(server: Server, num_tokens: int, asked_tokens: int) -> dict[str, Any
         is_read.set()
         asking.join()
     caller.close()
-    usual = statistics.median(alone[1:])
+    waits.sort(key=lambda wait: -wait["ms"])
     found = {
         "asked_tokens": asked_tokens,
         "read_tokens": num_tokens,
@@ -248,7 +267,10 @@ def _beside(server: Server, num_tokens: int, asked_tokens: int) -> dict[str, Any
         "reading_ms": document["reading_ms"],
         "alone_ms": _described(alone[1:]),
         "beside_ms": _described(gaps),
-        "longest_wait_ms": max(gaps) - usual,
+        "first_token_alone_ms": usual_first,
+        "longest_wait_ms": waits[0]["ms"],
+        "longest_waits": waits[:LONGEST],
+        "phases_began_s": phases,
     }
     print(json.dumps(found), flush=True)
     return found

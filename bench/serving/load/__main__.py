@@ -4,7 +4,8 @@ python -m bench.serving.load askers-16-over-4 lmcache-30 --model FOLDER --text B
 
 Starts `lectern serve` with its default settings (further ones as NAME=VALUE), or takes a running
 server by --url and --key. Each workload runs once for each budget in the same server: `exact` is
-the baseline that reads all of each document. Workloads with a literal text ("hi hi hi ...") run on
+the baseline that reads all of each document. With `--modes free quote`
+each budget's answers come in both modes. Workloads with a literal text ("hi hi hi ...") run on
 it and on a book's text of as many tokens. The clock runs from the first request to the last token;
 answers ignore the end-of-text token, so that all have the length that was asked for.
 """
@@ -16,6 +17,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,7 @@ def main() -> None:
         "settings": dict(setting.split("=", 1) for setting in options.setting),
         "rows": rows,
         "of_exact": of_exact(rows),
+        "quoting_of_free": quoting_of_free(rows),
     }
     print(write(options.name, result, options.out))
     if any(row["errors"] for row in rows):
@@ -64,6 +67,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--drawn", default="", help="the shape of random weights in that folder")
     parser.add_argument("--text", type=Path, required=True, help="a long plain text")
     parser.add_argument("--budgets", nargs="+", default=["balanced", "exact"])
+    parser.add_argument("--modes", nargs="+", default=["free"], choices=["free", "quote"])
     parser.add_argument("--url", help="of a running server")
     parser.add_argument("--key", default="", help="API key of the running server")
     parser.add_argument("--setting", nargs="*", default=[], help="LECTERN_...=VALUE of the server")
@@ -85,7 +89,7 @@ def of_exact(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     exact = {
         (row["workload"], row["text"]): row["tokens_per_s"]
         for row in rows
-        if row["budget"] == "exact"
+        if row["budget"] == "exact" and row["mode"] == "free"
     }
     return [
         {
@@ -95,8 +99,27 @@ def of_exact(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "tokens_per_s": row["tokens_per_s"] / exact[row["workload"], row["text"]],
         }
         for row in rows
-        if row["budget"] != "exact" and exact.get((row["workload"], row["text"]))
+        if row["budget"] != "exact"
+        and row["mode"] == "free"
+        and exact.get((row["workload"], row["text"]))
     ]
+
+
+def quoting_of_free(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The median time of a later token in quote mode, as a multiple of the free mode's.
+
+    By workload; only where one budget ran in both modes.
+    """
+    medians = {
+        (row["workload"], row["mode"]): row["ms_per_later_token"]["p50"]
+        for row in rows
+        if row.get("ms_per_later_token")
+    }
+    return {
+        workload: spent_ms / medians[workload, "free"]
+        for (workload, mode), spent_ms in medians.items()
+        if mode == "quote" and (workload, "free") in medians
+    }
 
 
 @contextmanager
@@ -144,8 +167,8 @@ async def _measure(
     rows = []
     ids: list[str] = []
     records: list[dict[str, Any]] = []
-    for budget in options.budgets:
-        client = LoadClient(url, key, budget, ignore_eos=not options.stop_at_eos)
+    for budget, mode in product(options.budgets, options.modes):
+        client = LoadClient(url, key, budget, ignore_eos=not options.stop_at_eos, mode=mode)
         try:
             if not ids:
                 for index, document in enumerate(documents):
@@ -154,12 +177,13 @@ async def _measure(
                     records.append(record)
             if workload.warm_up:
                 await client.run(_warm_up(workload), ids)
-            row = {"workload": workload.name, "text": text, "budget": budget}
+            row = {"workload": workload.name, "text": text, "budget": budget, "mode": mode}
             row |= _figures(workload, *await client.run(workload, ids))
             row["reading_ms"] = [record["reading_ms"] for record in records]
         finally:
             await client.close()
-        print({name: row[name] for name in ("workload", "text", "budget", "tokens_per_s")})
+        shown = ("workload", "text", "budget", "mode", "tokens_per_s")
+        print({name: row[name] for name in shown})
         rows.append(row)
     return rows
 

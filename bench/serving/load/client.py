@@ -45,10 +45,13 @@ class LoadClient:
         url, key: of the server.
         budget: what each question asks for.
         ignore_eos: whether answers go on to their last token, whatever the model says.
+        mode: "free", or "quote" for answers that quote the document.
     """
 
-    def __init__(self, url: str, key: str, budget: str, *, ignore_eos: bool) -> None:
-        self._budget = budget
+    def __init__(
+        self, url: str, key: str, budget: str, *, ignore_eos: bool, mode: str = "free"
+    ) -> None:
+        self._budget, self._mode = budget, mode
         self._ignore_eos = ignore_eos
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
         self._http = httpx.AsyncClient(
@@ -105,6 +108,7 @@ class LoadClient:
             "max_tokens": request.max_tokens,
             "temperature": 0,
             "stream": True,
+            "mode": self._mode,
         }
         if self._ignore_eos:
             body["ignore_eos"] = True
