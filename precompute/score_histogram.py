@@ -103,14 +103,14 @@ class ScoreHistogram:
         full, fixed = self._vectors()
         passes = self._passes
         # Summed from the top: [i, j] holds what reaches bins i and j.
-        tokens = _from_top(_from_top(self._joint(), 0), 1).double() / passes
-        centroids = _from_top(self._centroids.cpu(), 0).double() / passes
+        tokens = _from_top(_from_top(self._joint(), 0), 1).double().numpy() / passes
+        centroids = _from_top(self._centroids.cpu(), 0).double().numpy() / passes
         shares: list[float] = []
         thresholds: list[Thresholds] = []
         bin1, floor = NUM_BINS - 1, self._floor()
         for bin2 in reversed(range(NUM_BINS)):
             enough = tokens[:, bin2] >= (1 - LOST_SHARE) * tokens[0, bin2]
-            bin1 = min(bin1, int(enough.nonzero()[-1]))  # a larger budget prunes no more
+            bin1 = min(bin1, int(enough.nonzero()[0][-1]))  # a larger budget prunes no more
             read = fixed + 2 * float(tokens[bin1, bin2])
             read += float(centroids[bin1]) if self._config.levels == 2 else 0.0
             share = min(1.0, read / full)

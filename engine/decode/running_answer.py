@@ -349,14 +349,10 @@ class RunningAnswer:
         """Begin behind the earlier turns that are kept; return how many tokens they have."""
         if self._turn_states is None or self._turns_key is None:
             return 0
-        kept = self._turn_states.find(self._turns_key, self._parts[:-1])
+        kept = self._turn_states.find(self._turns_key, self._parts[:-1], self._model.device)
         if kept is None:
             return 0
-        device = self._model.device
-        self.state.take_over(
-            [keys.to(device) for keys in kept.keys],
-            [values.to(device) for values in kept.values],
-        )
+        self.state.take_over(kept.keys, kept.values)
         return kept.num_tokens
 
     def _no_mass(self) -> AttentionMass:

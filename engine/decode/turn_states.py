@@ -7,9 +7,10 @@ values are the same whether they were kept or are computed again: an answer neve
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import groupby
 
 import numpy as np
 import torch
@@ -47,7 +48,7 @@ class KeptTurns:
 
     Attributes:
         num_turns, num_tokens: that they are of.
-        keys, values: by layer (kv_heads, tokens, head_dim), on the CPU.
+        keys, values: by layer (kv_heads, tokens, head_dim).
     """
 
     num_turns: int
@@ -58,15 +59,19 @@ class KeptTurns:
 
 @dataclass
 class _Turn:
-    """One turn's own keys and values; those of the turns before it are kept apart."""
+    """One turn's own keys and values; those of the turns before it are kept apart.
 
-    keys: tuple[Tensor, ...]
-    values: tuple[Tensor, ...]
+    Attributes:
+        states: of runs of layers that have equal shapes, on the CPU:
+            (layers, 2, kv_heads, tokens, head_dim).
+    """
+
+    states: tuple[Tensor, ...]
     until_s: float
 
     @property
     def num_bytes(self) -> int:
-        return sum(tensor.nbytes for tensor in (*self.keys, *self.values))
+        return sum(state.nbytes for state in self.states)
 
 
 _Place = tuple[TurnsKey, bytes]  # and a hash of all tokens up to the turn's end
@@ -96,11 +101,14 @@ class TurnStates:
         """Bytes of all turns that are kept."""
         return self._num_bytes
 
-    def find(self, key: TurnsKey, turns: Sequence[Sequence[int]]) -> KeptTurns | None:
+    def find(
+        self, key: TurnsKey, turns: Sequence[Sequence[int]], device: torch.device
+    ) -> KeptTurns | None:
         """Return the longest beginning of a conversation that is kept.
 
         Args:
             turns: token ids of each turn, oldest first.
+            device: on which its keys and values are returned; nothing waits for a GPU.
         Returns: None if not even the first turn is kept.
         """
         found: list[_Turn] = []
@@ -114,13 +122,14 @@ class TurnStates:
             self._touch(places[: len(found)])
         if not found:
             return None
-        layers = range(len(found[0].keys))
-        return KeptTurns(
-            len(found),
-            sum(map(len, turns[: len(found)])),
-            tuple(torch.cat([turn.keys[layer] for turn in found], dim=1) for layer in layers),
-            tuple(torch.cat([turn.values[layer] for turn in found], dim=1) for layer in layers),
-        )
+        keys: list[Tensor] = []
+        values: list[Tensor] = []
+        for parts in zip(*(turn.states for turn in found), strict=True):
+            state = torch.cat([part.to(device, non_blocking=True) for part in parts], dim=3)
+            keys += state[:, 0].unbind()
+            values += state[:, 1].unbind()
+        num_tokens = sum(map(len, turns[: len(found)]))
+        return KeptTurns(len(found), num_tokens, tuple(keys), tuple(values))
 
     def add(
         self,
@@ -142,11 +151,8 @@ class TurnStates:
         made = {}
         for index in missing:
             span = slice(ends[index] - len(turns[index]), ends[index])
-            made[places[index]] = _Turn(
-                tuple(_on_cpu(keys[:, span]) for keys, _ in layers),
-                tuple(_on_cpu(values[:, span]) for _, values in layers),
-                until_s=0.0,
-            )
+            states = (_on_cpu(run, span) for run in _runs(layers))
+            made[places[index]] = _Turn(tuple(states), until_s=0.0)
         with self._lock:
             self._expire()
             for place, turn in made.items():
@@ -195,6 +201,18 @@ def _places(key: TurnsKey, turns: Sequence[Sequence[int]]) -> list[_Place]:
     return places
 
 
-def _on_cpu(tensor: Tensor) -> Tensor:
-    """Copy a part of a tensor into memory of its own."""
-    return tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+def _runs(layers: Sequence[tuple[Tensor, Tensor]]) -> Iterator[list[tuple[Tensor, Tensor]]]:
+    """Keys and values of layers that follow each other and have equal shapes."""
+    for _, run in groupby(layers, key=lambda layer: layer[0].shape):
+        yield list(run)
+
+
+def _on_cpu(layers: Sequence[tuple[Tensor, Tensor]], tokens: slice) -> Tensor:
+    """Copy some tokens' keys and values into memory of their own, from which a GPU copies fast.
+
+    Returns: (layers, 2, kv_heads, tokens, head_dim).
+    """
+    parts = [torch.stack((keys[:, tokens], values[:, tokens])) for keys, values in layers]
+    state = torch.stack(parts).detach()
+    kept = torch.empty(state.shape, dtype=state.dtype, pin_memory=state.is_cuda)
+    return kept.copy_(state)

@@ -109,7 +109,7 @@ def test_progress_counts_probes_and_may_stop_them(model: LoadedModel) -> None:
 
     with pytest.raises(JobCancelled):
         calibrate(model, document, replace(settings, num_probes=40), cancel)
-    assert told[1:] == [BATCH]
+    assert told[1:] == [BATCH["cpu"]]
 
 
 @pytest.fixture(scope="module")
@@ -186,8 +186,8 @@ def test_a_question_of_any_length_loads_what_it_asked_for(
 
 def test_calibration_stops_when_a_batch_changes_nothing(model: LoadedModel) -> None:
     document, told = read(model, TEXT), []
-    calibrate(model, document, replace(SETTINGS, num_probes=20 * BATCH), told.append)
-    assert told[-1] == 20 * BATCH
+    calibrate(model, document, replace(SETTINGS, num_probes=20 * BATCH["cpu"]), told.append)
+    assert told[-1] == 20 * BATCH["cpu"]
     assert len(told) < 10
 
 
@@ -196,5 +196,5 @@ def test_calibration_goes_on_while_batches_change_something(
 ) -> None:
     monkeypatch.setattr("precompute.calibrate.SETTLED", 0.0)  # the least change is one
     document, told = read(model, TEXT), []
-    calibrate(model, document, replace(SETTINGS, num_probes=4 * BATCH), told.append)
-    assert told == [BATCH, 2 * BATCH, 3 * BATCH, 4 * BATCH]
+    calibrate(model, document, replace(SETTINGS, num_probes=4 * BATCH["cpu"]), told.append)
+    assert told == [count * BATCH["cpu"] for count in (1, 2, 3, 4)]

@@ -152,4 +152,6 @@ def attention_weights_reference(
     Returns: as `attention_weights`.
     """
     scores = scores_reference(query, keys, scale=scale, softcap=softcap)
-    return ((scores if bias is None else scores + bias) - lse[..., None]).exp()
+    if bias is not None:
+        scores = scores + bias
+    return scores.sub_(lse[..., None]).exp_()

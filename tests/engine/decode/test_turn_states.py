@@ -18,6 +18,7 @@ from tests.models import FAMILIES, loaded, prose, read
 
 KEY = TurnsKey(DocumentKey("a document", "a reading"), 0.15)
 DOCUMENT = KEY.document
+CPU = torch.device("cpu")
 TURNS = ((1, 2, 3), (4, 5), (6,))
 LAYERS, HEADS, DIM = 2, 2, 4
 TURN_BYTES = LAYERS * 2 * HEADS * DIM * 4  # of a turn of one token
@@ -50,7 +51,7 @@ def test_the_longest_beginning_is_found() -> None:
     states = TurnStates(10**6, 60)
     states.add(KEY, TURNS[:2], state())
     for asked, num_turns in ((TURNS, 2), (TURNS[:1], 1), (((1, 2, 3), (4,)), 1)):
-        found = states.find(KEY, asked)
+        found = states.find(KEY, asked, CPU)
         assert found is not None
         assert found.num_turns == num_turns
         for (keys, values), mine, of_mine in zip(
@@ -59,7 +60,7 @@ def test_the_longest_beginning_is_found() -> None:
             assert torch.equal(keys, mine)
             assert torch.equal(values, of_mine)
     for asked in (((1, 2), (3, 4, 5)), ((4, 5),), ()):
-        assert states.find(KEY, asked) is None, "the same tokens are not the same turns"
+        assert states.find(KEY, asked, CPU) is None, "the same tokens are not the same turns"
 
 
 def test_another_document_reading_or_budget_finds_nothing() -> None:
@@ -70,7 +71,7 @@ def test_another_document_reading_or_budget_finds_nothing() -> None:
         (DocumentKey("a document", "another"), 0.15),
         (DOCUMENT, 0.2),
     ):
-        assert states.find(TurnsKey(document, budget), TURNS) is None
+        assert states.find(TurnsKey(document, budget), TURNS, CPU) is None
 
 
 def test_turns_leave_when_their_time_is_over_or_their_document_is_deleted() -> None:
@@ -78,14 +79,14 @@ def test_turns_leave_when_their_time_is_over_or_their_document_is_deleted() -> N
     states = TurnStates(10**6, 60, clock)
     states.add(KEY, TURNS, state())
     clock.now_s = 59
-    assert states.find(KEY, TURNS[:2]) is not None, "and are kept from then on"
+    assert states.find(KEY, TURNS[:2], CPU) is not None, "and are kept from then on"
     clock.now_s = 61
-    found = states.find(KEY, TURNS)
+    found = states.find(KEY, TURNS, CPU)
     assert found is not None
     assert found.num_turns == 2, "the last one was not used"
     assert states.owners() == {"a document"}
     states.drop("a document")
-    assert (states.find(KEY, TURNS), states.num_bytes) == (None, 0)
+    assert (states.find(KEY, TURNS, CPU), states.num_bytes) == (None, 0)
     states.add(KEY, TURNS, state())
     clock.now_s = 122
     assert states.owners() == frozenset()
@@ -95,16 +96,16 @@ def test_turns_leave_when_their_time_is_over_or_their_document_is_deleted() -> N
 def test_bytes_have_a_limit_and_the_end_of_a_conversation_leaves_first() -> None:
     states = TurnStates(5 * TURN_BYTES, 60)
     states.add(KEY, TURNS, state())  # six tokens
-    found = states.find(KEY, TURNS)
+    found = states.find(KEY, TURNS, CPU)
     assert found is not None
     assert found.num_turns == 2
     assert states.num_bytes == 5 * TURN_BYTES
     states.add(KEY, ((7,),), state(((7,),)))
     assert states.num_bytes <= 5 * TURN_BYTES
-    assert states.find(KEY, ((7,),)) is not None
+    assert states.find(KEY, ((7,),), CPU) is not None
     nothing = TurnStates(0, 60)
     nothing.add(KEY, TURNS, state())
-    assert nothing.find(KEY, TURNS) is None
+    assert nothing.find(KEY, TURNS, CPU) is None
 
 
 @pytest.fixture(scope="module")
