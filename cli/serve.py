@@ -237,7 +237,8 @@ def _serve(console: Console, stack: Stack, listener: socket.socket) -> threading
         f"Lectern serves on {url} (reading room; dashboard: {url}/admin). Ctrl-C stops it.",
     )
     server = _make_server(stack, listener)
-    freeze_garbage_collector()
+    # Compiled layers leave many more objects: a collection of them took a fifth of a second.
+    stack.services.engine_loop.on_prepared = freeze_garbage_collector
     hurry = threading.Event()
     with _ending_signals(hurry), _running(stack, hurry) as worker_ended, _worker_process(stack):
         if not hurry.is_set():  # by a signal from before the server listens to them

@@ -38,7 +38,7 @@ def calibrate(
         document: laid out, its curves still without a point.
         progress: told the number of probes done after each batch, and in the end their whole number
             even where fewer were enough; may raise to stop.
-        check: called within each batch, before a layer attends; may raise to stop.
+        check: called several times in each layer of a batch; may raise to stop.
         first_probes: from `probes_beside`; None to draw them here.
     Returns: the document with its curves and its retrieval profile; without clusters there is
         nothing to choose, and no profile.

@@ -12,7 +12,7 @@ from engine.document.cache import DocumentCache
 from engine.turns import DeviceTurns
 
 MOST_AHEAD = 1  # pieces that the GPU need not have begun when the host goes on to the next
-TURN_S = 0.015  # so long reading goes on, though an answer waits; the last piece comes on top
+TURN_S = 0.006  # so long reading goes on, though an answer waits; the last piece comes on top
 HOST_EVERY_S = 0.1
 BUSY_CHUNK_TOKENS = 2048  # of prefill at a time, while questions are answered
 # On a CPU, while questions are answered: how long reading rests behind a piece, times the piece,

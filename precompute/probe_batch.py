@@ -35,7 +35,7 @@ def ask_probes(
     Args:
         prefill: counts each question's tokens together, as a question's prefill selects.
         decode: counts each answer's tokens apart, as decoding selects.
-        check: called before each layer attends; may raise to stop.
+        check: called several times in each layer; may raise to stop.
         profiler: counts attention mass; None for nobody.
     Returns: logits (places, vocabulary) of the first places of each answer.
     """
@@ -108,8 +108,10 @@ class ProbeBatch(QuestionState):
             group = call.query.shape[0] // call.key.shape[0]
             lookup = Lookup(rows, group, dense.lse, call.scale, call.softcap, call.layer)
             for histogram, part in zip(self._histograms, self._parts, strict=True):
+                self._check()
                 self._count(histogram, lookup, layer, part)
             if self._profiler is not None:
+                self._check()
                 self._profiler.count(lookup, found.state.lse, layer, self._passes)
         return found
 

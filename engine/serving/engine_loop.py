@@ -72,6 +72,7 @@ class EngineLoop:
         on_step: told of every step, on the loop's thread; it must be quick and never raise.
 
     Attributes:
+        on_prepared: called on the loop's thread when the engine is prepared, before it is ready.
         max_running: as given, but no more than a pass can take.
         activity: whether questions wait or are being answered.
         num_failed_steps: forward passes that have failed since the start.
@@ -82,6 +83,7 @@ class EngineLoop:
     ) -> None:
         self._engine = engine
         self._on_step = on_step
+        self.on_prepared: Callable[[], None] = lambda: None
         self.max_running = min(max_running, engine.runner.max_rows)
         self.activity = Activity()
         self._pace = Pace(self.max_running)
@@ -172,6 +174,7 @@ class EngineLoop:
             self._engine.runner.warm_up()
         except Exception as error:  # what cannot be prepared may still be computed
             log.error("preparing the engine failed: %s", error_trace(error))
+        _do(self.on_prepared)
         self._is_ready = True
         while not self._is_closed:
             try:

@@ -87,7 +87,7 @@ def test_curves_promise_what_questions_asked_one_by_one_load(
     settings = replace(SETTINGS, lookup=document.lookup, num_probes=8)
     room = model.spec.context_length - document.num_tokens
     asked = ProbeMaker(document, model.prompt, room, settings.seed).make(8)
-    assert len(asked) <= BATCH
+    assert len(asked) <= BATCH["cpu"]
     curves = calibrate(model, document, settings, lambda _: None).curves
     for curve, expected in zip(
         (curves.prefill, curves.decode), ask_one_by_one(model, document, asked), strict=True

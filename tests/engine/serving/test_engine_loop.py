@@ -201,6 +201,24 @@ def alone(model: LoadedModel, document: DocumentCache, number: int, **sampling: 
     return last
 
 
+def test_what_follows_the_preparation_comes_before_the_loop_is_ready(model: LoadedModel) -> None:
+    loop = EngineLoop(Engine(model), 1)
+    problems: list[str | None] = []
+
+    def note_and_fail() -> None:
+        problems.append(loop.problem())
+        raise RuntimeError("It fails.")
+
+    loop.on_prepared = note_and_fail
+    loop.start()
+    try:
+        loop.check()
+        assert problems == ["The engine is still being prepared."]
+        assert loop.problem() is None
+    finally:
+        loop.close()
+
+
 @pytest.mark.parametrize("is_asynchronous", [False, True])
 def test_answers_in_a_crowd_are_those_alone(
     model: LoadedModel,
