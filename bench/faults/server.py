@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from select import select
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 from urllib.parse import urlsplit
@@ -70,12 +71,16 @@ class Caller:
     ) -> Reply:
         """Send a request and return the response. Raises: OSError, http.client.HTTPException.
 
+        A kept connection that the server has closed meanwhile is opened anew.
+
         Args:
             body: or its parts, which are not copied into one, as that would stop all threads here.
         """
         headers = self._headers | ({"Content-Type": media_type} if body else {})
         if isinstance(body, tuple):
             headers["Content-Length"] = str(sum(map(len, body)))
+        if (kept := self._connection.sock) is not None and select([kept], [], [], 0)[0]:
+            self._connection.close()  # there is nothing to read but its end
         try:
             self._connection.request(method, path, body or None, headers)
             response = self._connection.getresponse()
