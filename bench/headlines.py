@@ -24,6 +24,8 @@ WHY, END_OF_WHY = "<!-- why: written by python -m bench.headlines -->", "<!-- en
 SERVED, FULL, FIRST = "reader.json", "reader_full_attention.json", "first_token_cpu.json"
 FIRST_LONG = "first_token_cpu_128k.json"
 LOAD = "load_cuda.json"  # its first workload asks one document of 128K tokens, one by one
+CAPTURED = "prefill_graph.json"
+PREFIX = "decode_llama3_8b_128k.json"  # has transformers' prefix cache on that GPU
 DECODE, LAYER, QUESTION = "decode_llama3_8b.json", "kernels_decode.json", "kernels_prefill.json"
 READING = "precompute.json"
 PLANTED: tuple[Place, ...] = tuple(
@@ -34,7 +36,6 @@ ARTICLES: tuple[Place, ...] = ((ARTICLE, OWN_LENGTH),)
 LENGTHS = (16, 64, 1024, 4096)  # of a question, in tokens
 KEY_BYTES = 2 * 8 * 128 * 2  # a token's keys and values in a layer: 8 heads of 128, bf16
 UNMEASURED = "to be measured with these weights: `python -m training.evaluate`"
-UNTOLD = "not measured there yet"
 _WIDTH = 100
 Result = dict[str, Any]
 
@@ -52,8 +53,8 @@ def main() -> None:
 def why() -> str:
     """What the first screen says: a first token here, and by every other way to get it."""
     balanced, exact = (row["first_token_ms"]["p50"] for row in _result(LOAD)["rows"][:2])
-    gpu = (balanced, exact, None, _reread_ms())
-    rows: list[tuple[str, *tuple[float | None, ...]]] = [
+    gpu = (balanced, exact, _prefix_ms(), _reread_ms())
+    rows: list[tuple[str, *tuple[float, ...]]] = [
         ("128K tokens, an 8B model's shape, one H200, over HTTP", *gpu)
     ]
     of_cpu = {"128K": _times_of_reader(FIRST_LONG), "16K": _times_of_reader(FIRST)}
@@ -71,13 +72,14 @@ def why() -> str:
         "| Until the first token of an answer about | Lectern | full attention, document resident "
         "| warm prefix cache of transformers | reading it again |",
         "|-|-|-|-|-|",
-        *(f"| {' | '.join([what, *map(_duration, times)])} |" for what, *times in rows),
+        *(f"| {' | '.join([what, *map(format_duration, times)])} |" for what, *times in rows),
     ]
     note = (
         "Medians, from [bench/results](bench/results), `balanced`; on the H200 at a client of the "
         "server with its default settings, random weights and a book's text, all heads retrieval "
-        "heads, full attention being `exact`; on the CPU in processor time. [What that costs in "
-        "accuracy](#what-it-gains-measured) is measured, too."
+        "heads, full attention being `exact` and the prefix cache asked without a server; on the "
+        "CPU in processor time. [What that costs in accuracy](#what-it-gains-measured) is measured "
+        "as well."
     )
     return "\n".join(
         [WHY, fill(told_first, _WIDTH), "", *table, "", fill(note, _WIDTH), END_OF_WHY]
@@ -86,8 +88,13 @@ def why() -> str:
 
 def _reread_ms() -> float:
     """Milliseconds of reading 128K tokens again on the GPU, with all heads."""
-    whole = _result(DECODE)["plans"]["all"]
-    return float(whole["128K"]["first_token_ms"]["p50"] * whole["ratios"]["reread_to_first_token"])
+    return float(_result(PREFIX)["plans"]["all"]["reread_ms"])
+
+
+def _prefix_ms() -> float:
+    """Milliseconds of a first token from transformers' prefix cache of 128K tokens on the GPU."""
+    baselines = _result(PREFIX)["plans"]["all"]["128K"]["first_token_baselines"]
+    return float(baselines["warm_prefix_ms"]["p50"])
 
 
 def _times_of_reader(name: str) -> list[float]:
@@ -112,10 +119,6 @@ def _beside(times: Sequence[float]) -> str:
         f"**{ours}**, instead of {reread} of reading it again ({resident} with full attention over "
         f"the same resident text, {prefix} with a warm prefix cache)"
     )
-
-
-def _duration(milliseconds: float | None) -> str:
-    return UNTOLD if milliseconds is None else format_duration(milliseconds)
 
 
 def headlines() -> str:
@@ -146,8 +149,8 @@ def _rows() -> Iterator[tuple[str, str]]:
         at_the_client(),
     )
     yield (
-        "The engine alone there, over a drawn document of 128K tokens, half of the heads "
-        "streaming, the others at 90 % sparsity: first token, before prefills were graphs",
+        "The engine alone there, over a drawn document of 128K tokens, all heads at 90 % sparsity: "
+        "first token of a question of 62 tokens",
         first_token_on_gpu(),
     )
     yield ("Time per output token of that engine", token_times())
@@ -178,7 +181,7 @@ def accuracy(places: Sequence[Place], told: Callable[[Answers], str]) -> str:
     loaded = sum(served.loaded) / len(served.loaded)
     text = f"{told(served)} of {len(served.right)} questions, reading {loaded:.1%} of the cache"
     if full is None:
-        return f"{text}; full attention: {UNTOLD}"
+        return f"{text}; full attention: not measured"
     text += f"; full attention over everything {told(full)}"
     if difference := paired_difference(served, full):
         is_right = told is _right
@@ -222,34 +225,26 @@ def first_token_on_cpu() -> str:
 
 
 def first_token_on_gpu() -> str:
-    """Milliseconds, and the same ratios as far as they were measured."""
-    half = _result(DECODE)["plans"]["half"]
-    ratios = half["ratios"]
-    reread, resident, prefix = (
-        f"{ratios[name]:.{digits}f} times" if name in ratios else ""
-        for name, digits in (
-            ("reread_to_first_token", 0),
-            ("full_attention_resident_to_first_token", 1),
-            ("warm_prefix_to_first_token", 1),
-        )
-    )
-    return f"{_span(half['128K']['first_token_ms'], 'ms')}: {against(reread, resident, prefix)}"
+    """Milliseconds in the engine, and how much sooner that is than every other way."""
+    ours, exact = (_result(CAPTURED)["rows"][row]["captured_ms"] for row in (2, 3))
+    others = (_reread_ms(), exact["p50"], _prefix_ms())
+    times = (other / ours["p50"] for other in others)
+    reread, resident, prefix = (f"{one:,.{0 if one >= 100 else 1}f} times" for one in times)
+    return f"{_span(ours, 'ms')}: {against(reread, resident, prefix)}"
 
 
 def against(reread: str, resident: str, prefix: str) -> str:
-    """The one sentence in which a first token is compared; what was not measured is named.
+    """The one sentence in which a first token is compared.
 
     Args:
-        reread, resident, prefix: how many times sooner; empty where that was not measured.
+        reread, resident, prefix: how many times sooner.
     """
     ways = (
         (reread, "reading it again"),
         (resident, "full attention over the same resident document"),
         (prefix, "a warm transformers prefix cache"),
     )
-    told = ", ".join(f"{times} sooner than {what}" for times, what in ways if times)
-    missing = " and ".join(what for times, what in ways if not times)
-    return f"{told} ({missing}: {UNTOLD})" if missing else told
+    return ", ".join(f"{times} sooner than {what}" for times, what in ways)
 
 
 def at_the_client() -> str:
