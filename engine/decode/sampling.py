@@ -98,7 +98,18 @@ class Sampler:
     @property
     def takes_best(self) -> bool:
         """Whether the token with the highest logit is drawn, whatever came before."""
-        return self._greedy and not self._processors and self._mask is None
+        return self.takes_best_allowed and self._mask is None
+
+    @property
+    def takes_best_allowed(self) -> bool:
+        """Whether the token with the highest logit is drawn of those that may come."""
+        return self._greedy and not self._processors
+
+    def allowed(self, answer: Sequence[int], size: int) -> Tensor | None:
+        """Return which of `size` tokens may come next, (size,) bool; None for all."""
+        if self._mask is None or (allowed := self._mask.allowed(answer)) is None:
+            return None
+        return F.pad(allowed, (0, size - len(allowed)))
 
     def draw(self, question: Sequence[int], answer: Sequence[int], logits: Tensor) -> Tensor:
         """Draw a token without waiting for the device.
@@ -108,9 +119,8 @@ class Sampler:
             logits: (vocabulary,) fp32.
         Returns: () int64 on the device.
         """
-        if self._mask is not None and (allowed := self._mask.allowed(answer)) is not None:
-            padded = F.pad(allowed, (0, len(logits) - len(allowed)))
-            logits = logits.masked_fill(~padded, -math.inf)
+        if (allowed := self.allowed(answer, len(logits))) is not None:
+            logits = logits.masked_fill(~allowed, -math.inf)
         scores = logits[None]
         if self._processors:
             ids = torch.tensor([[*question, *answer]]).to(self._device)
@@ -159,9 +169,19 @@ def draw_tokens(
     """
     highest = logits.amax(dim=1)  # undefined if any logit is
     best = logits.argmax(dim=1)
+    masks: dict[int, Tensor] = {}  # of rows that take the best of what they may
     for row, draw in enumerate(draws):
-        if draw is not None and not draw.sampler.takes_best:
+        if draw is None or draw.sampler.takes_best:
+            continue
+        if not draw.sampler.takes_best_allowed:
             best[row] = draw.sampler.draw(draw.question, draw.answer, logits[row])
+        elif (allowed := draw.sampler.allowed(draw.answer, logits.shape[1])) is not None:
+            masks[row] = allowed
+    if masks:  # a few launches for all of them, not a few for each
+        rows = torch.tensor([*masks], pin_memory=logits.is_cuda)
+        rows = rows.to(logits.device, non_blocking=True)
+        masked = logits[rows].masked_fill_(~torch.stack([*masks.values()]), -math.inf)
+        best[rows] = masked.argmax(dim=1)
     chosen = logits.gather(1, best[:, None])[:, 0] - logits.logsumexp(dim=1)
     figures = torch.stack((best.double(), highest.double(), chosen.double()))
     if meanwhile is not None:
