@@ -7,6 +7,7 @@ of each at a time. `Engine.answer` is the loop over one question's steps.
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Self
 
 import torch
@@ -221,8 +222,10 @@ class Engine:
             and the model's template takes one question alone, and if there is nothing to quote.
         """
         quotes = self._quotes(document, mask) if sampling.mode == "quote" else None
-        kept = self._fitting_turns(document, question, turns) if may_drop_turns else turns
-        parts = self._encode_question(document, question, kept)
+        kept = turns
+        if may_drop_turns:
+            kept = self._fitting_turns(document, question, turns, document_key)
+        parts = self._encode_question(document, question, kept, document_key)
         return RunningAnswer(
             self.model,
             document,
@@ -255,7 +258,7 @@ class Engine:
         Returns: what ends with the turns' prefill, and then is for `keep_turns` alone.
         Raises: ConversationTooLong.
         """
-        parts = self._prompt_parts(document, "", turns)[: len(turns)]
+        parts = self._prompt_parts(document, "", turns, document_key)[: len(turns)]
         if (room := self._room(document, parts)) < 1:
             raise ConversationTooLong("The conversation has come to its end.")
         return RunningAnswer(
@@ -362,11 +365,15 @@ class Engine:
             torch.cuda.empty_cache()
 
     def _encode_question(
-        self, document: DocumentCache, question: str, turns: Sequence[Turn]
+        self,
+        document: DocumentCache,
+        question: str,
+        turns: Sequence[Turn],
+        document_key: DocumentKey | None,
     ) -> tuple[Ids, ...]:
         if not question.strip():
             raise EmptyQuestion("The question is empty.", param="question")
-        parts = self._prompt_parts(document, question, turns)
+        parts = self._prompt_parts(document, question, turns, document_key)
         if (room := self._room(document, parts)) < 1:
             too_long = ConversationTooLong if turns else QuestionTooLong
             what = "The question with its earlier turns" if turns else "The question"
@@ -379,26 +386,40 @@ class Engine:
         return parts
 
     def _fitting_turns(
-        self, document: DocumentCache, question: str, turns: Sequence[Turn]
+        self,
+        document: DocumentCache,
+        question: str,
+        turns: Sequence[Turn],
+        document_key: DocumentKey | None,
     ) -> Sequence[Turn]:
         """Leave out the oldest turns until the others fit beside the question."""
         kept = turns
-        while kept and self._room(document, self._prompt_parts(document, question, kept)) < 1:
+        while kept:
+            parts = self._prompt_parts(document, question, kept, document_key)
+            if self._room(document, parts) >= 1:
+                break
             kept = kept[1:]
         return kept
 
     def _prompt_parts(
-        self, document: DocumentCache, question: str, turns: Sequence[Turn]
+        self,
+        document: DocumentCache,
+        question: str,
+        turns: Sequence[Turn],
+        document_key: DocumentKey | None,
     ) -> tuple[Ids, ...]:
         """Tokenize what follows the document; without one, the whole chat.
 
         Blanks around a question do not count when it is asked, so neither do they later.
         """
         prompt = self.model.prompt
+        turn_ids = None
+        if document_key is not None:
+            owner = document_key.owner
+            turn_ids = partial(self.turn_states.ids, owner, tokenize=prompt.ids)
         parts_of = prompt.question_parts if document.num_tokens else prompt.chat_parts
-        return parts_of(
-            question.strip(), [Turn(turn.question.strip(), turn.answer) for turn in turns]
-        )
+        stripped = [Turn(turn.question.strip(), turn.answer) for turn in turns]
+        return parts_of(question.strip(), stripped, turn_ids)
 
     def _room(self, document: DocumentCache, parts: Sequence[Ids]) -> int:
         """Tokens of the model's context that document and question leave free."""

@@ -16,6 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from engine.model.prompt import Ids, Tokenize
+
 
 @dataclass(frozen=True)
 class DocumentKey:
@@ -75,6 +77,7 @@ class _Turn:
 
 
 _Place = tuple[TurnsKey, bytes]  # and a hash of all tokens up to the turn's end
+MOST_TEXT_CHARS = 1 << 22  # of texts whose token ids are remembered
 
 
 class TurnStates:
@@ -95,6 +98,8 @@ class TurnStates:
         self._lock = threading.Lock()
         self._turns: OrderedDict[_Place, _Turn] = OrderedDict()  # the least recently used one first
         self._num_bytes = 0
+        self._ids: OrderedDict[tuple[Hashable, str], Ids] = OrderedDict()
+        self._num_chars = 0
 
     @property
     def num_bytes(self) -> int:
@@ -163,9 +168,35 @@ class TurnStates:
             while self._num_bytes > self._most_bytes:
                 self._remove(next(iter(self._turns)))
 
+    def ids(self, owner: Hashable, text: str, tokenize: Tokenize) -> Ids:
+        """Tokenize the text of a turn, or remember what that gave before.
+
+        Every question of a conversation has all its earlier turns again. Nobody's text makes
+        another owner's question quicker.
+
+        Args:
+            owner: as of `DocumentKey`.
+        """
+        with self._lock:
+            if (known := self._ids.get((owner, text))) is not None:
+                self._ids.move_to_end((owner, text))
+                return known
+        ids = tokenize(text)
+        with self._lock:
+            if (owner, text) not in self._ids:
+                self._num_chars += len(text)
+            self._ids[owner, text] = ids
+            while self._num_chars > MOST_TEXT_CHARS:
+                (_, oldest), _ = self._ids.popitem(last=False)
+                self._num_chars -= len(oldest)
+        return ids
+
     def drop(self, owner: Hashable) -> None:
         """Forget all turns of a document."""
         with self._lock:
+            for known in [one for one in self._ids if one[0] == owner]:
+                del self._ids[known]
+                self._num_chars -= len(known[1])
             for place in [one for one in self._turns if one[0].document.owner == owner]:
                 self._remove(place)
 

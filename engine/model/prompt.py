@@ -1,7 +1,7 @@
 """The prompt: a document first, then a question, each side tokenized on its own."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -44,6 +44,7 @@ RESERVED = frozenset(
      "truncation"}
 )  # fmt: skip
 Ids = tuple[int, ...]  # token ids
+Tokenize = Callable[[str], Ids]
 NO_TEMPLATE = (
     "The tokenizer has no chat template. To ask the model in plain lines that begin with "
     "'Question:' and 'Answer:', as suits a base model, set LECTERN_PROMPT__FORMAT=plain."
@@ -176,28 +177,36 @@ class PromptTemplate:
         """Tokenize a whole chat without a document; int64. Raises: as `encode_question`."""
         return _joined(self.chat_parts(question, turns))
 
-    def question_parts(self, question: str, turns: Sequence[Turn] = ()) -> tuple[Ids, ...]:
+    def question_parts(
+        self, question: str, turns: Sequence[Turn] = (), turn_ids: Tokenize | None = None
+    ) -> tuple[Ids, ...]:
         """Tokenize what follows the document, in the parts in which it is prefilled.
 
         A turn is a part, up to the end of its answer; what stands between two turns begins the
         later one. So a turn is the same part of every question that comes after it.
 
+        Args:
+            turn_ids: gives what `ids` does, for the texts of turns; None for `ids`.
         Returns: ids of each turn, and at last of the question and the answer's start.
         Raises: as `encode_question`.
         """
-        return self._parts(self.middle, question, turns)
+        return self._parts(self.middle, question, turns, turn_ids or self.ids)
 
-    def chat_parts(self, question: str, turns: Sequence[Turn] = ()) -> tuple[Ids, ...]:
+    def chat_parts(
+        self, question: str, turns: Sequence[Turn] = (), turn_ids: Tokenize | None = None
+    ) -> tuple[Ids, ...]:
         """Tokenize a whole chat without a document, as `question_parts`."""
-        return self._parts(self.alone, question, turns)
+        return self._parts(self.alone, question, turns, turn_ids or self.ids)
 
-    def _parts(self, start: Ids, question: str, turns: Sequence[Turn]) -> tuple[Ids, ...]:
+    def _parts(
+        self, start: Ids, question: str, turns: Sequence[Turn], turn_ids: Tokenize
+    ) -> tuple[Ids, ...]:
         parts = []
         for turn in turns:
-            asked = (*start, *self._ids(turn.question), *self.foot)
-            parts.append((*asked, *self._ids(turn.answer)))
+            asked = (*start, *turn_ids(turn.question), *self.foot)
+            parts.append((*asked, *turn_ids(turn.answer)))
             start = self._between()
-        return (*parts, (*start, *self._ids(question), *self.foot))
+        return (*parts, (*start, *self.ids(question), *self.foot))
 
     def _between(self) -> Ids:
         if self.between is None:
@@ -209,15 +218,15 @@ class PromptTemplate:
 
         Raises: InvalidInput if the template takes one question alone.
         """
-        return (*self._ids(answer), *self._between())
+        return (*self.ids(answer), *self._between())
 
     def encode_answer(self, answer: str) -> Tensor:
         """Tokenize an answer alone, as it is teacher-forced in calibration; int64."""
-        return torch.tensor(self._ids(answer), dtype=torch.int64)
+        return torch.tensor(self.ids(answer), dtype=torch.int64)
 
-    def _ids(self, text: str) -> list[int]:
-        ids: list[int] = self._encode(text)["input_ids"]
-        return ids
+    def ids(self, text: str) -> Ids:
+        """Tokenize a text on its own, in which nothing is a special token."""
+        return tuple(self._encode(text)["input_ids"])
 
     def _encode(self, text: str) -> Any:
         return self.tokenizer(

@@ -74,6 +74,37 @@ def test_another_document_reading_or_budget_finds_nothing() -> None:
         assert states.find(TurnsKey(document, budget), TURNS, CPU) is None
 
 
+def test_a_text_is_tokenized_once_for_its_owner_until_that_is_dropped() -> None:
+    states, asked = TurnStates(10**6, 60), []
+
+    def tokenize(text: str) -> tuple[int, ...]:
+        asked.append(text)
+        return (len(text),)
+
+    for _ in range(2):
+        assert states.ids("one", "How high?", tokenize) == (9,)
+        assert states.ids("another", "How high?", tokenize) == (9,)
+    assert len(asked) == 2, "another owner's question is not quicker for it"
+    states.drop("one")
+    states.ids("another", "How high?", tokenize)
+    assert len(asked) == 2
+    states.ids("one", "How high?", tokenize)
+    assert len(asked) == 3
+
+
+def test_texts_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.decode.turn_states.MOST_TEXT_CHARS", 5)
+    states, asked = TurnStates(10**6, 60), []
+
+    def tokenize(text: str) -> tuple[int, ...]:
+        asked.append(text)
+        return ()
+
+    for text in ("ab", "cd", "ab", "ef", "ab", "cd"):
+        states.ids("one", text, tokenize)
+    assert asked == ["ab", "cd", "ef", "cd"], "the least recently used one leaves first"
+
+
 def test_turns_leave_when_their_time_is_over_or_their_document_is_deleted() -> None:
     clock = Clock()
     states = TurnStates(10**6, 60, clock)
