@@ -61,9 +61,12 @@ def find_claims(
     sentences = list(sentence_spans(answer))
     for kind, start, end in _items(answer, {start for start, _ in sentences}):
         places = _places(answer[start:end], kind, document.text)
-        if kind == "name" and not places and any(start == first for first, _ in sentences):
+        if kind == "name" and any(start == first for first, _ in sentences):
             # A sentence's first word may be capitalised for nothing.
-            start, places = _without_first_word(answer, start, end, document.text)
+            if not places:
+                start, places = _without_first_word(answer, start, end, document.text)
+            elif _is_plain_word(answer, start, end, document.text):
+                continue
             if start == end:
                 continue
         best = next(
@@ -91,11 +94,27 @@ def _without_first_word(
     """
     _, space, rest = answer[start:end].partition(" ")
     if not space:
-        is_word = next(_word_places([answer[start:end].lower()], text), None) is not None
-        is_short = len(answer.split()) < SHORT_ANSWER
-        return (end if is_word or not is_short else start), []
+        is_name = _is_short(answer) and not _stands_small(answer[start:end], text)
+        return (start if is_name else end), []
     places = _places(rest, "name", text)
     return (end - len(rest) if places else start), places
+
+
+def _is_plain_word(answer: str, start: int, end: int, text: str) -> bool:
+    """Whether a sentence's first word alone is one that the document has in small letters, too.
+
+    A short answer's is taken to be a name.
+    """
+    word = answer[start:end]
+    return " " not in word and not _is_short(answer) and _stands_small(word, text)
+
+
+def _stands_small(word: str, text: str) -> bool:
+    return next(_word_places([word.lower()], text), None) is not None
+
+
+def _is_short(answer: str) -> bool:
+    return len(answer.split()) < SHORT_ANSWER
 
 
 def _items(answer: str, begins: set[int]) -> Iterator[tuple[Kind, int, int]]:

@@ -11,7 +11,7 @@ from engine.document.cache import DocumentCache
 TEXT = (
     "The harbour office closes at 18:40. Tove  Sundaresan keeps key AX-7731 and 1,200 maps. "
     "Write to desk@harbour.example. Mira paid 27.50 euros, and 3.5 more. Mira left with NASA. "
-    "Room 12 is far."
+    "Room 12 is far from the quay."
 )
 
 
@@ -56,6 +56,8 @@ def test_what_does_not_stand_there_is_told(answer: str) -> None:
 def test_the_first_word_of_a_sentence_is_no_name_if_it_is_a_word() -> None:
     assert claims("Office. Maps and more.") == ()
     assert [one.text for one in claims("Mira paid.")] == ["Mira"]
+    assert claims("The document does not say.") == (), "the document has it in small letters, too"
+    assert [one.text for one in claims("Mira does not say it.")] == ["Mira"]
 
 
 def test_the_place_in_the_evidence_comes_first() -> None:
