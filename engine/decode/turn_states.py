@@ -98,7 +98,8 @@ class TurnStates:
         self._lock = threading.Lock()
         self._turns: OrderedDict[_Place, _Turn] = OrderedDict()  # the least recently used one first
         self._num_bytes = 0
-        self._ids: OrderedDict[tuple[Hashable, str], Ids] = OrderedDict()
+        # Token ids of texts, and until when; the least recently used one first.
+        self._ids: OrderedDict[tuple[Hashable, str], tuple[Ids, float]] = OrderedDict()
         self._num_chars = 0
 
     @property
@@ -177,26 +178,25 @@ class TurnStates:
         Args:
             owner: as of `DocumentKey`.
         """
+        if self._most_bytes == 0:
+            return tokenize(text)
         with self._lock:
-            if (known := self._ids.get((owner, text))) is not None:
-                self._ids.move_to_end((owner, text))
-                return known
-        ids = tokenize(text)
+            known = self._forget_text((owner, text))
+        ids = tokenize(text) if known is None else known
         with self._lock:
-            if (owner, text) not in self._ids:
-                self._num_chars += len(text)
-            self._ids[owner, text] = ids
+            self._forget_text((owner, text))  # another thread's, meanwhile
+            self._ids[owner, text] = ids, self._clock() + self._keep_s
+            self._num_chars += len(text)
+            self._expire()
             while self._num_chars > MOST_TEXT_CHARS:
-                (_, oldest), _ = self._ids.popitem(last=False)
-                self._num_chars -= len(oldest)
+                self._forget_text(next(iter(self._ids)))
         return ids
 
     def drop(self, owner: Hashable) -> None:
         """Forget all turns of a document."""
         with self._lock:
-            for known in [one for one in self._ids if one[0] == owner]:
-                del self._ids[known]
-                self._num_chars -= len(known[1])
+            for text in [one for one in self._ids if one[0] == owner]:
+                self._forget_text(text)
             for place in [one for one in self._turns if one[0].document.owner == owner]:
                 self._remove(place)
 
@@ -217,6 +217,15 @@ class TurnStates:
         now_s = self._clock()
         while self._turns and next(iter(self._turns.values())).until_s <= now_s:
             self._remove(next(iter(self._turns)))
+        while self._ids and next(iter(self._ids.values()))[1] <= now_s:
+            self._forget_text(next(iter(self._ids)))
+
+    def _forget_text(self, text: tuple[Hashable, str]) -> Ids | None:
+        """Forget an owner's text; return the token ids that were known."""
+        ids, _ = self._ids.pop(text, (None, 0.0))
+        if ids is not None:
+            self._num_chars -= len(text[1])
+        return ids
 
     def _remove(self, place: _Place) -> None:
         if (turn := self._turns.pop(place, None)) is not None:

@@ -75,7 +75,8 @@ def test_another_document_reading_or_budget_finds_nothing() -> None:
 
 
 def test_a_text_is_tokenized_once_for_its_owner_until_that_is_dropped() -> None:
-    states, asked = TurnStates(10**6, 60), []
+    clock = Clock()
+    states, asked = TurnStates(10**6, 60, clock), []
 
     def tokenize(text: str) -> tuple[int, ...]:
         asked.append(text)
@@ -90,6 +91,15 @@ def test_a_text_is_tokenized_once_for_its_owner_until_that_is_dropped() -> None:
     assert len(asked) == 2
     states.ids("one", "How high?", tokenize)
     assert len(asked) == 3
+    clock.now_s = 60.0
+    states.owners()
+    clock.now_s = 1.0
+    states.ids("one", "How high?", tokenize)
+    assert len(asked) == 4, "its time was over"
+    nothing = TurnStates(0, 60)
+    for _ in range(2):
+        nothing.ids("one", "How high?", tokenize)
+    assert len(asked) == 6
 
 
 def test_texts_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
