@@ -70,7 +70,7 @@ def say(monkeypatch: pytest.MonkeyPatch, model: LoadedModel) -> Callable[..., No
             def __init__(self, *_: object) -> None:
                 self._left = list(tokens)
 
-            takes_best = False
+            takes_best = takes_best_allowed = False
 
             def draw(self, question: list[int], answer: list[int], logits: Tensor) -> Tensor:
                 return torch.tensor(self._left.pop(0) if self._left else 0)
