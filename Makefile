@@ -18,7 +18,7 @@ demo: .venv/.ok  ## upload a handbook, watch it being read, ask eight questions
 	$(BIN)/lectern demo
 
 test: .venv/.ok  ## all tests: offline, CPU
-	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder
 
 gpu-test: EXTRA := gpu
 gpu-test: .venv/.ok  ## all tests that need a GPU; fails without one

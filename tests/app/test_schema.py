@@ -98,7 +98,7 @@ SEGMENTS = st.text(
 ).filter(lambda text: text not in (".", ".."))
 FRESH = count()
 bounded = trials(
-    max_examples=30,
+    max_examples=15,
     derandomize=True,
     database=None,
     deadline=None,
