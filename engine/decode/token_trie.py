@@ -1,6 +1,7 @@
 """All tokens of a vocabulary by their bytes, walked along many places of a text at once."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 Places = NDArray[np.int64]
 NO_BYTE = 0xFF  # in no text in UTF-8, though byte-level vocabularies have it
 MOST_BYTES = 64  # of a token; a longer one is left out, as shorter ones write the same
+FEW_PLACES = 8  # that are walked one after the other, without arrays
 BLANKS = b" \t\n\r\f\v"
 ROOT = 0
 
@@ -70,6 +72,8 @@ class TokenTrie:
         Returns: all nodes that were reached below it, each once.
         """
         nodes = np.broadcast_to(np.asarray(start, dtype=np.int64), places.shape)
+        if len(places) <= FEW_PLACES:
+            return self._walk_few(text, places, nodes)
         reached = [nodes[:0]]
         while len(places):
             nodes = self.child(nodes, text[places])
@@ -80,6 +84,22 @@ class TokenTrie:
             else:
                 reached.append(nodes)
         return np.unique(np.concatenate(reached))
+
+    def _walk_few(self, text: NDArray[np.uint8], places: Places, nodes: Places) -> Places:
+        """As `walk`: a quote that was begun stands at few places, where arrays cost most."""
+        children, reached = self._children, set[int]()
+        for place, node in zip(places.tolist(), nodes.tolist(), strict=True):
+            for byte in text[place : place + self.depth].tobytes():
+                node = children.get(256 * node + byte, ROOT)  # no edge leads to the root
+                if node == ROOT:
+                    break
+                reached.add(node)
+        return np.array(sorted(reached), dtype=np.int64)
+
+    @cached_property
+    def _children(self) -> dict[int, int]:
+        """As `_edges`, from parent x 256 + byte to the node."""
+        return dict(zip(self._edges.tolist(), range(1, len(self._edges) + 1), strict=True))
 
     def spell(self, written: bytes, start: int = ROOT) -> list[int]:
         """Return the nodes on the way along some bytes, as far as tokens go on like that."""

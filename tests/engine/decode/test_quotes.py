@@ -218,6 +218,23 @@ def test_a_mask_is_what_is_allowed(source: QuotableText) -> None:
     assert found == sorted(set(decoder.allowed_tokens().tolist()))
 
 
+def test_few_places_are_walked_as_many_are(
+    source: QuotableText, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = np.random.default_rng(5)
+    data, trie = source.data, source.trie
+    last = len(data) - trie.depth - 1
+    inner = trie.walk(data, draw.integers(0, last, 40))
+    for count in (0, 1, 2, 8):
+        places = draw.integers(0, last, count)
+        for start in (0, draw.choice(inner, count)):
+            few = trie.walk(data, places, start)
+            with monkeypatch.context() as patch:
+                patch.setattr("engine.decode.token_trie.FEW_PLACES", -1)
+                assert np.array_equal(few, trie.walk(data, places, start))
+            assert few.dtype == np.int64
+
+
 def test_tokens_that_lead_on_from_a_node_are_found_at_once() -> None:
     trie = TokenTrie([b"ab", b"abc", b"", b"b", b"ab", b"  x"])
     text = np.frombuffer(b"abcb" + b"\xff" * 4, dtype=np.uint8)
