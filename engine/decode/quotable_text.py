@@ -47,12 +47,16 @@ class QuotableText:
         self.data: NDArray[np.uint8] = np.concatenate((data, filler))
         self._chars = np.repeat(kept.astype(np.int32), sizes)
         self.starts: Places = places[:-1][cut[:-1] & (chars != SPACE)]
+        first = self.data[self.starts]
+        self._by_first_byte = self.starts[np.argsort(first, kind="stable")]
+        self._bounds = np.searchsorted(np.sort(first), np.arange(257)).tolist()
         self.can_end: NDArray[np.bool_] = np.zeros(len(data) + 1, dtype=bool)
         self.can_end[places[cut]] = True
         space = trie.spell(b" ")
         at_once = self._begin(ROOT)
         spaced = self._begin(space[0]) if space else at_once[:0]
-        self._beginnings = {False: at_once, True: np.union1d(spaced, np.array(space, dtype=int))}
+        spaced = np.union1d(spaced, np.array(space, dtype=int))
+        self._beginnings = {False: trie.tokens(at_once), True: trie.tokens(spaced)}
 
     def _begin(self, node: int) -> Places:
         """Nodes on the way of all quotes from a node, with either case of their first letter."""
@@ -72,8 +76,13 @@ class QuotableText:
         )
 
     def beginnings(self, *, with_space: bool) -> Places:
-        """Nodes of the trie that begin a quote: behind a space that a token brings, or at once."""
+        """Ids of the tokens that begin a quote: behind a space that a token brings, or at once."""
         return self._beginnings[with_space]
+
+    def begin(self, written: bytes) -> Places:
+        """Return the places behind some bytes, not none, with which a quote may begin."""
+        first = slice(self._bounds[written[0]], self._bounds[written[0] + 1])
+        return self.follow(self._by_first_byte[first] + 1, written[1:])
 
     def follow(self, places: Places, written: bytes) -> Places:
         """Return the places behind some bytes, of those at which these bytes stand."""

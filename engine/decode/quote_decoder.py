@@ -143,10 +143,11 @@ class QuoteDecoder:
         return mask.index_fill_(0, chosen, True)
 
     def allowed_tokens(self) -> Places:
-        """Return the ids of the tokens that may follow; those that end the answer if none may."""
-        trie = self.source.trie
-        nodes = [self._nodes(reading) for reading in self._readings]
-        ids = trie.tokens(np.unique(np.concatenate(nodes)))
+        """Return the ids of the tokens that may follow; those that end the answer if none may.
+
+        One that may follow in several readings may come more than once.
+        """
+        ids = np.concatenate([self._tokens(reading) for reading in self._readings])
         if not len(ids) or any(map(self._may_end, self._readings)):
             return np.concatenate((ids, self._ends))
         return ids
@@ -248,24 +249,24 @@ class QuoteDecoder:
         trie = self.source.trie
         return np.array(sorted({node for joint in JOINTS for node in trie.spell(joint)}), dtype=int)
 
-    def _nodes(self, reading: Reading) -> Places:
-        """The nodes of all tokens that a reading can go on with."""
+    def _tokens(self, reading: Reading) -> Places:
+        """The ids of all tokens that a reading can go on with."""
         trie, source = self.source.trie, self.source
         if isinstance(reading, Inside):
             nodes = source.reachable(reading.places)
             if self._may_join(reading):
                 nodes = np.concatenate((nodes, self._joints))
-            return nodes
+            return trie.tokens(nodes)
         if isinstance(reading, Joining):
-            return np.array(trie.spell(reading.left), dtype=int)
+            return trie.tokens(np.array(trie.spell(reading.left), dtype=int))
         at_once = reading.has_space or not reading.quotes  # else it needs a space
         parts = [source.beginnings(with_space=False)] if at_once else []
         if not reading.has_space:
             parts.append(source.beginnings(with_space=True))
         if not reading.quotes:
-            parts.append(np.array(trie.spell(self._refusal), dtype=int))
+            parts.append(trie.tokens(np.array(trie.spell(self._refusal), dtype=int)))
             if not reading.has_space:
-                parts.append(np.array(trie.spell(b" " + self._refusal), dtype=int))
+                parts.append(trie.tokens(np.array(trie.spell(b" " + self._refusal), dtype=int)))
         return np.concatenate(parts)
 
     def _may_join(self, reading: Inside) -> bool:
@@ -322,12 +323,12 @@ class QuoteDecoder:
             return [replace(reading, has_space=True)]
         found: list[Reading] = []
         begin = at + len(stripped) - len(begun)
-        places = self.source.follow(self.source.starts, begun)
+        places = self.source.begin(begun)
         if len(places):
             found.append(Inside(reading.quotes, begin, places))
         if begun[:1].isalpha():  # of ASCII's letters: a sentence's first one is a capital
             other = begun[:1].swapcase() + begun[1:]
-            places = self.source.follow(self.source.starts, other)
+            places = self.source.begin(other)
             if len(places):
                 found.append(Inside(reading.quotes, begin, places, is_recased=True))
         if not reading.quotes and self._refusal.startswith(begun):
