@@ -19,6 +19,17 @@ def test_writes_are_done_in_order_and_before_the_end() -> None:
     assert done == list(range(50))
 
 
+def test_a_write_lets_the_next_question_go_first_unless_the_server_stops() -> None:
+    writes, done = BackgroundWrites(delay_s=60), []
+    writes.start()
+    writes.add(lambda: done.append("first"))
+    writes.add(lambda: done.append("second"))
+    time.sleep(0.1)
+    assert done == []
+    writes.close(10)
+    assert done == ["first", "second"]
+
+
 def test_writes_outlast_an_outage_which_is_logged_once() -> None:
     writes, done, tries = BackgroundWrites(retry_s=0.01), [], []
 
