@@ -292,6 +292,9 @@ def test_a_question_asks_sql_nothing_while_it_is_being_answered(
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(ask, address, seeder, document_id, stream=True)
         assert engine.running.acquire(timeout=10)
+        is_noted = threading.Event()  # that the document is used, which is written beside
+        services.background_writes.add(is_noted.set)
+        assert is_noted.wait(10)
         with counted_statements() as statements:
             monkeypatch.setattr(services.storage.documents, "is_deleted", counted)
             services.deleted_documents.stop_questions()
