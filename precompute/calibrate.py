@@ -15,7 +15,7 @@ from precompute.probes import Probe, ProbeMaker
 from precompute.retrieval_profiler import RetrievalProfiler
 from precompute.score_histogram import ScoreHistogram
 
-# Probes of one forward pass: on a GPU more, which has half as many launches to wait for then.
+# Probes of one forward pass: more on a GPU, where half as many passes have half as many launches.
 BATCH = {"cpu": 16, "cuda": 32}
 SETTLED = 0.03  # a curve that a further batch moves by less than this share is final
 WATCHED = (FAST, BALANCED, 0.4)  # the budgets at which it must have settled

@@ -58,10 +58,10 @@ def find_claims(
         passages: spans of the document's characters in which a place is preferred, best first.
     """
     claims = []
-    sentences = list(sentence_spans(answer))
-    for kind, start, end in _items(answer, {start for start, _ in sentences}):
+    begins = {start for start, _ in sentence_spans(answer)}
+    for kind, start, end in _items(answer, begins):
         places = _places(answer[start:end], kind, document.text)
-        if kind == "name" and any(start == first for first, _ in sentences):
+        if kind == "name" and start in begins:
             # A sentence's first word may be capitalised for nothing.
             if not places:
                 start, places = _without_first_word(answer, start, end, document.text)
@@ -94,26 +94,28 @@ def _without_first_word(
     """
     _, space, rest = answer[start:end].partition(" ")
     if not space:
-        is_name = _is_short(answer) and not _stands_small(answer[start:end], text)
+        is_name = _is_short(answer) and not _has_lower_case(answer[start:end], text)
         return (start if is_name else end), []
     places = _places(rest, "name", text)
     return (end - len(rest) if places else start), places
 
 
 def _is_plain_word(answer: str, start: int, end: int, text: str) -> bool:
-    """Whether a sentence's first word alone is one that the document has in small letters, too.
+    """Whether a name is but a sentence's first word, which the document has in lower case, too.
 
     A short answer's is taken to be a name.
     """
     word = answer[start:end]
-    return " " not in word and not _is_short(answer) and _stands_small(word, text)
+    return " " not in word and not _is_short(answer) and _has_lower_case(word, text)
 
 
-def _stands_small(word: str, text: str) -> bool:
+def _has_lower_case(word: str, text: str) -> bool:
+    """Whether a word stands in a text in lower case."""
     return next(_word_places([word.lower()], text), None) is not None
 
 
 def _is_short(answer: str) -> bool:
+    """Whether an answer's first word is taken to be a name."""
     return len(answer.split()) < SHORT_ANSWER
 
 

@@ -53,12 +53,12 @@ class QuotableText:
         self.can_end: NDArray[np.bool_] = np.zeros(len(data) + 1, dtype=bool)
         self.can_end[places[cut]] = True
         space = trie.spell(b" ")
-        at_once = self._begin(ROOT)
-        spaced = self._begin(space[0]) if space else at_once[:0]
+        at_once = self._first_nodes(ROOT)
+        spaced = self._first_nodes(space[0]) if space else at_once[:0]
         spaced = np.union1d(spaced, np.array(space, dtype=int))
         self._beginnings = {False: trie.tokens(at_once), True: trie.tokens(spaced)}
 
-    def _begin(self, node: int) -> Places:
+    def _first_nodes(self, node: int) -> Places:
         """Nodes on the way of all quotes from a node, with either case of their first letter."""
         first = self.data[self.starts]
         is_letter = (first | 0x20 >= ord("a")) & (first | 0x20 <= ord("z"))
@@ -79,8 +79,8 @@ class QuotableText:
         """Ids of the tokens that begin a quote: behind a space that a token brings, or at once."""
         return self._beginnings[with_space]
 
-    def begin(self, written: bytes) -> Places:
-        """Return the places behind some bytes, not none, with which a quote may begin."""
+    def follow_from_start(self, written: bytes) -> Places:
+        """Return the places behind some bytes, one at least, of those where a quote may begin."""
         first = slice(self._bounds[written[0]], self._bounds[written[0] + 1])
         return self.follow(self._by_first_byte[first] + 1, written[1:])
 

@@ -323,12 +323,12 @@ class QuoteDecoder:
             return [replace(reading, has_space=True)]
         found: list[Reading] = []
         begin = at + len(stripped) - len(begun)
-        places = self.source.begin(begun)
+        places = self.source.follow_from_start(begun)
         if len(places):
             found.append(Inside(reading.quotes, begin, places))
         if begun[:1].isalpha():  # of ASCII's letters: a sentence's first one is a capital
             other = begun[:1].swapcase() + begun[1:]
-            places = self.source.begin(other)
+            places = self.source.follow_from_start(other)
             if len(places):
                 found.append(Inside(reading.quotes, begin, places, is_recased=True))
         if not reading.quotes and self._refusal.startswith(begun):

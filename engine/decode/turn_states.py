@@ -1,4 +1,6 @@
-"""Keys and values of earlier turns, kept for a while for the next question of their conversation.
+"""What is kept for a while of earlier turns, for the next question of their conversation.
+
+That is their keys and values, and the token ids of their texts.
 
 A turn is prefilled in parts of its own (see `PromptTemplate.question_parts`), so that its keys and
 values are the same whether they were kept or are computed again: an answer never depends on it.
@@ -201,10 +203,11 @@ class TurnStates:
                 self._remove(place)
 
     def owners(self) -> frozenset[Hashable]:
-        """Forget what was kept long enough; return with whom the other turns go."""
+        """Forget what was kept long enough; return with whom the rest goes, texts included."""
         with self._lock:
             self._expire()
-            return frozenset(key.document.owner for key, _ in self._turns)
+            of_turns = {key.document.owner for key, _ in self._turns}
+            return frozenset(of_turns | {owner for owner, _ in self._ids})
 
     def _touch(self, places: Sequence[_Place]) -> None:
         """Note a use. Later turns come first, so that none outlives the turns before it."""

@@ -56,7 +56,7 @@ def test_what_does_not_stand_there_is_told(answer: str) -> None:
 def test_the_first_word_of_a_sentence_is_no_name_if_it_is_a_word() -> None:
     assert claims("Office. Maps and more.") == ()
     assert [one.text for one in claims("Mira paid.")] == ["Mira"]
-    assert claims("The document does not say.") == (), "the document has it in small letters, too"
+    assert claims("The document does not say.") == (), "the document has it in lower case, too"
     assert [one.text for one in claims("Mira does not say it.")] == ["Mira"]
 
 

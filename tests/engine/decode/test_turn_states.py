@@ -84,6 +84,7 @@ def test_a_text_is_tokenized_once_for_its_owner_until_that_is_dropped() -> None:
 
     for _ in range(2):
         assert states.ids("one", "How high?", tokenize) == (9,)
+        assert "one" in states.owners(), "so that whoever looks for deleted documents finds it"
         assert states.ids("another", "How high?", tokenize) == (9,)
     assert len(asked) == 2, "another owner's question is not quicker for it"
     states.drop("one")
