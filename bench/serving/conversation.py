@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from bench import RESULTS
+from bench.random_llama import SEED
 from bench.serving.first_token import document_of, read_and_reload, timed
 from engine.config import DecodeConfig, ModelConfig
 from engine.decode.running_answer import RunningAnswer
@@ -29,7 +30,7 @@ from engine.model.loader import load_model
 from engine.model.prompt import Turn
 from precompute.config import PrecomputeConfig
 from reader import HANDBOOK, WEIGHTS
-from training.record import circumstances, percentiles, write
+from training.record import circumstances, drawn, percentiles, write
 
 QUESTIONS = (
     "Who looks after the archive?",
@@ -50,6 +51,7 @@ def main() -> None:
     """Measure, print and write the result."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--model", default=str(WEIGHTS))
+    parser.add_argument("--drawn", default="", help="the shape of random weights in that folder")
     parser.add_argument("--tokens", type=int, default=16_384)
     parser.add_argument("--answer-tokens", type=int, default=32)
     parser.add_argument("--repeats", type=int, default=5, help="conversations")
@@ -73,6 +75,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     kept: list[list[float]] = [[] for _ in QUESTIONS]
     evicted: list[list[float]] = [[] for _ in QUESTIONS]
     different = 0
+    weights = drawn(options.drawn, SEED) if options.drawn else model.weights
     converse(forgets, document, QUESTIONS[:2], sampling)  # whatever a first pass prepares
     for _ in range(options.repeats):
         keeps.turn_states.drop(KEY.owner)
@@ -92,7 +95,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "benchmark": "conversation",
         "clock": "processor time" if options.device == "cpu" else "wall time",
-        **circumstances(options.device, model.weights),
+        **circumstances(options.device, weights),
         "document_tokens": document.num_tokens,
         "answer_tokens": options.answer_tokens,
         "different_answers": different,
