@@ -10,7 +10,9 @@ from reader import WEIGHTS
 
 def test_a_small_run_finds_ratios_of_every_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation, "QUESTIONS", conversation.QUESTIONS[:2])
-    options = Namespace(model=str(WEIGHTS), tokens=600, answer_tokens=4, repeats=1, device="cpu")
+    options = Namespace(
+        model=str(WEIGHTS), drawn="", tokens=600, answer_tokens=4, repeats=1, device="cpu"
+    )
     result = conversation.measure(options)
     assert result["different_answers"] == 0
     assert result["kept_bytes"] > 0
