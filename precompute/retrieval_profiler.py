@@ -8,7 +8,7 @@ from torch import Tensor
 
 from engine.attend.clusters import Lookup
 from engine.document.cache import DocumentCache, LayerCache
-from engine.document.retrieval_profile import RetrievalProfile
+from engine.document.retrieval_profile import MOST_HEADS, RetrievalProfile
 from engine.kernels.shared.attend_keys import attention_weights
 
 MOST_PASSES = 4  # of each probe's answer
@@ -100,12 +100,26 @@ class RetrievalProfiler:
         """Return the profile; None where no head found anything."""
         counted = torch.tensor(self._num_counted).clamp(min=1)[:, None]
         weights = self._found.cpu() / counted
-        total = float((weights * torch.tensor(self._groups)[:, None]).sum())
+        groups = torch.tensor(self._groups)[:, None]
+        total = float((weights * groups).sum())
         if self._num_neutral == 0 or not total > 0.0:
             return None
+        # What the heads that are left out give to any token is taken to be as the others' share.
         neutral = self._neutral.cpu() / (self._num_neutral * total)
         neutral[: self._num_sinks] = 0.0
-        return RetrievalProfile(weights / total, neutral)
+        kept = _largest(weights, MOST_HEADS)
+        return RetrievalProfile(kept / (kept * groups).sum(), neutral)
+
+
+def _largest(weights: Tensor, most: int) -> Tensor:
+    """Keep the largest weights (layers, heads), `most` of them; all others are 0 then."""
+    chosen = weights.flatten().topk(min(most, weights.numel())).indices
+    return (
+        torch.zeros_like(weights)
+        .flatten()
+        .index_copy(0, chosen, weights.flatten()[chosen])
+        .view_as(weights)
+    )
 
 
 def _of_tokens(rows: Tensor, group: int, tokens: Tensor) -> Tensor:

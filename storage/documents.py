@@ -22,7 +22,7 @@ from storage.artifacts.store import Artifacts
 from storage.blobs.base import Blobs
 from storage.db.database import Database
 from storage.db.ids import created_at_of, new_document_id
-from storage.db.records import DocumentRecord, record
+from storage.db.records import ArtifactRecord, DocumentRecord, record
 from storage.db.tables import Answer, Artifact, Document, Job, Tenant
 from storage.jobs import transitions
 from storage.readable import ReadableDocuments
@@ -425,6 +425,7 @@ class Documents:
             reading_ms=artifact.reading_ms or row.reading_ms,
             phases_ms=artifact.phases_ms,
             ready_at=artifact.created_at,
+            artifact=record(ArtifactRecord, artifact, tenant_id=row.tenant_id),
         )
 
     def _select(self, *conditions: ColumnElement[bool]) -> DocumentRecord:

@@ -14,7 +14,6 @@ from app.questions.checked_question import CheckedQuestion
 from app.questions.schemas import AnswerBody
 from engine.document.budget import AutoBudget
 from engine.model.weights_check import WeightsCheck
-from storage.artifacts.store import Artifacts
 from storage.db.records import DocumentRecord
 from storage.stored_answers import StoredAnswers
 
@@ -28,13 +27,11 @@ class AnswerStore:
 
     Attributes:
         answers: where they are stored.
-        artifacts: which reading of a document is the current one.
         engine_fingerprint: names model, prompt and settings that answer.
         weights_check: of whether the model still is what it was; None for no check.
     """
 
     answers: StoredAnswers
-    artifacts: Artifacts
     engine_fingerprint: str
     weights_check: WeightsCheck | None = None
 
@@ -46,8 +43,7 @@ class AnswerStore:
         """
         if not (self.answers.is_on and question.may_reuse) or question.sampling.temperature > 0:
             return ""
-        artifact = self.artifacts.current(document.id)
-        if artifact is None:
+        if (artifact := document.artifact) is None:
             return ""
         asked = {
             "engine": self.engine_fingerprint,

@@ -167,7 +167,6 @@ def _answer_store(services: Services) -> AnswerStore:
     storage = services.storage
     return AnswerStore(
         storage.stored_answers,
-        storage.artifacts,
         services.engine_fingerprint,
         services.document_loader.weights_check,
     )

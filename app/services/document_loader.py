@@ -145,11 +145,9 @@ class DocumentLoader:
             raise
 
     def _lease(self, document: DocumentRecord) -> Lease[DocumentCache]:
-        readable = self.storage.readable.find(document.id)
-        if readable is not None:
-            lease = self.documents.lease_resident(readable.artifact_id)
-            if lease is not None:
-                return lease
+        lease = self._lease_resident(document)
+        if lease is not None:
+            return lease
         artifact = self._current_artifact(document)
         open_source = partial(self._open_source, artifact)
         try:
@@ -161,6 +159,19 @@ class DocumentLoader:
             self.storage.notifier.notify_workers()
             raise CacheRebuilding(DAMAGED) from error
 
+    def _lease_resident(self, document: DocumentRecord) -> Lease[DocumentCache] | None:
+        """Use the cache that the record names if it is on the device, without asking SQL again."""
+        if (artifact := document.artifact) is not None:
+            lease = self.documents.lease_resident(artifact.id, pinned=document.is_pinned)
+            if lease is not None:
+                self._note_use(artifact)
+            return lease
+        readable = self.storage.readable.find(document.id)
+        return None if readable is None else self.documents.lease_resident(readable.artifact_id)
+
+    def _note_use(self, artifact: ArtifactRecord) -> None:
+        self.background_writes.add(partial(self.storage.artifacts.touch, artifact))
+
     def _open_source(self, artifact: ArtifactRecord) -> ArtifactSource:
         manifest = self.storage.artifacts.load(artifact).manifest
         num_bytes = resident_bytes(manifest, self.model.dtype)
@@ -171,7 +182,7 @@ class DocumentLoader:
         if artifact is None:
             self._read_again(document.id)
             raise CacheStale(STALE) if document.is_stale else CacheRebuilding(DAMAGED)
-        self.background_writes.add(partial(self.storage.artifacts.touch, artifact))
+        self._note_use(artifact)
         return artifact
 
     def _read_again(self, document_id: UUID) -> None:

@@ -171,7 +171,7 @@ def draw(shape: Shape, documents: int, asked: int) -> Layers:
     bytes_each = documents * shape.num_keys * shape.kv_heads * shape.head_dim * 4
     num_layers = max(2, min(4, ROTATED_BYTES // max(1, bytes_each // 5)))
     steps: list[list[Step]] = []
-    table = DocumentTable(documents, num_layers, torch.device(DEVICE))
+    table = DocumentTable(documents, num_layers, torch.device(DEVICE), shape.kv_heads)
     for layer in range(num_layers):
         steps.append([])
         for document in range(documents):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-LEAST_WEIGHT = 1e-9  # whose logarithm is still a number
+MOST_HEADS = 64  # KV heads of a model that evidence is looked for in
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,8 @@ class RetrievalProfile:
     Attributes:
         head_weights: (layers, heads) fp32 on the CPU: how much each retrieval head of a layer
             counts, by how much of its mass lay where a probe's answer stands; 0 for what is no
-            retrieval head. Times the query heads that share a KV head they sum to 1.
+            retrieval head, and for all but the `MOST_HEADS` that find most. Times the query heads
+            that share a KV head they sum to 1.
         neutral: (tokens,) fp32 on the CPU: the mass, so weighted, that a document token gets in a
             pass about something that stands elsewhere: the mean over probes.
     """
@@ -25,5 +26,5 @@ class RetrievalProfile:
     neutral: Tensor
 
     def log_weights(self, device: torch.device) -> Tensor:
-        """Logarithms of the heads' weights (layers, heads) fp32 on a device."""
-        return self.head_weights.clamp(min=LEAST_WEIGHT).log().to(device)
+        """Logarithms of the heads' weights (layers, heads) fp32 on a device; -inf for none."""
+        return self.head_weights.log().to(device)

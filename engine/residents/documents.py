@@ -228,12 +228,18 @@ class ResidentDocuments(Generic[Cache]):
         load_ms = 0.0 if tier is Tier.DEVICE else 1000 * (time.monotonic() - started_s)
         return Lease(cache, tier, load_ms, lambda: self._release(entry), key)
 
-    def lease_resident(self, key: Hashable) -> Lease[Cache] | None:
-        """Use a document if it is on the device now; None if it is not."""
+    def lease_resident(self, key: Hashable, *, pinned: bool | None = None) -> Lease[Cache] | None:
+        """Use a document if it is on the device now; None if it is not.
+
+        Args:
+            pinned: as for `lease`; None for no change.
+        """
         with self._changed:
             entry = self._entries.get(key)
             if entry is None or not entry.is_resident:
                 return None
+            if pinned is not None:
+                entry.is_pinned = pinned
             self._enter(key, entry.document)
             self._hits += 1
             cache = entry.device

@@ -50,6 +50,31 @@ class ApiKeyRecord:
 
 
 @dataclass(frozen=True)
+class ArtifactRecord:
+    """A published artifact.
+
+    Attributes:
+        fingerprint: names the model and the settings that the artifact was made with.
+        folder: name of its folder below the artifacts' root.
+        num_bytes: size of all its files.
+        kv_bytes: bytes of keys and values that full attention reads for each token.
+        manifest_hash: BLAKE3 hash of the manifest, which contains the hashes of all other files.
+        used_at: when it was last loaded, to the hour; None if that is not known.
+    """
+
+    id: UUID
+    tenant_id: UUID
+    document_id: UUID
+    fingerprint: str
+    folder: str
+    num_bytes: int
+    kv_bytes: int
+    manifest_hash: str
+    created_at: datetime
+    used_at: datetime | None
+
+
+@dataclass(frozen=True)
 class DocumentRecord:
     """An uploaded file.
 
@@ -71,6 +96,8 @@ class DocumentRecord:
         replaces_id: the document that it takes the place of when it is ready.
         is_stale: whether the document was read, but there is no artifact of the process's own
             model and settings; the first question has it read again.
+        artifact: the one of the process's own model and settings; None for none, and in a process
+            without a model.
     """
 
     id: UUID
@@ -98,6 +125,7 @@ class DocumentRecord:
     reading_warnings: Mapping[str, str] | None
     replaces_id: UUID | None
     is_stale: bool = False
+    artifact: ArtifactRecord | None = None
 
 
 @dataclass(frozen=True)
@@ -165,31 +193,6 @@ class QueueCounts:
 
     waiting: int
     running: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class ArtifactRecord:
-    """A published artifact.
-
-    Attributes:
-        fingerprint: names the model and the settings that the artifact was made with.
-        folder: name of its folder below the artifacts' root.
-        num_bytes: size of all its files.
-        kv_bytes: bytes of keys and values that full attention reads for each token.
-        manifest_hash: BLAKE3 hash of the manifest, which contains the hashes of all other files.
-        used_at: when it was last loaded, to the hour; None if that is not known.
-    """
-
-    id: UUID
-    tenant_id: UUID
-    document_id: UUID
-    fingerprint: str
-    folder: str
-    num_bytes: int
-    kv_bytes: int
-    manifest_hash: str
-    created_at: datetime
-    used_at: datetime | None
 
 
 @dataclass(frozen=True)

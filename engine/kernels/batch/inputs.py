@@ -48,9 +48,6 @@ class BatchInputs:
             lse: (rows, num_heads) fp32, in nats.
         Returns: the same shape, contiguous.
         """
-        kv_heads = self.documents.log_weights.shape[2]
-        if kv_heads < self.keys.shape[1]:  # the table was made without weights
-            return lse
         slots = self.tables.rows[RowField.DOCUMENT]
         shift = self.documents.log_weights[:, self.layer].index_select(0, slots)
         group = lse.shape[1] // self.keys.shape[1]
@@ -74,3 +71,5 @@ class BatchInputs:
             raise ShapeError(f"Tables of {self.tables.sizes} do not fit a workspace for {s}.")
         if self.tables.device.device != device or self.documents.records.device != device:
             raise ShapeError("The tables are not on the device of the query.")
+        if self.documents.log_weights.shape[2] < self.retrieval:
+            raise ShapeError(f"The table has weights for fewer than {self.retrieval} heads.")

@@ -123,19 +123,17 @@ class DocumentTable:
     Args:
         slots: documents at most.
         num_layers: of the model.
-        kv_heads: of its layers, the most; only where `put` is given weights.
+        kv_heads: of its layers, the most.
 
     Attributes:
         records: (slots, layers, Record.SIZE) int64 on the device.
         sizes: of the document in each slot; None where there is none.
         layers, positions: its layers, and where their keys are; both keep tensors alive.
         log_weights: (slots, layers, kv_heads) fp32 on the device: logarithms of how much each
-            retrieval head counts in a row's mass; 0 for all alike.
+            retrieval head counts in a row's mass; 0 for all alike, -inf for not at all.
     """
 
-    def __init__(
-        self, slots: int, num_layers: int, device: torch.device, kv_heads: int = 1
-    ) -> None:
+    def __init__(self, slots: int, num_layers: int, device: torch.device, kv_heads: int) -> None:
         self.log_weights = torch.zeros(slots, num_layers, kv_heads, device=device)
         size = (slots, num_layers, Record.SIZE)
         self.records = torch.zeros(size, dtype=torch.int64, device=device)

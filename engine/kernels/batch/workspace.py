@@ -37,8 +37,10 @@ class BatchWorkspace:
         segment_counts: int32, segments that each chunk of clusters lists, plus 1 once known.
         num_segments: (groups x retrieval heads,) int32: segments listed; -n where all clustered
             tokens are read, which fill n segments.
+        lookup_lse: (rows, num_heads) fp32, in nats: what the lookup estimates the log-sum-exp of a
+            retrieval head's scores to be, without anything clustered for rows that read everything.
         token_scores: fp32, raw scores of the tokens that a row attends to, by row, query head and
-            place in the document cache.
+            place in the document cache; nothing of heads whose log weight is -inf.
         split_out, split_lse: (programs + groups x retrieval heads, tile rows, head_dim) fp32 and
             the same without head_dim: program p leaves its state of pair h at p + h.
         out: (rows, num_heads, head_dim) in the query's dtype.
@@ -58,6 +60,7 @@ class BatchWorkspace:
     token_masks: Tensor
     segment_counts: Tensor
     num_segments: Tensor
+    lookup_lse: Tensor
     token_scores: Tensor
     split_out: Tensor
     split_lse: Tensor
@@ -145,6 +148,7 @@ def allocate_batch(
         token_masks=ints("token_masks", s.list_tokens * heads if s.group_rows >= WHOLE_ROWS else 0),
         segment_counts=ints("segment_counts", chunks * heads),
         num_segments=ints("num_segments", s.rows * heads),
+        lookup_lse=floats("lookup_lse", s.rows, s.num_heads),
         token_scores=floats("token_scores", s.score_tokens * s.num_heads),
         split_out=floats("split_out", states, rows, s.head_dim),
         split_lse=floats("split_lse", states, rows),

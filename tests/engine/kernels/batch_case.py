@@ -65,6 +65,7 @@ class BatchCase:
 
     Attributes:
         asks: its rows, in any order.
+        sharpness: of all scores; 1.2 makes probabilities as they usually are.
         window: the layer's sliding window; documents have then neither clusters nor streaming
             heads.
     """
@@ -80,6 +81,7 @@ class BatchCase:
     aggregation: str = "max_group_mean"
     window: int | None = None
     has_sinks: bool = False
+    sharpness: float = 1.2
     tuning: BatchTuning = SMALL
 
     @property
@@ -110,6 +112,8 @@ class BatchCase:
         device = torch.device(DEVICE)
         table = DocumentTable(len(self.documents) + 1, 2, device, self.kv_heads)
         head_weights = torch.linspace(-2.0, 0.5, 2 * self.kv_heads).view(2, self.kv_heads)
+        if self.retrieval > 1:
+            head_weights[LAYER, 0] = -torch.inf  # counts nothing
         for index, document in enumerate(self.documents):
             layer = self._layer(document, dtype, seed=100 * index)
             positions = self._positions(document, seed=index)
@@ -133,7 +137,9 @@ class BatchCase:
             documents=table,
             layer=LAYER,
             retrieval=self.retrieval,
-            scoring=Scoring(0.3 * 4 / math.sqrt(self.head_dim), self.softcap, self.aggregation),
+            scoring=Scoring(
+                self.sharpness / math.sqrt(self.head_dim), self.softcap, self.aggregation
+            ),
             window=self.window,
             sink_logits=self._sinks(dtype) if self.has_sinks else None,
         )

@@ -80,6 +80,8 @@ def accumulate_rows_mass_kernel(
     segment_masks,
     token_masks,
     num_segments,
+    log_weights,
+    log_weights_stride,
     token_scores,
     lse,
     ROWS: tl.constexpr,
@@ -91,9 +93,10 @@ def accumulate_rows_mass_kernel(
     SEGMENT: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Take every so many tile of listed tokens, then of anchors.
+    """Take every so many tile of listed tokens, then of anchors, of heads that count.
 
     A tile of a pair, which is a group and a KV head, has BLOCK // SEGMENT segments.
+    log_weights: of the layer's heads in slot 0; those of -inf count nothing.
     """
     STEP: tl.constexpr = BLOCK // SEGMENT
     pairs, lane = tl.arange(0, PAIRS_PAD), tl.arange(0, BLOCK)
@@ -110,15 +113,16 @@ def accumulate_rows_mass_kernel(
         first_row = load_number(groups, FIRST_ROW * ROWS + group)
         num_rows = load_number(groups, GROUP_ROWS * ROWS + group)
         reads_all = load_number(groups, READS_ALL * ROWS + group) != 0
-        record = load_record(
-            documents, tl.load(groups + GROUP_DOCUMENT * ROWS + group), document_stride
-        )
+        document = tl.load(groups + GROUP_DOCUMENT * ROWS + group)
+        log_weight = tl.load(log_weights + document * log_weights_stride + head)
+        num_own = tl.where(log_weight > float("-inf"), tl.abs(own), 0)
+        record = load_record(documents, document, document_stride)
         num_anchors, num_keys = load_number(record, NUM_ANCHORS), load_number(record, NUM_KEYS)
         capacity = num_keys // SEGMENT + load_number(record, NUM_CLUSTERS)
         num_tokens = num_anchors + num_keys
         positions = load_pointer(record, POSITIONS, segments) + head * num_tokens
         index = tile * STEP + lane // SEGMENT  # [BLOCK]
-        exists = index < tl.abs(own)
+        exists = index < num_own
         at = load_number(groups, SEGMENTS_BEGIN * ROWS + group) * retrieval + head * capacity
         segment = tl.load(segments + at + index, mask=exists & (is_whole == 0), other=0)
         segment = tl.where(is_whole & exists, index * (SEGMENT * 32) + SEGMENT, segment)
@@ -152,12 +156,14 @@ def accumulate_rows_mass_kernel(
     for item in range(tl.program_id(0), items, tl.num_programs(0)):
         tile, pair = item % anchor_tiles, item // anchor_tiles
         row, head = pair // retrieval, pair % retrieval
-        record = load_record(documents, tl.load(rows + ROW_DOCUMENT * ROWS + row), document_stride)
+        document = tl.load(rows + ROW_DOCUMENT * ROWS + row)
+        log_weight = tl.load(log_weights + document * log_weights_stride + head)
+        record = load_record(documents, document, document_stride)
         num_anchors = load_number(record, NUM_ANCHORS)
         num_tokens = num_anchors + load_number(record, NUM_KEYS)
         positions = load_pointer(record, POSITIONS, segments) + head * num_tokens
         place = tile * PAGE + anchor
-        seen = place < num_anchors
+        seen = place < tl.where(log_weight > float("-inf"), num_anchors, 0)
         position = tl.load(positions + place, mask=seen, other=0)
         _add_row(
             row, head, place, seen, position, num_tokens, rows, lse, token_scores, ROWS, NUM_HEADS,
@@ -183,6 +189,8 @@ def accumulate_rows_mass_triton(inputs: BatchInputs, work: BatchWorkspace) -> No
         work.segment_masks,
         work.token_masks,
         work.num_segments,
+        inputs.documents.log_weights[0, inputs.layer],
+        inputs.documents.log_weights.stride(0),
         work.token_scores,
         inputs.weighted_lse(work.lse),
         ROWS=s.rows,

@@ -1,5 +1,6 @@
 """The third launch of `attend_rows`: every program attends to an equal share of the segments."""
 
+import torch
 import triton
 import triton.language as tl
 
@@ -32,34 +33,46 @@ from engine.kernels.decode.triton.helpers import split_segments
 from engine.kernels.shared.overlap import launch_options
 from engine.kernels.shared.sizes import power_of_two
 from engine.kernels.shared.triton.columns import mask_columns, tile_columns
-from engine.kernels.shared.triton.online_softmax import apply_softcap, softmax_lse, softmax_output
+from engine.kernels.shared.triton.online_softmax import (
+    LOG2_E,
+    apply_softcap,
+    softmax_lse,
+    softmax_output,
+)
 from engine.kernels.shared.triton.overlap import release_next_launch, wait_for_previous_launch
+
+# Sums of exponentials between these have lost nothing in fp32, and outputs fit, too.
+LEAST_SUM, LARGEST_SUM = tl.constexpr(1e-30), tl.constexpr(1e30)
 
 
 @triton.jit
-def _attend_tile(
+def _load_segments(segments, step, stop, SEGMENT: tl.constexpr, BLOCK: tl.constexpr):
+    """Load the segments of a tile's lanes [BLOCK]; 0, which has no token, past the last one."""
+    index = step + tl.arange(0, BLOCK) // SEGMENT
+    return tl.load(segments + index, mask=index < stop, other=0)
+
+
+@triton.jit
+def _score_tile(
     q,
     keys,
     values,
     token,
     seen,
     mask,
+    bit,
     row_scores,
     row_begin,
-    is_row,
-    place,
-    top,
-    mass,
-    total,
+    keeps_scores,
     scale,
-    QUESTIONS: tl.constexpr,
     D: tl.constexpr,
     SOFTCAP: tl.constexpr,
-    KEEP_SCORES: tl.constexpr,
 ):
-    """Attend to the tokens [BLOCK] that are `seen`; returns the new top, mass and total.
+    """Score the tokens [BLOCK] that are `seen`; returns the scores to base e and to base 2, and
+    which of them rows see [TILE_ROWS, BLOCK], and the values [BLOCK, D].
 
-    mask: [BLOCK], which rows of the group see each token; of no meaning for a single row.
+    Keys are loaded without waiting for masks. mask: [BLOCK], which rows of the group see each
+    token. bit: [TILE_ROWS], of each row in the masks; 0 for padding.
     """
     offsets = token[:, None] * D + tile_columns(D)[None, :]  # [BLOCK, WIDTH]
     inside = mask_columns(seen[:, None], D)
@@ -67,17 +80,79 @@ def _attend_tile(
     v = tl.load(values + offsets, mask=inside, other=0.0)
     products = tl.dot(q, tl.trans(k), input_precision="ieee")  # [TILE_ROWS, BLOCK]
     scores = apply_softcap(products * scale, SOFTCAP)
-    visible = seen[None, :]
-    if QUESTIONS > 1:
-        visible = visible & ((mask[None, :] >> place[:, None]) & 1 != 0)
-    if KEEP_SCORES:
-        tl.store(
-            row_scores + (row_begin[:, None] + token[None, :]),
-            scores,
-            mask=visible & is_row[:, None],
-        )
-    scores = tl.where(visible, scores, float("-inf"))
-    return update_softmax_by_lane(scores, v, top, mass, total)
+    scores_2 = products * (scale * LOG2_E) if SOFTCAP is None else scores * LOG2_E
+    visible = (mask[None, :] & bit[:, None]) != 0
+    if keeps_scores:
+        tl.store(row_scores + (row_begin[:, None] + token[None, :]), scores, mask=visible)
+    return scores, scores_2, visible, v
+
+
+@triton.jit
+def _attend_share(
+    start,
+    stop,
+    segments,
+    masks,
+    is_masked,
+    num_keys,
+    q,
+    keys,
+    values,
+    bit,
+    row_scores,
+    row_begin,
+    keeps_scores,
+    scale,
+    top,
+    mass,
+    total,
+    seen_by,
+    D: tl.constexpr,
+    SOFTCAP: tl.constexpr,
+    SEGMENT: tl.constexpr,
+    BLOCK: tl.constexpr,
+    QUESTIONS: tl.constexpr,
+    STAGES: tl.constexpr,
+    IS_WHOLE: tl.constexpr,
+    FIXED_MAXIMUM: tl.constexpr,
+):
+    """Attend to the segments from start to stop; returns the new top, mass, total and seen_by.
+
+    segments, masks: of the list; where the whole head is read (IS_WHOLE), its segments follow each
+    other, and masks are of its tokens. seen_by: [BLOCK], which rows have seen any token.
+    """
+    lane, top_2 = tl.arange(0, BLOCK), top * LOG2_E
+    segment = tl.zeros([BLOCK], tl.int32)
+    if not IS_WHOLE:
+        segment = _load_segments(segments, start, stop, SEGMENT, BLOCK)
+    last = tl.minimum(stop * SEGMENT, num_keys)
+    for step in tl.range(start, stop, BLOCK // SEGMENT, num_stages=STAGES):
+        if IS_WHOLE:
+            token = step * SEGMENT + lane
+            seen, at = token < last, token
+        else:
+            token = (segment >> 5) + lane % SEGMENT
+            seen, at = lane % SEGMENT < (segment & 31), step + lane // SEGMENT
+        mask = tl.full([BLOCK], -1, tl.int32)
+        if QUESTIONS > 1:
+            mask = tl.load(masks + at, mask=seen & is_masked, other=-1)
+        mask = tl.where(seen, mask, 0)
+        scores, scores_2, visible, v = _score_tile(
+            q, keys, values, token, seen, mask, bit, row_scores, row_begin, keeps_scores, scale, D,
+            SOFTCAP,
+        )  # fmt: skip
+        if FIXED_MAXIMUM:
+            weights = tl.exp2(scores_2 - top_2[:, None])
+            weights = tl.where(visible, weights, 0.0)
+            mass += weights
+            total = tl.dot(weights.to(v.dtype), v, total, input_precision="ieee")
+            seen_by |= mask
+        else:
+            scores = tl.where(visible, scores, float("-inf"))
+            top, mass, total = update_softmax_by_lane(scores, v, top, mass, total)
+        if not IS_WHOLE:  # one step ahead, so that loads of keys never wait for their addresses
+            segment = _load_segments(segments, step + BLOCK // SEGMENT, stop, SEGMENT, BLOCK)
+    return top, mass, total, seen_by
 
 
 @triton.jit
@@ -93,6 +168,9 @@ def attend_kernel(
     segment_masks,
     token_masks,
     num_segments,
+    lookup_lse,
+    log_weights,
+    log_weights_stride,
     token_scores,
     out,
     lse,
@@ -111,12 +189,15 @@ def attend_kernel(
     BLOCK: tl.constexpr,
     STAGES: tl.constexpr,
     KEEP_SCORES: tl.constexpr,
+    FIXED_MAXIMUM: tl.constexpr,
     EARLY_COMBINE: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
     """Attend to one share of the segments: program p writes its state of pair h to slot p + h.
 
-    A pair is a group and a KV head.
+    A pair is a group and a KV head. With FIXED_MAXIMUM exponentials are relative to the log-sum-exp
+    that the lookup estimated, and nothing is rescaled; where a sum is too large or too small for
+    that, the share is computed again with a running maximum.
     """
     program = tl.program_id(0)
     pairs, row, cols = tl.arange(0, PAIRS_PAD), tl.arange(0, TILE_ROWS), tile_columns(D)
@@ -132,8 +213,6 @@ def attend_kernel(
     high = tl.minimum(low + share, tl.sum(count, 0))
     first_pair = tl.sum((ends <= low).to(tl.int32), 0)
     last_pair = tl.sum((ends - count < high).to(tl.int32), 0)
-    lane = tl.arange(0, BLOCK)
-    slot_of_lane, token_of_lane = lane // SEGMENT, lane % SEGMENT
     for pair in range(first_pair, last_pair):
         begin = tl.sum(tl.where(pairs == pair, ends - count, 0), 0)
         own = tl.sum(tl.where(pairs == pair, listed, 0), 0)
@@ -143,9 +222,8 @@ def attend_kernel(
             group, head = pair // retrieval, pair % retrieval
             first_row = load_number(groups, FIRST_ROW * ROWS + group)
             num_rows = load_number(groups, GROUP_ROWS * ROWS + group)
-            record = load_record(
-                documents, tl.load(groups + GROUP_DOCUMENT * ROWS + group), document_stride
-            )
+            document = tl.load(groups + GROUP_DOCUMENT * ROWS + group)
+            record = load_record(documents, document, document_stride)
             num_anchors = load_number(record, NUM_ANCHORS)
             num_keys = load_number(record, NUM_KEYS)
             capacity = num_keys // SEGMENT + load_number(record, NUM_CLUSTERS)
@@ -157,47 +235,71 @@ def attend_kernel(
                 load_number(groups, SEGMENTS_BEGIN * ROWS + group) * retrieval + head * capacity
             )
             is_row = (place < num_rows) & (member < GROUP)
+            bit = tl.where(is_row, 1 << place, 0)
             # The scores of a group's rows lie one behind the other, as they ask about one document.
             scores_begin = tl.load(rows + ROW_TOKENS_BEGIN * ROWS + first_row) * NUM_HEADS
             row_scores = token_scores + scores_begin + num_anchors
             row_begin = (place * NUM_HEADS + head * GROUP + member) * (num_anchors + num_keys)
+            keeps_scores = False
+            if KEEP_SCORES:  # of heads that count as evidence
+                log_weight = tl.load(log_weights + document * log_weights_stride + head)
+                keeps_scores = log_weight > float("-inf")
             q = load_group_queries(
                 query, head, first_row, num_rows, NUM_HEADS, GROUP, GROUP_PAD, TILE_ROWS, D
             )
             top = tl.full([TILE_ROWS], float("-inf"), tl.float32)
             mass = tl.zeros([TILE_ROWS, BLOCK], tl.float32)
             total = tl.zeros([TILE_ROWS, cols.shape[0]], tl.float32)
-            # Where the whole head is read its segments follow each other, and each token has a
-            # mask; else segments are listed, each with a mask. Two loops would take the shared
-            # memory of both.
-            last = tl.minimum(stop * SEGMENT, num_keys)
-            listed_stop = tl.where(is_whole, 0, stop)  # nothing is listed there
-            listed_segments = segments + list_begin
-            mask = tl.full([BLOCK], -1, tl.int32)
+            own_segments = segments + list_begin
+            own_masks, whole_masks, is_masked = segment_masks, token_masks, False
             if QUESTIONS > 1:
-                reads_all = load_number(groups, READS_ALL * ROWS + group) != 0
+                is_masked = load_number(groups, READS_ALL * ROWS + group) == 0
                 token_begin = load_number(groups, GROUP_TOKENS_BEGIN * ROWS + group) * retrieval
-                token_begin += head * num_keys
-                masks = tl.where(is_whole, token_masks + token_begin, segment_masks + list_begin)
-                mask_stop = tl.where(is_whole, last, stop)
-                mask_stop = tl.where(reads_all, 0, mask_stop)
-            index = start + slot_of_lane  # [BLOCK]
-            segment = tl.load(listed_segments + index, mask=index < listed_stop, other=0)
-            for step in tl.range(start, stop, STEP, num_stages=STAGES):
-                index = step + slot_of_lane
-                in_order = step * SEGMENT + lane
-                if QUESTIONS > 1:
-                    at = tl.where(is_whole, in_order, index)
-                    mask = tl.load(masks + at, mask=at < mask_stop, other=-1)
-                token = tl.where(is_whole, in_order, (segment >> 5) + token_of_lane)  # [BLOCK]
-                seen = tl.where(is_whole, in_order < last, token_of_lane < (segment & 31))
-                top, mass, total = _attend_tile(
-                    q, keys, values, token, seen, mask, row_scores, row_begin, is_row, place,
-                    top, mass, total, scale, QUESTIONS, D, SOFTCAP, KEEP_SCORES,
-                )  # fmt: skip
-                # One step ahead, so that loads of keys never wait for their addresses.
-                index += STEP
-                segment = tl.load(listed_segments + index, mask=index < listed_stop, other=0)
+                own_masks += list_begin
+                whole_masks += token_begin + head * num_keys
+            top = tl.full([TILE_ROWS], float("-inf"), tl.float32)
+            if FIXED_MAXIMUM:
+                top = tl.load(
+                    lookup_lse + (first_row + place) * NUM_HEADS + head * GROUP + member,
+                    mask=is_row,
+                    other=0.0,
+                )
+            mass = tl.zeros([TILE_ROWS, BLOCK], tl.float32)
+            total = tl.zeros([TILE_ROWS, cols.shape[0]], tl.float32)
+            seen_by = tl.zeros([BLOCK], tl.int32)
+            # Either loop is empty; each knows where its tokens are without asking.
+            top, mass, total, seen_by = _attend_share(
+                start, tl.where(is_whole, start, stop), own_segments, own_masks, is_masked,
+                num_keys, q, keys, values, bit, row_scores, row_begin, keeps_scores, scale, top,
+                mass, total, seen_by, D, SOFTCAP, SEGMENT, BLOCK, QUESTIONS, STAGES, False,
+                FIXED_MAXIMUM,
+            )  # fmt: skip
+            top, mass, total, seen_by = _attend_share(
+                tl.where(is_whole, start, stop), stop, own_segments, whole_masks, is_masked,
+                num_keys, q, keys, values, bit, row_scores, row_begin, keeps_scores, scale, top,
+                mass, total, seen_by, D, SOFTCAP, SEGMENT, BLOCK, QUESTIONS, STAGES, True,
+                FIXED_MAXIMUM,
+            )  # fmt: skip
+            if FIXED_MAXIMUM:
+                sums = tl.sum(mass, 1)  # [TILE_ROWS]
+                has_seen = tl.max(((seen_by[None, :] & bit[:, None]) != 0).to(tl.int32), 1)
+                fits = (sums > LEAST_SUM) & (sums < LARGEST_SUM)
+                if tl.max(tl.where(fits, 0, has_seen), 0) > 0:
+                    top = tl.full([TILE_ROWS], float("-inf"), tl.float32)
+                    mass = tl.zeros([TILE_ROWS, BLOCK], tl.float32)
+                    total = tl.zeros([TILE_ROWS, cols.shape[0]], tl.float32)
+                    top, mass, total, seen_by = _attend_share(
+                        start, tl.where(is_whole, start, stop), own_segments, own_masks, is_masked,
+                        num_keys, q, keys, values, bit, row_scores, row_begin, keeps_scores, scale,
+                        top, mass, total, seen_by, D, SOFTCAP, SEGMENT, BLOCK, QUESTIONS, 1, False,
+                        False,
+                    )  # fmt: skip
+                    top, mass, total, seen_by = _attend_share(
+                        tl.where(is_whole, start, stop), stop, own_segments, whole_masks, is_masked,
+                        num_keys, q, keys, values, bit, row_scores, row_begin, keeps_scores, scale,
+                        top, mass, total, seen_by, D, SOFTCAP, SEGMENT, BLOCK, QUESTIONS, 1, True,
+                        False,
+                    )  # fmt: skip
             mass = tl.sum(mass, 1)  # [TILE_ROWS]
             slot = program + pair
             is_out = row < OUT_ROWS
@@ -229,6 +331,9 @@ def attend_triton(inputs: BatchInputs, work: BatchWorkspace) -> None:
         work.segment_masks,
         work.token_masks,
         work.num_segments,
+        work.lookup_lse,
+        inputs.documents.log_weights[0, inputs.layer],
+        inputs.documents.log_weights.stride(0),
         work.token_scores,
         work.split_out,
         work.split_lse,
@@ -247,6 +352,7 @@ def attend_triton(inputs: BatchInputs, work: BatchWorkspace) -> None:
         BLOCK=t.attend_block,
         STAGES=t.attend_stages,
         KEEP_SCORES=t.keep_scores,
+        FIXED_MAXIMUM=inputs.query.dtype != torch.float16,  # whose weights end at 65504
         EARLY_COMBINE=t.early_combine,
         num_warps=t.attend_warps,
         **({} if t.attend_registers is None else {"maxnreg": t.attend_registers}),

@@ -120,6 +120,7 @@ def _select_chunk(
     token_masks,
     segment_counts,
     num_segments,
+    lookup_lse,
     read_bytes,
     retrieval,
     whole_share,
@@ -197,6 +198,13 @@ def _select_chunk(
         TILE_ROWS,
         LSE_BLOCK,
     )
+    if chunk == 0:
+        place, member = row // GROUP_PAD, row % GROUP_PAD
+        tl.store(
+            lookup_lse + ((first_row + place) * KV_HEADS + head) * GROUP + member,
+            top - tl.log(inverse),
+            mask=(place < num_rows) & (member < GROUP),
+        )
     if QUESTIONS > 1:  # with the parts of denominators, scores of many rows would spill registers
         own_scores = tl.load(
             scores + of_chunk[:, None] + row[None, :], mask=exists[:, None], other=float("-inf")
@@ -268,6 +276,7 @@ def select_kernel(
     token_masks,
     segment_counts,
     num_segments,
+    lookup_lse,
     read_bytes,
     retrieval,
     whole_share,
@@ -301,8 +310,9 @@ def select_kernel(
             _select_chunk(
                 item, scores, cluster_lse, dense_lse, max_splits, dense, groups, rows, documents,
                 document_stride, segments, segment_masks, token_masks, segment_counts, num_segments,
-                read_bytes, retrieval, whole_share, num_sinks, ROWS, KV_HEADS, GROUP, GROUP_PAD,
-                QUESTIONS, CHUNK, SEGMENT, TOKEN_BYTES, WHOLE, BY_MAXIMUM, LSE_BLOCK, COUNTS_BLOCK,
+                lookup_lse, read_bytes, retrieval, whole_share, num_sinks, ROWS, KV_HEADS, GROUP,
+                GROUP_PAD, QUESTIONS, CHUNK, SEGMENT, TOKEN_BYTES, WHOLE, BY_MAXIMUM, LSE_BLOCK,
+                COUNTS_BLOCK,
                 False,
             )  # fmt: skip
     else:
@@ -310,8 +320,9 @@ def select_kernel(
             _select_chunk(
                 program, scores, cluster_lse, dense_lse, max_splits, dense, groups, rows, documents,
                 document_stride, segments, segment_masks, token_masks, segment_counts, num_segments,
-                read_bytes, retrieval, whole_share, num_sinks, ROWS, KV_HEADS, GROUP, GROUP_PAD,
-                QUESTIONS, CHUNK, SEGMENT, TOKEN_BYTES, WHOLE, BY_MAXIMUM, LSE_BLOCK, COUNTS_BLOCK,
+                lookup_lse, read_bytes, retrieval, whole_share, num_sinks, ROWS, KV_HEADS, GROUP,
+                GROUP_PAD, QUESTIONS, CHUNK, SEGMENT, TOKEN_BYTES, WHOLE, BY_MAXIMUM, LSE_BLOCK,
+                COUNTS_BLOCK,
                 OVERLAP,
             )  # fmt: skip
         else:
@@ -322,8 +333,8 @@ def select_kernel(
 def select_triton(inputs: BatchInputs, work: BatchWorkspace) -> None:
     """Launch the second kernel of `attend_rows`.
 
-    Args: as `attend_rows`, after `score_triton`; `segments`, `segment_masks`, `token_masks` and
-        `num_segments` are written, `read_bytes` is added to.
+    Args: as `attend_rows`, after `score_triton`; `segments`, `segment_masks`, `token_masks`,
+        `num_segments` and `lookup_lse` are written, `read_bytes` is added to.
     """
     s, t, tables = work.sizes, work.tuning, inputs.tables
     items = (ceil_div(s.clusters, work.chunk_clusters) + s.rows) * inputs.retrieval
@@ -345,6 +356,7 @@ def select_triton(inputs: BatchInputs, work: BatchWorkspace) -> None:
         work.token_masks,
         work.segment_counts,
         work.num_segments,
+        work.lookup_lse,
         work.read_bytes,
         inputs.retrieval,
         t.whole_share,

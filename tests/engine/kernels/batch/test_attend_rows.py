@@ -105,6 +105,20 @@ def test_a_crowd_reads_whole_heads():
     assert (pairs[: case.retrieval] < 0).any()  # the group that asks about document 0
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of overflows, which are meant here
+def test_sums_far_from_what_the_lookup_expected_are_computed_with_a_running_maximum():
+    case = replace(CASES["whole"], sharpness=150.0)
+    inputs = case.inputs(torch.float32)
+    expected = attend_rows_reference(inputs)
+    work = case.workspace(inputs)
+    attend_rows_triton(inputs, work)
+    rows, heads = len(case.asks), case.retrieval * case.group
+    apart = (expected.lse - work.lookup_lse)[:rows, :heads].abs()
+    assert (apart > 70).any(), "so that exponentials relative to it would leave fp32"
+    torch.testing.assert_close(work.lse[:rows], expected.lse[:rows], rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(work.out[:rows], expected.out[:rows], rtol=1e-3, atol=1e-3)
+
+
 def test_a_row_selects_the_same_alone_and_in_a_crowd():
     case = CASES["mixed" if COMPILED else "whole"]
     inputs = case.inputs(DTYPES[0])
