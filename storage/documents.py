@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,7 +13,18 @@ from typing import Any
 from uuid import UUID
 
 import structlog
-from sqlalchemy import ColumnElement, Row, Select, and_, case, delete, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    case,
+    delete,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
@@ -32,6 +44,23 @@ MAX_TRIES = 3
 EXPIRED_AT_ONCE = 100
 LEAST_OF_ID, ID_DIGITS = 4, 32
 ASKABLE = (DocumentStatus.READY, DocumentStatus.READABLE)
+# Columns, since objects for each row would take most of the time of looking a document up.
+_ARTIFACT_FIELDS = tuple(one.key for one in Artifact.__mapper__.column_attrs)
+FOUND = (
+    select(
+        *(one.columns[0].label(one.key) for one in Document.__mapper__.column_attrs),
+        *(getattr(Artifact, name).label(f"artifact_{name}") for name in _ARTIFACT_FIELDS),
+    )
+    .outerjoin(
+        Artifact,
+        and_(
+            Artifact.document_id == Document.id, Artifact.fingerprint == bindparam("fingerprint_")
+        ),
+    )
+    .where(Document.id == bindparam("wanted"))
+)
+OWN_FOUND = FOUND.where(Document.tenant_id == bindparam("owner"))
+_ArtifactRow = namedtuple("_ArtifactRow", _ARTIFACT_FIELDS)  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
@@ -147,11 +176,11 @@ class Documents:
 
     def get(self, tenant_id: UUID, document_id: UUID) -> DocumentRecord:
         """Return a tenant's document. Raises: DocumentNotFound."""
-        return self._select(Document.id == document_id, Document.tenant_id == tenant_id)
+        return self._find(self._db.rows(OWN_FOUND, owner=tenant_id, **self._wanted(document_id)))
 
     def find(self, document_id: UUID) -> DocumentRecord:
         """Return a document of any tenant, for workers. Raises: DocumentNotFound."""
-        return self._select(Document.id == document_id)
+        return self._find(self._db.rows(FOUND, **self._wanted(document_id)))
 
     def set_pinned(self, tenant_id: UUID, document_id: UUID, is_pinned: bool) -> DocumentRecord:
         """Note whether a document's cache is never to leave memory. Raises: DocumentNotFound."""
@@ -402,7 +431,10 @@ class Documents:
         return select(Document, Artifact).outerjoin(Artifact, own)
 
     def _record(self, found: Row[Document, Artifact]) -> DocumentRecord:
-        row, artifact = found
+        return self._record_of(*found)
+
+    def _record_of(self, row: Any, artifact: Any) -> DocumentRecord:
+        """Make a record of a document's row, and of its artifact's of our fingerprint or None."""
         if artifact is None:
             if (readable := self._readable.find(row.id)) is not None:
                 return record(
@@ -428,12 +460,16 @@ class Documents:
             artifact=record(ArtifactRecord, artifact, tenant_id=row.tenant_id),
         )
 
-    def _select(self, *conditions: ColumnElement[bool]) -> DocumentRecord:
-        with self._db.reading() as session:
-            row = session.execute(self._view().where(*conditions)).one_or_none()
-            if row is None:
-                raise DocumentNotFound
-            return self._record(row)
+    def _wanted(self, document_id: UUID) -> dict[str, Any]:
+        return {"wanted": document_id, "fingerprint_": self._fingerprint}
+
+    def _find(self, rows: Sequence[Any]) -> DocumentRecord:
+        """Return what was found. Raises: DocumentNotFound."""
+        if not rows:
+            raise DocumentNotFound
+        (row,) = rows
+        own = row[-len(_ARTIFACT_FIELDS) :]
+        return self._record_of(row, None if row.artifact_id is None else _ArtifactRow(*own))
 
     def _find_same_content(
         self, file: _NewFile, path: Path, admit_again: Callable[[Session], None]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from datetime import datetime
+from functools import cache
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -219,9 +220,11 @@ def record(kind: type[Record], row: object, **extra: Any) -> Record:
         kind: the record's class.
         extra: values of fields that the row does not have, or that differ from the row's.
     """
-    names = [
-        field.name
-        for field in fields(kind)  # type: ignore[arg-type]
-        if field.name not in extra and field.default is MISSING
-    ]
+    names = (name for name in _given_fields(kind) if name not in extra)  # type: ignore[arg-type]
     return kind(**{name: getattr(row, name) for name in names}, **extra)
+
+
+@cache
+def _given_fields(kind: type[Any]) -> tuple[str, ...]:
+    """Names of a record's fields without a default."""
+    return tuple(field.name for field in fields(kind) if field.default is MISSING)
