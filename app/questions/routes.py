@@ -1,7 +1,7 @@
 """The route of questions."""
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from uuid import UUID, uuid4
 
@@ -116,19 +116,28 @@ async def submit_question(
         cannot be asked about; RateLimited; TooManyQuestions, Busy, ShuttingDown.
     """
     queue = services.question_queue
-    document = None
     store = _answer_store(services)
-    if document_id is not None:
-        document, key, stored = await run_in_threadpool(
-            _look_up, services, store, caller.tenant_id, document_id, question
-        )
+    try:
+        admitted = await run_in_threadpool(_admit, services, store, caller, document_id, question)
+    except WindowSpent as error:
+        exchange.note_window(error.state)
+        raise
+    document = admitted.document
+    if document is not None:
+        stored = admitted.stored
         exchange.add_header(HEADER, COMPUTED if stored is None else STORED)
         if stored is not None:
             log_answer(_log_of(exchange, document), stored, is_stored=True)
             services.on_span(_stored_span(exchange, document, stored))
             pending = finished_answer(document_id, caller.owner, _items_of(stored))
             return AcceptedQuestion(queue, document, pending)
-        question = replace(question, answer_key=key)
+        question = replace(question, answer_key=admitted.answer_key)
+    grant = admitted.grant
+    if grant is not None:
+        exchange.at_end(
+            partial(services.background_writes.add, partial(services.storage.quotas.settle, grant))
+        )
+        exchange.note_window(grant.state)
     parts = AnswerParts(
         services.engine.model,
         services.engine_loop,
@@ -140,8 +149,6 @@ async def submit_question(
         services.no_document,
         services.on_span,
     )
-
-    grant = await _take_quota(services, caller, question, exchange)
 
     def request(pending: PendingAnswer[AnswerItem]) -> AnswerRequest:
         job = AnswerJob(
@@ -172,22 +179,49 @@ def _answer_store(services: Services) -> AnswerStore:
     )
 
 
-def _look_up(
+@dataclass(frozen=True)
+class _Admitted:
+    """What is known of a question before it is queued.
+
+    Attributes:
+        document: what it is about; None for the model alone.
+        answer_key: names the answer.
+        stored: that answer, if it is stored; then nothing more is to be done.
+        grant: what the question may use; None where the answer is stored.
+    """
+
+    document: DocumentRecord | None = None
+    answer_key: str = ""
+    stored: AnswerBody | None = None
+    grant: QuestionGrant | None = None
+
+
+def _admit(
     services: Services,
     store: AnswerStore,
-    tenant_id: UUID,
-    document_id: UUID,
+    caller: ApiKeyRecord,
+    document_id: UUID | None,
     question: CheckedQuestion,
-) -> tuple[DocumentRecord, str, AnswerBody | None]:
-    """Return the document, what names the answer to the question, and that answer if it is stored.
+) -> _Admitted:
+    """Look up what a question is about and whether its answer is stored, or take what it may use.
 
     All in one go, as each turn of a thread costs a question some of its first token's time.
 
-    Raises: as `ready_document` and `_find_stored`.
+    Raises: as `ready_document` and `_find_stored`; WindowSpent.
     """
-    document = ready_document(services.storage, tenant_id, document_id)
-    key = store.key(document, question)
-    return document, key, _find_stored(services, store, document, question, key)
+    found = _Admitted()
+    if document_id is not None:
+        document = ready_document(services.storage, caller.tenant_id, document_id)
+        key = store.key(document, question)
+        stored = _find_stored(services, store, document, question, key)
+        found = _Admitted(document, key, stored)
+        if stored is not None:
+            return found
+    thinks = services.engine.model.prompt.thinking is not None
+    num_tokens = question.most_tokens(thinks=thinks)
+    timeout_s = services.config.question_timeout_s + SETTLED_S
+    grant = services.storage.quotas.take_question(caller, num_tokens, timeout_s)
+    return replace(found, grant=grant)
 
 
 def _find_stored(
@@ -243,24 +277,3 @@ def _stored_span(exchange: Exchange, document: DocumentRecord, answer: AnswerBod
         {**ids, "is_stored": True},
         parent=exchange.trace_parent,
     )
-
-
-async def _take_quota(
-    services: Services, caller: ApiKeyRecord, question: CheckedQuestion, exchange: Exchange
-) -> QuestionGrant:
-    """Take what the question may use, and let it be settled when the request ends.
-
-    Raises: RateLimited.
-    """
-    quotas = services.storage.quotas
-    thinks = services.engine.model.prompt.thinking is not None
-    num_tokens = question.most_tokens(thinks=thinks)
-    timeout_s = services.config.question_timeout_s + SETTLED_S
-    try:
-        grant = await run_in_threadpool(quotas.take_question, caller, num_tokens, timeout_s)
-    except WindowSpent as error:
-        exchange.note_window(error.state)
-        raise
-    exchange.at_end(partial(services.background_writes.add, partial(quotas.settle, grant)))
-    exchange.note_window(grant.state)
-    return grant

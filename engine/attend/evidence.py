@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 
 import torch
@@ -62,9 +63,7 @@ class AttentionMass:
     def __init__(self, document: DocumentCache, device: torch.device) -> None:
         self._mass = torch.zeros(document.num_tokens, dtype=torch.float32, device=device)
         self._num_sinks = document.num_sinks
-        profile = document.profile
-        self._log_weights = None if profile is None else profile.log_weights(device)
-        self._neutral = None if profile is None else profile.neutral
+        self._profile = document.profile
 
     def add(
         self,
@@ -113,6 +112,11 @@ class AttentionMass:
                 layer.positions[head, layer.num_anchors :].index_select(0, chosen)[None],
             )
 
+    @cached_property
+    def _log_weights(self) -> Tensor | None:
+        """Of the heads, once they are needed: the kernels of batches have them already."""
+        return None if self._profile is None else self._profile.log_weights(self._mass.device)
+
     def _weighted(self, lse: Tensor, layer: int) -> Tensor:
         """Raise the log-sum-exp (kv_heads, rows) so that squares count by their heads' weights."""
         if self._log_weights is None:
@@ -157,9 +161,9 @@ class AttentionMass:
         """
         mass = mass.cpu().clone()
         mass[: self._num_sinks] = 0.0
-        if self._neutral is None:
+        if self._profile is None:
             return mass
-        return mass.sub_(self._neutral, alpha=num_passes).clamp_(min=0.0)
+        return mass.sub_(self._profile.neutral, alpha=num_passes).clamp_(min=0.0)
 
     def on_tokens(self) -> Tensor:
         """The mass of each document token (tokens,) on the CPU; sinks count nothing."""

@@ -141,7 +141,8 @@ class RunningAnswer:
             model.tokenizer, model.prompt.thinking, limits, sampling.stop, quotes
         )
         self.answer: list[int] = []
-        self._ids = torch.tensor(self.question, dtype=torch.int64).to(model.device)
+        ids = torch.tensor(self.question, dtype=torch.int64, pin_memory=model.device.type == "cuda")
+        self._ids = ids.to(model.device, non_blocking=True)  # no wait for a pass that is running
         self._chunk_tokens = chunk_tokens
         self.max_tokens = len(self.question) + limits.total
         self._finish_reason: str | None = None

@@ -3,6 +3,7 @@
 PREFILL_STEP_S = 0.030  # that somebody who decodes waits for others' prefills
 DECODE_STEP_S = 0.080  # that a question's prefill waits for others' tokens
 RECENT_WEIGHT = 0.2
+OUTLIER = 2.0  # times the mean: what a single step counts at most
 MIN_ROWS = 4
 SHARED_ROWS = 8  # about one document, in a step that holds no other's, however slow it is
 
@@ -39,6 +40,7 @@ class Pace:
         """Learn from a step of prefills."""
         token_s = spent_s / num_tokens
         mean_s = token_s if self._token_s is None else self._token_s
+        token_s = min(token_s, OUTLIER * mean_s)  # the machine did something else meanwhile
         self._token_s = mean_s + RECENT_WEIGHT * (token_s - mean_s)
         fitting = int(PREFILL_STEP_S / max(self._token_s, 1e-9))
         self.prefill_tokens = max(1, min(fitting, self._max_prefill_tokens))

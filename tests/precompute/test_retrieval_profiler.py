@@ -82,6 +82,21 @@ def test_a_head_counts_by_its_mass_on_what_was_asked_for(
     assert_close(found, shares / (shares.sum() * group), rtol=1e-3, atol=1e-6)
 
 
+def test_of_many_heads_those_that_find_most_count(
+    model: LoadedModel,
+    document: DocumentCache,
+    probes: list[Probe],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    every = profile_of(model, document, probes).head_weights
+    monkeypatch.setattr("precompute.retrieval_profiler.MOST_HEADS", 1)
+    found = profile_of(model, document, probes).head_weights
+    best = every.flatten().topk(1).indices
+    wanted = torch.zeros_like(every).flatten().index_copy(0, best, every.flatten()[best])
+    assert_close(found.flatten(), wanted * every.sum() / wanted.sum())
+    assert profile_of(model, document, probes).log_weights(torch.device("cpu")).isneginf().any()
+
+
 def test_neutral_is_what_tokens_get_when_something_else_is_asked_for(
     model: LoadedModel, document: DocumentCache, probes: list[Probe]
 ) -> None:

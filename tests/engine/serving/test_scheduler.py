@@ -327,6 +327,18 @@ def test_prefills_take_no_longer_than_those_who_decode_may_wait() -> None:
     assert pace.prefill_tokens == 4096
 
 
+def test_a_single_slow_prefill_makes_steps_hardly_smaller() -> None:
+    pace = Pace(64)
+    for _ in range(50):
+        pace.note_prefill(100, 0.01)
+    usual = pace.prefill_tokens
+    pace.note_prefill(100, 0.5)
+    assert pace.prefill_tokens >= usual / 1.3
+    for _ in range(50):  # until others are as slow
+        pace.note_prefill(100, 0.5)
+    assert pace.prefill_tokens == pytest.approx(usual / 50, rel=0.1)
+
+
 @pytest.mark.parametrize(("fixed_s", "row_s", "rows"), [(0.01, 1e-5, 64), (0.04, 4e-3, 10)])
 def test_rows_of_a_step_follow_its_time(fixed_s: float, row_s: float, rows: int) -> None:
     pace = Pace(64)
