@@ -154,14 +154,15 @@ def tunings(
         (" list", replace(base, whole_share=9.0)),
         (" whole", replace(base, whole_share=0.0)),
         (
-            " b32",
+            " b64",
             replace(
-                base, attend_block=32, attend_stages=3, attend_registers=168, attend_programs=396
+                base, attend_block=64, attend_stages=2, attend_registers=None, attend_programs=264
             ),
         ),
+        (" s2", replace(base, attend_stages=2, attend_registers=128, attend_programs=528)),
         (" w8", replace(base, attend_warps=8, attend_stages=2, attend_programs=264)),
         (" s3", replace(base, attend_stages=3, attend_programs=132)),
-        (" select4w", replace(base, select_warps=4)),
+        (" select8w", replace(base, select_warps=8)),
         (" score128", replace(base, split_clusters=128)),
     ]
 
