@@ -222,7 +222,7 @@ def sizes_of(shape: Shape, layers: Layers, group_rows: int) -> BatchSizes:
         max_pages=64,
         clusters=max(most // 16, min(rows * most // 16, 64 * 8192)),
         list_tokens=rows * most,
-        score_tokens=rows * most,
+        anchor_tokens=rows * 1024,
     )
 
 

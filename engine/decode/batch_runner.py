@@ -34,6 +34,7 @@ MAX_TILE_ROWS = 128  # rows of a group x query heads of a KV head
 MAX_QUESTION_TOKENS = 8192  # of question and answer, in pages; longer ones decode by another way
 PAGES_SHARE = 0.03  # of the device's memory for the questions' own keys
 WORK_SHARE = 1 / 100  # and for each of the three largest buffers of a pass
+MAX_ANCHORS = 4096  # of a document on average at most
 CLUSTER_TOKENS = 16  # tokens of a cluster on average at least, where buffers are measured
 log = logging.getLogger("lectern.decoding")
 
@@ -224,12 +225,15 @@ class BatchRunner(GraphRunner):
 
     def _settle(self) -> None:
         """Tell the meters what the last pass read."""
+        read_bytes: dict[BatchGraph, list[int]] = {}
         for taken in self._pending:
-            taken.graph.wait()
+            if taken.graph not in read_bytes:
+                taken.graph.wait()
+                read_bytes[taken.graph] = taken.graph.read_bytes.tolist()
             pass_bytes = self._bytes_of(taken.running.state.document)
             read = pass_bytes.whole
             if not taken.reads_all:
-                read = pass_bytes.fixed + int(taken.graph.read_bytes[taken.place])
+                read = pass_bytes.fixed + read_bytes[taken.graph][taken.place]
             meter = taken.running.state.meter
             meter.add_pass(read, pass_bytes.full, pass_bytes.windowed)
         self._pending = []
@@ -307,8 +311,8 @@ class BatchRunner(GraphRunner):
         return (
             held.num_keys < min(MAX_QUESTION_TOKENS, sizes.max_pages * PAGE)
             and document.num_clusters <= sizes.clusters
-            and document.num_keys + document.num_anchors
-            <= min(sizes.list_tokens, sizes.score_tokens)
+            and document.num_keys <= sizes.list_tokens
+            and document.num_anchors <= sizes.anchor_tokens
             and running in self._sessions
         )
 
@@ -464,8 +468,9 @@ class BatchRunner(GraphRunner):
                 ceil_div(context, CLUSTER_TOKENS),
                 min(most // CLUSTER_TOKENS, self._work_bytes // (heads * pad)),
             ),
-            list_tokens=max(context, min(most, self._work_bytes // (4 * heads))),
-            score_tokens=max(context, min(most, self._work_bytes // (4 * first.num_heads))),
+            # A score of two bytes for each, and as many places again for what fills segments.
+            list_tokens=max(context, min(most, self._work_bytes // (heads * pad))),
+            anchor_tokens=rows * min(context, MAX_ANCHORS),
         )
 
 

@@ -39,15 +39,23 @@ def main() -> None:
     tokenizer = Tokenizer.from_file(str((options.model or WEIGHTS) / "tokenizer.json"))
     book = options.text.read_text()
     spans = tokenizer.encode(book).offsets
-    rows = []
+    rows: list[dict[str, Any]] = []
     with _server(options) as (url, key):
         for name in options.workloads:
             for text in _texts(WORKLOADS[name]()):
                 workload = WORKLOADS[name]()
                 documents = _documents(workload, text, tokenizer, book, spans)
                 rows += asyncio.run(_measure(workload, text, documents, url, key, options))
+                path = write(options.name, _result(rows, options), options.out)
+    print(path)
+    if any(row["errors"] for row in rows):
+        sys.exit("some requests were not answered")
+
+
+def _result(rows: list[dict[str, Any]], options: argparse.Namespace) -> dict[str, Any]:
+    """What is written; after each workload, in case that a later one does not end."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    result = {
+    return {
         "benchmark": "load over HTTP",
         **circumstances(device, _weights(options)),
         "settings": dict(setting.split("=", 1) for setting in options.setting),
@@ -55,9 +63,6 @@ def main() -> None:
         "of_exact": of_exact(rows),
         "quoting_of_free": quoting_of_free(rows),
     }
-    print(write(options.name, result, options.out))
-    if any(row["errors"] for row in rows):
-        sys.exit("some requests were not answered")
 
 
 def _options() -> argparse.Namespace:

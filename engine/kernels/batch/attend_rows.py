@@ -32,8 +32,8 @@ def attend_rows(inputs: BatchInputs, work: BatchWorkspace) -> Tensor:
         inputs: what the step reads. The launch right before does not write centroids, offsets or
             tables (`engine.kernels.shared.overlap`).
         work: buffers of `allocate_batch`. `out`, `lse` and the lists are written; `read_bytes` is
-            added to; `token_scores` of what each row attended to in retrieval heads, but for layers
-            with a window.
+            added to; `listed_scores` and `anchor_scores` of what each row attended to in retrieval
+            heads, but for layers with a window.
     Returns: work.out, (rows, num_heads, head_dim), zeros for rows that the step does not have.
     Raises: ShapeError if tensors do not fit together, or lie in memory in another way than stated.
     Source: Squeezed Attention, sections 4 and 6.3; Flash-Decoding.

@@ -27,7 +27,7 @@ class BatchSizes:
         max_pages: pages of one question's own keys at most.
         clusters: level-2 clusters of a head, summed over a step's groups, at most.
         list_tokens: clustered tokens of a head, summed over a step's groups, at most.
-        score_tokens: tokens of documents, summed over a step's rows, at most.
+        anchor_tokens: anchors of documents, summed over a step's rows, at most.
     """
 
     rows: int
@@ -38,7 +38,7 @@ class BatchSizes:
     max_pages: int
     clusters: int
     list_tokens: int
-    score_tokens: int
+    anchor_tokens: int
 
     @property
     def group(self) -> int:
@@ -64,12 +64,16 @@ class BatchSizes:
         """
         return self.list_tokens // segment + self.clusters
 
+    def list_slots(self, segment: int = SEGMENT) -> int:
+        """Places for tokens of a head's segments, summed over a step's groups, at most."""
+        return self.segments(segment) * segment
+
     def is_supported(self) -> bool:
         """Whether kernels can take such steps: by the width of heads and by what 32 bits count."""
         return (
             has_kernels(self.head_dim)
             and self.group_rows <= min(MAX_GROUP_ROWS, self.rows)
-            and self.score_tokens * self.num_heads < MAX_ELEMENTS
+            and self.list_slots() * self.kv_heads * self.tile_rows < MAX_ELEMENTS
             and self.clusters * self.kv_heads * self.tile_rows < MAX_ELEMENTS
         )
 

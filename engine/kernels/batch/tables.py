@@ -88,7 +88,7 @@ class RowField(IntEnum):
     DOCUMENT = 4
     THRESHOLD = 5  # the bits of an fp32 number
     MASS = 6  # an address: attention mass by place in the document, fp32
-    TOKENS_BEGIN = 7  # tokens of the documents of all rows before this one
+    ANCHORS_BEGIN = 7  # anchors of the documents of all rows before this one
     PLACE = 8  # of row i of those that were given, in the order of the step
     SIZE = 9
 
@@ -268,11 +268,7 @@ class StepTables:
         table[Group.CHUNKS_END] = self._ends([max(1, c) for c in clusters], self.chunk_clusters)
         table[Group.CLUSTERS_BEGIN] = self._begins(clusters)
         segment = self.tuning.segment_size
-        listed = [
-            0 if all_of_it else each.num_segments(segment)
-            for each, all_of_it in zip(sizes, reads_all, strict=True)
-        ]
-        table[Group.SEGMENTS_BEGIN] = self._begins(listed)
+        table[Group.SEGMENTS_BEGIN] = self._begins([each.num_segments(segment) for each in sizes])
         table[Group.TOKENS_BEGIN] = self._begins(
             [0 if a else each.num_keys for each, a in zip(sizes, reads_all, strict=True)]
         )
@@ -296,8 +292,7 @@ class StepTables:
         thresholds = [max(row.threshold, LOWEST_THRESHOLD) for row in rows]
         table[RowField.THRESHOLD, :count] = np.array(thresholds, np.float32).view(np.int32)
         table[RowField.MASS, :count] = [row.mass.data_ptr() for row in rows]
-        of_documents = [each.num_anchors + each.num_keys for each in sizes]
-        table[RowField.TOKENS_BEGIN] = self._begins(of_documents)
+        table[RowField.ANCHORS_BEGIN] = self._begins([each.num_anchors for each in sizes])
         for place, row in enumerate(rows):
             used = ceil_div(row.num_keys, PAGE)
             self._pages[place, :used] = row.pages[:used]
@@ -350,12 +345,13 @@ def fits(rows: Sequence[StepRow], documents: DocumentTable, sizes: BatchSizes) -
         return False
     ordered = sorted(rows, key=lambda row: (row.document, row.reads_all))
     groups = form_groups(ordered, sizes.group_rows)
+    of_groups = [documents.size_of(group[0].document) for group in groups]
     looked_up = [documents.size_of(g[0].document) for g in groups if not g[0].reads_all]
     of_rows = [documents.size_of(row.document) for row in rows]
     return (
         sum(each.num_clusters for each in looked_up) <= sizes.clusters
-        and sum(each.num_keys for each in looked_up) <= sizes.list_tokens
-        and sum(each.num_anchors + each.num_keys for each in of_rows) <= sizes.score_tokens
+        and sum(each.num_keys for each in of_groups) <= sizes.list_tokens
+        and sum(each.num_anchors for each in of_rows) <= sizes.anchor_tokens
     )
 
 

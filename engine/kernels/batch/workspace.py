@@ -39,8 +39,10 @@ class BatchWorkspace:
             tokens are read, which fill n segments.
         lookup_lse: (rows, num_heads) fp32, in nats: what the lookup estimates the log-sum-exp of a
             retrieval head's scores to be, without anything clustered for rows that read everything.
-        token_scores: fp32, raw scores of the tokens that a row attends to, by row, query head and
-            place in the document cache; nothing of heads whose log weight is -inf.
+        listed_scores: fp16, scores relative to `lookup_lse` to base 2, by place in the list of a
+            group's head, or in the head where all of it is read, and tile row; -inf where a row
+            does not see a token. Nothing of heads whose log weight is -inf.
+        anchor_scores: fp32, raw scores of anchors by row, query head of retrieval heads and anchor.
         split_out, split_lse: (programs + groups x retrieval heads, tile rows, head_dim) fp32 and
             the same without head_dim: program p leaves its state of pair h at p + h.
         out: (rows, num_heads, head_dim) in the query's dtype.
@@ -61,7 +63,8 @@ class BatchWorkspace:
     segment_counts: Tensor
     num_segments: Tensor
     lookup_lse: Tensor
-    token_scores: Tensor
+    listed_scores: Tensor
+    anchor_scores: Tensor
     split_out: Tensor
     split_lse: Tensor
     out: Tensor
@@ -149,7 +152,10 @@ def allocate_batch(
         segment_counts=ints("segment_counts", chunks * heads),
         num_segments=ints("num_segments", s.rows * heads),
         lookup_lse=floats("lookup_lse", s.rows, s.num_heads),
-        token_scores=floats("token_scores", s.score_tokens * s.num_heads),
+        listed_scores=buffers.take(
+            "listed_scores", (s.list_slots(t.segment_size) * heads, rows), torch.float16, device
+        ),
+        anchor_scores=floats("anchor_scores", s.anchor_tokens * s.num_heads),
         split_out=floats("split_out", states, rows, s.head_dim),
         split_lse=floats("split_lse", states, rows),
         out=buffers.take("out", (s.rows, s.num_heads, s.head_dim), dtype, device),

@@ -103,7 +103,7 @@ class BatchCase:
             max_pages=ceil_div(most_keys, PAGE) + 1,
             clusters=sum(each.clusters for each in asked),
             list_tokens=sum(each.tokens for each in asked),
-            score_tokens=sum(each.tokens + each.anchors for each in asked),
+            anchor_tokens=sum(each.anchors for each in asked),
         )
 
     def inputs(self, dtype: torch.dtype) -> BatchInputs:
@@ -153,8 +153,8 @@ class BatchCase:
             self.tuning,
             has_sinks=self.has_sinks,
         )
-        for name in ("dense_out", "dense_lse", "scores", "cluster_lse", "token_scores",
-                     "split_out", "split_lse", "out", "lse"):  # fmt: skip
+        for name in ("dense_out", "dense_lse", "scores", "cluster_lse", "listed_scores",
+                     "anchor_scores", "split_out", "split_lse", "out", "lse"):  # fmt: skip
             getattr(work, name).fill_(torch.nan)
         for name in ("segments", "segment_masks", "token_masks", "segment_counts", "num_segments"):
             getattr(work, name).fill_(-77)

@@ -9,7 +9,6 @@ from engine.kernels.batch.triton.helpers import (
     FIRST_ROW,
     GROUP_DOCUMENT,
     GROUP_ROWS,
-    GROUP_TOKENS_BEGIN,
     MASS,
     NUM_ANCHORS,
     NUM_CLUSTERS,
@@ -18,9 +17,8 @@ from engine.kernels.batch.triton.helpers import (
     NUM_ROWS,
     PAGE,
     POSITIONS,
-    READS_ALL,
+    ROW_ANCHORS_BEGIN,
     ROW_DOCUMENT,
-    ROW_TOKENS_BEGIN,
     SEGMENTS_BEGIN,
     load_listed,
     load_number,
@@ -29,41 +27,101 @@ from engine.kernels.batch.triton.helpers import (
 )
 from engine.kernels.batch.workspace import BatchWorkspace
 from engine.kernels.shared.sizes import power_of_two
+from engine.kernels.shared.triton.online_softmax import LOG2_E
 
-BLOCK = 256  # tokens of a tile
+SCORES = 4096  # scores of a tile of listed tokens
 
 
 @triton.jit
-def _add_row(
+def _add_listed(
+    group,
+    head,
+    tile,
+    num_segments,
+    segments,
+    record,
+    groups,
+    rows,
+    lookup_lse,
+    lse,
+    listed_scores,
+    retrieval,
+    ROWS: tl.constexpr,
+    NUM_HEADS: tl.constexpr,
+    GROUP: tl.constexpr,
+    GROUP_PAD: tl.constexpr,
+    QUESTIONS: tl.constexpr,
+    SEGMENT: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Add the squared weights of a group's rows on a tile of the tokens that it read of a head.
+
+    num_segments: that are listed; negative where all of the head is read.
+    """
+    first_row = load_number(groups, FIRST_ROW * ROWS + group)
+    num_rows = load_number(groups, GROUP_ROWS * ROWS + group)
+    num_anchors, num_keys = load_number(record, NUM_ANCHORS), load_number(record, NUM_KEYS)
+    capacity = num_keys // SEGMENT + load_number(record, NUM_CLUSTERS)
+    list_begin = load_number(groups, SEGMENTS_BEGIN * ROWS + group) * retrieval + head * capacity
+    slot = tile * BLOCK + tl.arange(0, BLOCK)
+    is_slot = slot < tl.abs(num_segments) * SEGMENT
+    is_listed = is_slot & (num_segments > 0)
+    segment = tl.load(segments + list_begin + slot // SEGMENT, mask=is_listed, other=0)
+    token = tl.where(num_segments > 0, (segment >> 5) + slot % SEGMENT, slot)
+    seen = tl.where(num_segments > 0, slot % SEGMENT < (segment & 31), slot < num_keys) & is_slot
+    question, member = tl.arange(0, QUESTIONS), tl.arange(0, GROUP_PAD)
+    heads = (first_row + question)[:, None] * NUM_HEADS + (head * GROUP + member)[None, :]
+    is_row = (question < num_rows)[:, None] & (member < GROUP)[None, :]
+    expected = tl.load(lookup_lse + heads, mask=is_row, other=0.0)
+    found = tl.load(lse + heads, mask=is_row, other=float("inf"))
+    shift = (expected - found) * LOG2_E  # [QUESTIONS, GROUP_PAD]; -inf for padding
+    slot_scores = listed_scores + tl.cast(list_begin, tl.int64) * (SEGMENT * QUESTIONS * GROUP_PAD)
+    place = question[:, None] * GROUP_PAD + member[None, :]
+    score = tl.load(
+        slot_scores + (slot[:, None, None] * (QUESTIONS * GROUP_PAD) + place[None, :, :]),
+        mask=seen[:, None, None] & is_row[None, :, :],
+        other=float("-inf"),
+    )
+    weights = tl.exp2(score.to(tl.float32) + shift[None, :, :])
+    squares = tl.sum(weights * weights, 2)  # [BLOCK, QUESTIONS]
+    positions = load_pointer(record, POSITIONS, segments) + head * (num_anchors + num_keys)
+    position = tl.load(positions + num_anchors + token, mask=seen, other=0)
+    mass = tl.load(rows + MASS * ROWS + first_row + question, mask=question < num_rows, other=0)
+    mass = mass.to(lse.dtype)  # [QUESTIONS], pointers
+    tl.atomic_add(mass[None, :] + position[:, None], squares, mask=squares > 0.0, sem="relaxed")
+
+
+@triton.jit
+def _add_anchors(
     row,
     head,
-    place,
-    seen,
-    position,
-    num_tokens,
+    tile,
+    record,
+    num_anchors,
+    segments,
     rows,
     lse,
-    token_scores,
+    anchor_scores,
     ROWS: tl.constexpr,
     NUM_HEADS: tl.constexpr,
     GROUP: tl.constexpr,
     GROUP_PAD: tl.constexpr,
 ):
-    """Add one row's squared weights on the tokens [BLOCK] that are `seen` to its mass.
-
-    place: the tokens' places among the document's keys. position: their places in the document.
-    """
-    member = tl.arange(0, GROUP_PAD)
-    heads = head * GROUP + member
-    scores = token_scores + tl.load(rows + ROW_TOKENS_BEGIN * ROWS + row) * NUM_HEADS
+    """Add a row's squared weights on a tile of a head's anchors."""
+    member, place = tl.arange(0, GROUP_PAD), tile * PAGE + tl.arange(0, PAGE)
+    heads, seen = head * GROUP + member, place < num_anchors
+    scores = anchor_scores + tl.load(rows + ROW_ANCHORS_BEGIN * ROWS + row) * NUM_HEADS
     row_lse = tl.load(lse + row * NUM_HEADS + heads, mask=member < GROUP, other=float("inf"))
     score = tl.load(
-        scores + (heads * num_tokens)[:, None] + place[None, :],
+        scores + (heads * num_anchors)[:, None] + place[None, :],
         mask=(member < GROUP)[:, None] & seen[None, :],
         other=0.0,
     )
-    weights = tl.exp(score - row_lse[:, None])  # rows beyond the group: exp(-inf)
-    squares = tl.sum(weights * weights, 0)  # [BLOCK]
+    weights = tl.exp(score - row_lse[:, None])  # heads beyond the group: exp(-inf)
+    squares = tl.sum(weights * weights, 0)  # [PAGE]
+    num_tokens = load_number(record, NUM_ANCHORS) + load_number(record, NUM_KEYS)
+    positions = load_pointer(record, POSITIONS, segments) + head * num_tokens
+    position = tl.load(positions + place, mask=seen, other=0)
     mass = tl.load(rows + MASS * ROWS + row).to(lse.dtype)
     tl.atomic_add(mass + position, squares, mask=seen, sem="relaxed")
 
@@ -77,12 +135,12 @@ def accumulate_rows_mass_kernel(
     document_stride,
     retrieval,
     segments,
-    segment_masks,
-    token_masks,
     num_segments,
     log_weights,
     log_weights_stride,
-    token_scores,
+    lookup_lse,
+    listed_scores,
+    anchor_scores,
     lse,
     ROWS: tl.constexpr,
     NUM_HEADS: tl.constexpr,
@@ -95,80 +153,49 @@ def accumulate_rows_mass_kernel(
 ):
     """Take every so many tile of listed tokens, then of anchors, of heads that count.
 
-    A tile of a pair, which is a group and a KV head, has BLOCK // SEGMENT segments.
-    log_weights: of the layer's heads in slot 0; those of -inf count nothing.
+    A pair is a group and a KV head. log_weights: of the layer's heads in slot 0; those of -inf
+    count nothing.
     """
-    STEP: tl.constexpr = BLOCK // SEGMENT
-    pairs, lane = tl.arange(0, PAIRS_PAD), tl.arange(0, BLOCK)
+    pairs = tl.arange(0, PAIRS_PAD)
     num_pairs = load_number(header, NUM_GROUPS) * retrieval
+    document = tl.load(
+        groups + GROUP_DOCUMENT * ROWS + pairs // retrieval, mask=pairs < num_pairs, other=0
+    )
+    weights = tl.load(
+        log_weights + document * log_weights_stride + pairs % retrieval,
+        mask=pairs < num_pairs,
+        other=float("-inf"),
+    )
     listed = load_listed(num_segments, num_pairs, PAIRS_PAD)
-    tiles = tl.cdiv(tl.abs(listed), STEP)
+    listed = tl.where(weights > float("-inf"), listed, 0)
+    tiles = tl.cdiv(tl.abs(listed) * SEGMENT, BLOCK)
     ends = tl.cumsum(tiles, 0)
     for item in range(tl.program_id(0), tl.sum(tiles, 0), tl.num_programs(0)):
         pair = tl.sum((ends <= item).to(tl.int32), 0)
         tile = item - tl.sum(tl.where(pairs == pair, ends - tiles, 0), 0)
         own = tl.sum(tl.where(pairs == pair, listed, 0), 0)
-        is_whole = own < 0
         group, head = pair // retrieval, pair % retrieval
-        first_row = load_number(groups, FIRST_ROW * ROWS + group)
-        num_rows = load_number(groups, GROUP_ROWS * ROWS + group)
-        reads_all = load_number(groups, READS_ALL * ROWS + group) != 0
-        document = tl.load(groups + GROUP_DOCUMENT * ROWS + group)
-        log_weight = tl.load(log_weights + document * log_weights_stride + head)
-        num_own = tl.where(log_weight > float("-inf"), tl.abs(own), 0)
-        record = load_record(documents, document, document_stride)
-        num_anchors, num_keys = load_number(record, NUM_ANCHORS), load_number(record, NUM_KEYS)
-        capacity = num_keys // SEGMENT + load_number(record, NUM_CLUSTERS)
-        num_tokens = num_anchors + num_keys
-        positions = load_pointer(record, POSITIONS, segments) + head * num_tokens
-        index = tile * STEP + lane // SEGMENT  # [BLOCK]
-        exists = index < num_own
-        at = load_number(groups, SEGMENTS_BEGIN * ROWS + group) * retrieval + head * capacity
-        segment = tl.load(segments + at + index, mask=exists & (is_whole == 0), other=0)
-        segment = tl.where(is_whole & exists, index * (SEGMENT * 32) + SEGMENT, segment)
-        token = (segment >> 5) + lane % SEGMENT
-        seen = (lane % SEGMENT < (segment & 31)) & (token < num_keys)
-        position = tl.load(positions + num_anchors + token, mask=seen, other=0)
-        if QUESTIONS == 1:
-            _add_row(
-                first_row, head, num_anchors + token, seen, position, num_tokens, rows, lse,
-                token_scores, ROWS, NUM_HEADS, GROUP, GROUP_PAD,
-            )  # fmt: skip
-        else:
-            token_at = load_number(groups, GROUP_TOKENS_BEGIN * ROWS + group) * retrieval
-            token_at += head * num_keys
-            masked = reads_all == 0
-            of_segments = tl.load(
-                segment_masks + at + index, mask=exists & masked & (is_whole == 0), other=-1
-            )
-            of_tokens = tl.load(token_masks + token_at + token, mask=seen & masked & is_whole,
-                                other=-1)  # fmt: skip
-            mask = of_segments & of_tokens
-            for place in range(0, num_rows):
-                _add_row(
-                    first_row + place, head, num_anchors + token, seen & ((mask >> place) & 1 != 0),
-                    position, num_tokens, rows, lse, token_scores, ROWS, NUM_HEADS, GROUP,
-                    GROUP_PAD,
-                )  # fmt: skip
+        record = load_record(
+            documents, tl.load(groups + GROUP_DOCUMENT * ROWS + group), document_stride
+        )
+        _add_listed(
+            group, head, tile, own, segments, record, groups, rows, lookup_lse, lse, listed_scores,
+            retrieval, ROWS, NUM_HEADS, GROUP, GROUP_PAD, QUESTIONS, SEGMENT, BLOCK,
+        )  # fmt: skip
     anchor_tiles = load_number(header, ANCHOR_TILES)
     items = load_number(header, NUM_ROWS) * retrieval * anchor_tiles
-    anchor = tl.arange(0, PAGE)
     for item in range(tl.program_id(0), items, tl.num_programs(0)):
         tile, pair = item % anchor_tiles, item // anchor_tiles
         row, head = pair // retrieval, pair % retrieval
-        document = tl.load(rows + ROW_DOCUMENT * ROWS + row)
-        log_weight = tl.load(log_weights + document * log_weights_stride + head)
-        record = load_record(documents, document, document_stride)
+        slot = tl.load(rows + ROW_DOCUMENT * ROWS + row)
+        record = load_record(documents, slot, document_stride)
+        log_weight = tl.load(log_weights + slot * log_weights_stride + head)
         num_anchors = load_number(record, NUM_ANCHORS)
-        num_tokens = num_anchors + load_number(record, NUM_KEYS)
-        positions = load_pointer(record, POSITIONS, segments) + head * num_tokens
-        place = tile * PAGE + anchor
-        seen = place < tl.where(log_weight > float("-inf"), num_anchors, 0)
-        position = tl.load(positions + place, mask=seen, other=0)
-        _add_row(
-            row, head, place, seen, position, num_tokens, rows, lse, token_scores, ROWS, NUM_HEADS,
-            GROUP, GROUP_PAD,
-        )  # fmt: skip
+        if log_weight > float("-inf"):
+            _add_anchors(
+                row, head, tile, record, num_anchors, segments, rows, lse, anchor_scores, ROWS,
+                NUM_HEADS, GROUP, GROUP_PAD,
+            )  # fmt: skip
 
 
 def accumulate_rows_mass_triton(inputs: BatchInputs, work: BatchWorkspace) -> None:
@@ -186,12 +213,12 @@ def accumulate_rows_mass_triton(inputs: BatchInputs, work: BatchWorkspace) -> No
         documents.stride(0),
         inputs.retrieval,
         work.segments,
-        work.segment_masks,
-        work.token_masks,
         work.num_segments,
         inputs.documents.log_weights[0, inputs.layer],
         inputs.documents.log_weights.stride(0),
-        work.token_scores,
+        work.lookup_lse,
+        work.listed_scores,
+        work.anchor_scores,
         inputs.weighted_lse(work.lse),
         ROWS=s.rows,
         NUM_HEADS=s.num_heads,
@@ -200,6 +227,6 @@ def accumulate_rows_mass_triton(inputs: BatchInputs, work: BatchWorkspace) -> No
         QUESTIONS=s.group_rows,
         PAIRS_PAD=power_of_two(s.rows * inputs.retrieval),
         SEGMENT=t.segment_size,
-        BLOCK=BLOCK,
+        BLOCK=max(16, SCORES // s.tile_rows),
         num_warps=4,
     )

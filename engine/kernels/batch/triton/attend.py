@@ -17,7 +17,6 @@ from engine.kernels.batch.triton.helpers import (
     NUM_GROUPS,
     NUM_KEYS,
     READS_ALL,
-    ROW_TOKENS_BEGIN,
     SEGMENTS_BEGIN,
     VALUES,
     load_group_queries,
@@ -59,32 +58,34 @@ def _score_tile(
     values,
     token,
     seen,
-    mask,
-    bit,
-    row_scores,
-    row_begin,
-    keeps_scores,
+    visible,
+    reference,
+    slot_scores,
+    slots,
     scale,
     D: tl.constexpr,
     SOFTCAP: tl.constexpr,
+    KEEP_SCORES: tl.constexpr,
 ):
-    """Score the tokens [BLOCK] that are `seen`; returns the scores to base e and to base 2, and
-    which of them rows see [TILE_ROWS, BLOCK], and the values [BLOCK, D].
+    """Score the tokens [BLOCK] that are `seen`; returns scores to base 2, relative to `reference`
+    [TILE_ROWS] and -inf where a row does not see a token, [TILE_ROWS, BLOCK], and the values.
 
-    Keys are loaded without waiting for masks. mask: [BLOCK], which rows of the group see each
-    token. bit: [TILE_ROWS], of each row in the masks; 0 for padding.
+    slot_scores: [TILE_ROWS, BLOCK], pointers at which the scores are left for evidence; slots:
+    which of them, broadcast.
     """
     offsets = token[:, None] * D + tile_columns(D)[None, :]  # [BLOCK, WIDTH]
     inside = mask_columns(seen[:, None], D)
     k = tl.load(keys + offsets, mask=inside, other=0.0)
     v = tl.load(values + offsets, mask=inside, other=0.0)
     products = tl.dot(q, tl.trans(k), input_precision="ieee")  # [TILE_ROWS, BLOCK]
-    scores = apply_softcap(products * scale, SOFTCAP)
-    scores_2 = products * (scale * LOG2_E) if SOFTCAP is None else scores * LOG2_E
-    visible = (mask[None, :] & bit[:, None]) != 0
-    if keeps_scores:
-        tl.store(row_scores + (row_begin[:, None] + token[None, :]), scores, mask=visible)
-    return scores, scores_2, visible, v
+    if SOFTCAP is None:
+        scores = products * (scale * LOG2_E) - reference[:, None]
+    else:
+        scores = apply_softcap(products * scale, SOFTCAP) * LOG2_E - reference[:, None]
+    scores = tl.where(visible, scores, float("-inf"))
+    if KEEP_SCORES:
+        tl.store(slot_scores, scores.to(tl.float16), mask=slots)
+    return scores, v
 
 
 @triton.jit
@@ -99,19 +100,22 @@ def _attend_share(
     keys,
     values,
     bit,
-    row_scores,
-    row_begin,
-    keeps_scores,
+    reference,
+    listed_scores,
+    slots_stop,
     scale,
     top,
     mass,
     total,
     seen_by,
+    OUT_ROWS: tl.constexpr,
+    TILE_ROWS: tl.constexpr,
     D: tl.constexpr,
     SOFTCAP: tl.constexpr,
     SEGMENT: tl.constexpr,
     BLOCK: tl.constexpr,
     QUESTIONS: tl.constexpr,
+    KEEP_SCORES: tl.constexpr,
     STAGES: tl.constexpr,
     IS_WHOLE: tl.constexpr,
     FIXED_MAXIMUM: tl.constexpr,
@@ -119,37 +123,49 @@ def _attend_share(
     """Attend to the segments from start to stop; returns the new top, mass, total and seen_by.
 
     segments, masks: of the list; where the whole head is read (IS_WHOLE), its segments follow each
-    other, and masks are of its tokens. seen_by: [BLOCK], which rows have seen any token.
+    other, and masks are of its tokens. bit: [TILE_ROWS], of each row in the masks; 0 for padding.
+    reference: [TILE_ROWS], what scores are relative to, to base 2. slots_stop: from which place on
+    no scores are left. seen_by: [BLOCK], which rows have seen any token.
     """
-    lane, top_2 = tl.arange(0, BLOCK), top * LOG2_E
+    lane, row = tl.arange(0, BLOCK), tl.arange(0, TILE_ROWS)
     segment = tl.zeros([BLOCK], tl.int32)
     if not IS_WHOLE:
         segment = _load_segments(segments, start, stop, SEGMENT, BLOCK)
     last = tl.minimum(stop * SEGMENT, num_keys)
     for step in tl.range(start, stop, BLOCK // SEGMENT, num_stages=STAGES):
+        slot = step * SEGMENT + lane
         if IS_WHOLE:
-            token = step * SEGMENT + lane
+            token = slot
             seen, at = token < last, token
         else:
             token = (segment >> 5) + lane % SEGMENT
             seen, at = lane % SEGMENT < (segment & 31), step + lane // SEGMENT
         mask = tl.full([BLOCK], -1, tl.int32)
-        if QUESTIONS > 1:
+        if QUESTIONS > 1:  # keys are loaded without waiting for it
             mask = tl.load(masks + at, mask=seen & is_masked, other=-1)
         mask = tl.where(seen, mask, 0)
-        scores, scores_2, visible, v = _score_tile(
-            q, keys, values, token, seen, mask, bit, row_scores, row_begin, keeps_scores, scale, D,
+        scores, v = _score_tile(
+            q,
+            keys,
+            values,
+            token,
+            seen,
+            (mask[None, :] & bit[:, None]) != 0,
+            reference,
+            listed_scores + (slot[None, :] * OUT_ROWS + row[:, None]),
+            (slot < slots_stop)[None, :] & (row < OUT_ROWS)[:, None],
+            scale,
+            D,
             SOFTCAP,
-        )  # fmt: skip
+            KEEP_SCORES,
+        )
         if FIXED_MAXIMUM:
-            weights = tl.exp2(scores_2 - top_2[:, None])
-            weights = tl.where(visible, weights, 0.0)
+            weights = tl.exp2(scores)
             mass += weights
             total = tl.dot(weights.to(v.dtype), v, total, input_precision="ieee")
             seen_by |= mask
         else:
-            scores = tl.where(visible, scores, float("-inf"))
-            top, mass, total = update_softmax_by_lane(scores, v, top, mass, total)
+            top, mass, total = update_softmax_by_lane(scores / LOG2_E, v, top, mass, total)
         if not IS_WHOLE:  # one step ahead, so that loads of keys never wait for their addresses
             segment = _load_segments(segments, step + BLOCK // SEGMENT, stop, SEGMENT, BLOCK)
     return top, mass, total, seen_by
@@ -160,7 +176,6 @@ def attend_kernel(
     query,
     header,
     groups,
-    rows,
     documents,
     document_stride,
     retrieval,
@@ -171,7 +186,7 @@ def attend_kernel(
     lookup_lse,
     log_weights,
     log_weights_stride,
-    token_scores,
+    listed_scores,
     out,
     lse,
     scale,
@@ -236,20 +251,14 @@ def attend_kernel(
             )
             is_row = (place < num_rows) & (member < GROUP)
             bit = tl.where(is_row, 1 << place, 0)
-            # The scores of a group's rows lie one behind the other, as they ask about one document.
-            scores_begin = tl.load(rows + ROW_TOKENS_BEGIN * ROWS + first_row) * NUM_HEADS
-            row_scores = token_scores + scores_begin + num_anchors
-            row_begin = (place * NUM_HEADS + head * GROUP + member) * (num_anchors + num_keys)
-            keeps_scores = False
+            own_scores, slots_stop = listed_scores, 0
             if KEEP_SCORES:  # of heads that count as evidence
+                own_scores += tl.cast(list_begin, tl.int64) * (SEGMENT * OUT_ROWS)
                 log_weight = tl.load(log_weights + document * log_weights_stride + head)
-                keeps_scores = log_weight > float("-inf")
+                slots_stop = tl.where(log_weight > float("-inf"), stop * SEGMENT, 0)
             q = load_group_queries(
                 query, head, first_row, num_rows, NUM_HEADS, GROUP, GROUP_PAD, TILE_ROWS, D
             )
-            top = tl.full([TILE_ROWS], float("-inf"), tl.float32)
-            mass = tl.zeros([TILE_ROWS, BLOCK], tl.float32)
-            total = tl.zeros([TILE_ROWS, cols.shape[0]], tl.float32)
             own_segments = segments + list_begin
             own_masks, whole_masks, is_masked = segment_masks, token_masks, False
             if QUESTIONS > 1:
@@ -257,28 +266,31 @@ def attend_kernel(
                 token_begin = load_number(groups, GROUP_TOKENS_BEGIN * ROWS + group) * retrieval
                 own_masks += list_begin
                 whole_masks += token_begin + head * num_keys
+            expected_lse = tl.load(
+                lookup_lse + (first_row + place) * NUM_HEADS + head * GROUP + member,
+                mask=is_row,
+                other=0.0,
+            )
+            reference = expected_lse * LOG2_E
             top = tl.full([TILE_ROWS], float("-inf"), tl.float32)
-            if FIXED_MAXIMUM:
-                top = tl.load(
-                    lookup_lse + (first_row + place) * NUM_HEADS + head * GROUP + member,
-                    mask=is_row,
-                    other=0.0,
-                )
             mass = tl.zeros([TILE_ROWS, BLOCK], tl.float32)
             total = tl.zeros([TILE_ROWS, cols.shape[0]], tl.float32)
             seen_by = tl.zeros([BLOCK], tl.int32)
+            if FIXED_MAXIMUM:
+                top = tl.zeros([TILE_ROWS], tl.float32)
             # Either loop is empty; each knows where its tokens are without asking.
+            whole_start = tl.where(is_whole, start, stop)
             top, mass, total, seen_by = _attend_share(
-                start, tl.where(is_whole, start, stop), own_segments, own_masks, is_masked,
-                num_keys, q, keys, values, bit, row_scores, row_begin, keeps_scores, scale, top,
-                mass, total, seen_by, D, SOFTCAP, SEGMENT, BLOCK, QUESTIONS, STAGES, False,
-                FIXED_MAXIMUM,
+                start, whole_start, own_segments, own_masks, is_masked, num_keys, q, keys,
+                values, bit, reference, own_scores, slots_stop, scale, top, mass, total, seen_by,
+                OUT_ROWS, TILE_ROWS, D, SOFTCAP, SEGMENT, BLOCK, QUESTIONS, KEEP_SCORES, STAGES,
+                False, FIXED_MAXIMUM,
             )  # fmt: skip
             top, mass, total, seen_by = _attend_share(
-                tl.where(is_whole, start, stop), stop, own_segments, whole_masks, is_masked,
-                num_keys, q, keys, values, bit, row_scores, row_begin, keeps_scores, scale, top,
-                mass, total, seen_by, D, SOFTCAP, SEGMENT, BLOCK, QUESTIONS, STAGES, True,
-                FIXED_MAXIMUM,
+                whole_start, stop, own_segments, whole_masks, is_masked, num_keys, q, keys,
+                values, bit, reference, own_scores, slots_stop, scale, top, mass, total, seen_by,
+                OUT_ROWS, TILE_ROWS, D, SOFTCAP, SEGMENT, BLOCK, QUESTIONS, KEEP_SCORES, STAGES,
+                True, FIXED_MAXIMUM,
             )  # fmt: skip
             if FIXED_MAXIMUM:
                 sums = tl.sum(mass, 1)  # [TILE_ROWS]
@@ -289,18 +301,21 @@ def attend_kernel(
                     mass = tl.zeros([TILE_ROWS, BLOCK], tl.float32)
                     total = tl.zeros([TILE_ROWS, cols.shape[0]], tl.float32)
                     top, mass, total, seen_by = _attend_share(
-                        start, tl.where(is_whole, start, stop), own_segments, own_masks, is_masked,
-                        num_keys, q, keys, values, bit, row_scores, row_begin, keeps_scores, scale,
-                        top, mass, total, seen_by, D, SOFTCAP, SEGMENT, BLOCK, QUESTIONS, 1, False,
-                        False,
+                        start, whole_start, own_segments, own_masks, is_masked, num_keys, q, keys,
+                        values, bit, reference, own_scores, slots_stop, scale, top, mass, total,
+                        seen_by, OUT_ROWS, TILE_ROWS, D, SOFTCAP, SEGMENT, BLOCK, QUESTIONS,
+                        KEEP_SCORES, 1,
+                        False, False,
                     )  # fmt: skip
                     top, mass, total, seen_by = _attend_share(
-                        tl.where(is_whole, start, stop), stop, own_segments, whole_masks, is_masked,
-                        num_keys, q, keys, values, bit, row_scores, row_begin, keeps_scores, scale,
-                        top, mass, total, seen_by, D, SOFTCAP, SEGMENT, BLOCK, QUESTIONS, 1, True,
-                        False,
+                        whole_start, stop, own_segments, whole_masks, is_masked, num_keys, q, keys,
+                        values, bit, reference, own_scores, slots_stop, scale, top, mass, total,
+                        seen_by, OUT_ROWS, TILE_ROWS, D, SOFTCAP, SEGMENT, BLOCK, QUESTIONS,
+                        KEEP_SCORES, 1,
+                        True, False,
                     )  # fmt: skip
             mass = tl.sum(mass, 1)  # [TILE_ROWS]
+            top += expected_lse
             slot = program + pair
             is_out = row < OUT_ROWS
             tl.store(lse + slot * OUT_ROWS + row, softmax_lse(top, mass), mask=is_out)
@@ -323,7 +338,6 @@ def attend_triton(inputs: BatchInputs, work: BatchWorkspace) -> None:
         inputs.query,
         tables.header,
         tables.groups,
-        tables.rows,
         documents[0, inputs.layer],
         documents.stride(0),
         inputs.retrieval,
@@ -334,7 +348,7 @@ def attend_triton(inputs: BatchInputs, work: BatchWorkspace) -> None:
         work.lookup_lse,
         inputs.documents.log_weights[0, inputs.layer],
         inputs.documents.log_weights.stride(0),
-        work.token_scores,
+        work.listed_scores,
         work.split_out,
         work.split_lse,
         scoring.scale,

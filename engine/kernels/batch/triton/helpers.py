@@ -43,7 +43,7 @@ ROW_GROUP = tl.constexpr(int(RowField.GROUP))
 ROW_DOCUMENT = tl.constexpr(int(RowField.DOCUMENT))
 THRESHOLD = tl.constexpr(int(RowField.THRESHOLD))
 MASS = tl.constexpr(int(RowField.MASS))
-ROW_TOKENS_BEGIN = tl.constexpr(int(RowField.TOKENS_BEGIN))
+ROW_ANCHORS_BEGIN = tl.constexpr(int(RowField.ANCHORS_BEGIN))
 
 
 @triton.jit

@@ -20,14 +20,13 @@ from engine.kernels.batch.triton.helpers import (
     NUM_ANCHORS,
     NUM_CHUNKS,
     NUM_CLUSTERS,
-    NUM_KEYS,
     NUM_ROWS,
     NUM_SPLITS,
     NUM_STREAMING,
     OFFSETS,
     PAGE,
+    ROW_ANCHORS_BEGIN,
     ROW_DOCUMENT,
-    ROW_TOKENS_BEGIN,
     SPLITS_END,
     STREAMING_KEYS,
     STREAMING_VALUES,
@@ -73,7 +72,7 @@ def _attend_dense(
     dense_out,
     dense_lse,
     max_splits,
-    token_scores,
+    anchor_scores,
     retrieval,
     scale,
     ROWS: tl.constexpr,
@@ -129,10 +128,8 @@ def _attend_dense(
     keys = tl.where(is_own, own_keys, tl.where(streams, streaming_keys, anchor_keys))
     values = tl.where(is_own, own_values, tl.where(streams, streaming_values, anchor_values))
     member, cols = tl.arange(0, TILE_ROWS), tile_columns(D)
-    num_tokens = num_anchors + load_number(record, NUM_KEYS)
-    # A row's scores of the document's tokens, by query head and place.
-    row_scores = token_scores + tl.load(rows + ROW_TOKENS_BEGIN * ROWS + row) * NUM_HEADS
-    row_scores += (head * GROUP + member) * num_tokens  # [TILE_ROWS]
+    row_scores = anchor_scores + tl.load(rows + ROW_ANCHORS_BEGIN * ROWS + row) * NUM_HEADS
+    row_scores += (head * GROUP + member) * num_anchors  # [TILE_ROWS]
     wait_for_previous_launch(OVERLAP)
     release_next_launch(OVERLAP)
     q = load_group_queries(query, head, row, 1, NUM_HEADS, GROUP, GROUP_PAD, TILE_ROWS, D)
@@ -301,7 +298,7 @@ def score_kernel(
     dense_out,
     dense_lse,
     max_splits,
-    token_scores,
+    anchor_scores,
     scores,
     cluster_lse,
     segment_counts,
@@ -347,7 +344,7 @@ def score_kernel(
                 _attend_dense(
                     item, query, own_keys, own_values, sink_logits, dense_lse, dense, rows, pages,
                     max_pages, documents, document_stride, dense_out, dense_lse, max_splits,
-                    token_scores, retrieval, scale, ROWS, NUM_HEADS, KV_HEADS, GROUP, GROUP_PAD,
+                    anchor_scores, retrieval, scale, ROWS, NUM_HEADS, KV_HEADS, GROUP, GROUP_PAD,
                     DENSE_ROWS, D, SOFTCAP, WINDOW, DENSE_STAGES, KEEP_SCORES, False,
                 )  # fmt: skip
         else:
@@ -355,7 +352,7 @@ def score_kernel(
                 _attend_dense(
                     program, query, own_keys, own_values, sink_logits, dense_lse, dense, rows,
                     pages, max_pages, documents, document_stride, dense_out, dense_lse, max_splits,
-                    token_scores, retrieval, scale, ROWS, NUM_HEADS, KV_HEADS, GROUP, GROUP_PAD,
+                    anchor_scores, retrieval, scale, ROWS, NUM_HEADS, KV_HEADS, GROUP, GROUP_PAD,
                     DENSE_ROWS, D, SOFTCAP, WINDOW, DENSE_STAGES, KEEP_SCORES, OVERLAP,
                 )  # fmt: skip
             else:
@@ -395,7 +392,7 @@ def score_triton(inputs: BatchInputs, work: BatchWorkspace) -> None:
     """Launch the first kernel of `attend_rows`.
 
     Args: as `attend_rows`; `dense_out`, `dense_lse` and, in layers with clusters, `scores`,
-        `cluster_lse`, zeros to `segment_counts` and anchors' scores to `token_scores` are written.
+        `cluster_lse`, zeros to `segment_counts` and anchors' scores to `anchor_scores` are written.
     """
     s, t, tables, scoring = work.sizes, work.tuning, inputs.tables, inputs.scoring
     has_clusters = inputs.retrieval > 0 and inputs.window is None
@@ -422,7 +419,7 @@ def score_triton(inputs: BatchInputs, work: BatchWorkspace) -> None:
         work.dense_out,
         work.dense_lse,
         max_splits,
-        work.token_scores,
+        work.anchor_scores,
         work.scores,
         work.cluster_lse,
         work.segment_counts,
