@@ -1,12 +1,8 @@
-"""The load program: what it asks for is what the workloads define, and it counts what it got."""
-
-import json
-import sys
+"""The load program asks for what the workloads define."""
 
 import pytest
 
 from bench.serving.load import workloads
-from bench.serving.load.__main__ import main
 
 BOOK = "The quick brown fox jumps over the lazy dog. " * 2000
 
@@ -45,19 +41,3 @@ def test_a_books_text_has_as_many_tokens_as_were_asked_for_even_past_its_end(ind
     assert len(text) == pytest.approx(7999 * 5, abs=10)
     with pytest.raises(ValueError, match="too few"):
         workloads.book_text(BOOK[:40_000], spans, 1, 20_000)
-
-
-def test_the_program_measures_a_server_and_says_what_was_answered(tmp_path, monkeypatch):
-    (tmp_path / "book.txt").write_text(BOOK)
-    arguments = ["load", "small", "--text", str(tmp_path / "book.txt"), "--out", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", [*arguments, "--stop-at-eos"])
-    main()
-    result = json.loads((tmp_path / "load.json").read_text())
-    rows = result["rows"]
-    assert [row["budget"] for row in rows] == ["balanced", "exact"]
-    assert all(row["errors"] == {} and row["requests"] == 4 for row in rows)
-    assert rows[1]["loaded"] > rows[0]["loaded"] > 0
-    assert all(row["tokens_per_s"] > 0 and row["cache_hits"] == 1.0 for row in rows)
-    (beside,) = result["of_exact"]
-    assert beside["tokens_per_s"] == rows[0]["tokens_per_s"] / rows[1]["tokens_per_s"]
-    assert [one["total"] > 0 for one in rows[0]["reading_ms"]] == [True, True]
