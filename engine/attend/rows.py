@@ -139,7 +139,7 @@ def _attend_retrieval(
         anchors = layer.keys[:, : layer.num_anchors]
         scores = scores_reference(rows, anchors, scale=call.scale, softcap=call.softcap)
         dense_lse = torch.logaddexp(own.lse, scores.logsumexp(dim=-1))
-        selected = _select(states, call, rows, dense_lse, layer)
+        selected = select_clusters(states, call, rows, dense_lse, layer)
     if selected is None:
         for state in states:
             state.meter.count(layer, FullSelection.of(layer))
@@ -220,7 +220,7 @@ def _attend_head(
     return (out + own_share * own.out.float()).to(rows.dtype)
 
 
-def _select(
+def select_clusters(
     states: Sequence[QuestionState],
     call: AttentionCall,
     rows: Tensor,
