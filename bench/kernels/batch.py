@@ -151,7 +151,6 @@ def tunings(
     return [
         *found,
         (" scoreless", replace(base, keep_scores=False)),
-        (" list", replace(base, whole_share=9.0)),
         (" whole", replace(base, whole_share=0.0)),
         (
             " b64",

@@ -468,7 +468,7 @@ class BatchRunner(GraphRunner):
                 ceil_div(context, CLUSTER_TOKENS),
                 min(most // CLUSTER_TOKENS, self._work_bytes // (heads * pad)),
             ),
-            # A score of two bytes for each, and as many places again for what fills segments.
+            # A score has two bytes, and small groups have as many places again to fill segments.
             list_tokens=max(context, min(most, self._work_bytes // (heads * pad))),
             anchor_tokens=rows * min(context, MAX_ANCHORS),
         )

@@ -8,6 +8,7 @@ PAGE = 64  # tokens of a page of question keys, and of a tile of dense keys
 MAX_DENSE_SPLITS = 32  # of one row's dense keys in one head
 MAX_GROUP_ROWS = 32  # rows of a group: one bit each in a mask of 32
 SEGMENT = 16  # tokens of a segment of a run at most
+WHOLE_ROWS = 8  # groups of so many rows may read whole heads in one pass
 
 
 @dataclass(frozen=True)
@@ -64,16 +65,22 @@ class BatchSizes:
         """
         return self.list_tokens // segment + self.clusters
 
-    def list_slots(self, segment: int = SEGMENT) -> int:
-        """Places for tokens of a head's segments, summed over a step's groups, at most."""
-        return self.segments(segment) * segment
+    @property
+    def reads_whole(self) -> bool:
+        """Whether a head may be read in one pass because most of it is selected."""
+        return self.group_rows >= WHOLE_ROWS
+
+    @property
+    def score_slots(self) -> int:
+        """Places for scores of a head's tokens, summed over a step's groups, at most."""
+        return self.list_tokens * (1 if self.reads_whole else 2) + self.rows * SEGMENT
 
     def is_supported(self) -> bool:
         """Whether kernels can take such steps: by the width of heads and by what 32 bits count."""
         return (
             has_kernels(self.head_dim)
             and self.group_rows <= min(MAX_GROUP_ROWS, self.rows)
-            and self.list_slots() * self.kv_heads * self.tile_rows < MAX_ELEMENTS
+            and self.score_slots * self.kv_heads * self.tile_rows < MAX_ELEMENTS
             and self.clusters * self.kv_heads * self.tile_rows < MAX_ELEMENTS
         )
 
@@ -105,6 +112,15 @@ class DocumentSizes:
     def num_segments(self, segment: int) -> int:
         """Segments of a head at most."""
         return self.num_keys // segment + self.num_clusters
+
+    def num_slots(self, segment: int, *, reads_whole: bool) -> int:
+        """Places for scores of a head's tokens, each segment filled up.
+
+        Args:
+            reads_whole: whether all of a head is read before its list gets as long as that.
+        """
+        whole = ceil_div(self.num_keys, segment)
+        return segment * (whole if reads_whole else max(whole, self.num_segments(segment)))
 
 
 def dense_split_keys(document_keys: int, own_keys: int) -> int:

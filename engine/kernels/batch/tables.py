@@ -17,6 +17,7 @@ from torch import Tensor
 from common.errors import ShapeError
 from engine.kernels.batch.sizes import (
     PAGE,
+    SEGMENT,
     BatchSizes,
     DocumentSizes,
     dense_split_keys,
@@ -75,7 +76,8 @@ class Group(IntEnum):
     CLUSTERS_BEGIN = 6  # clusters of one head in all groups before this one
     SEGMENTS_BEGIN = 7
     TOKENS_BEGIN = 8
-    SIZE = 9
+    SLOTS_BEGIN = 9  # places for scores
+    SIZE = 10
 
 
 class RowField(IntEnum):
@@ -268,7 +270,14 @@ class StepTables:
         table[Group.CHUNKS_END] = self._ends([max(1, c) for c in clusters], self.chunk_clusters)
         table[Group.CLUSTERS_BEGIN] = self._begins(clusters)
         segment = self.tuning.segment_size
-        table[Group.SEGMENTS_BEGIN] = self._begins([each.num_segments(segment) for each in sizes])
+        listed = [
+            0 if all_of_it else each.num_segments(segment)
+            for each, all_of_it in zip(sizes, reads_all, strict=True)
+        ]
+        table[Group.SEGMENTS_BEGIN] = self._begins(listed)
+        table[Group.SLOTS_BEGIN] = self._begins(
+            [each.num_slots(segment, reads_whole=s.reads_whole) for each in sizes]
+        )
         table[Group.TOKENS_BEGIN] = self._begins(
             [0 if a else each.num_keys for each, a in zip(sizes, reads_all, strict=True)]
         )
@@ -350,7 +359,9 @@ def fits(rows: Sequence[StepRow], documents: DocumentTable, sizes: BatchSizes) -
     of_rows = [documents.size_of(row.document) for row in rows]
     return (
         sum(each.num_clusters for each in looked_up) <= sizes.clusters
-        and sum(each.num_keys for each in of_groups) <= sizes.list_tokens
+        and sum(each.num_keys for each in looked_up) <= sizes.list_tokens
+        and sum(each.num_slots(SEGMENT, reads_whole=sizes.reads_whole) for each in of_groups)
+        <= sizes.score_slots
         and sum(each.num_anchors for each in of_rows) <= sizes.anchor_tokens
     )
 

@@ -32,7 +32,8 @@ class BatchTuning:
             its warps.
         mass_programs: programs of `accumulate_rows_mass`.
         whole_share: where the segments that a group selects of a head, times `segment_size`, are
-            this many times the head's clustered tokens, all of them are read in one pass.
+            this many times the head's clustered tokens, all of them are read in one pass. At most
+            1, as there are no places for more scores.
         overlap: whether launches start before the previous one has ended, on a device that can do
             so (`engine.kernels.shared.overlap`).
     """

@@ -11,8 +11,6 @@ from engine.kernels.batch.tuning import BatchTuning, default_batch_tuning
 from engine.kernels.shared.overlap import can_overlap
 from engine.kernels.shared.sizes import ceil_div
 
-WHOLE_ROWS = 8  # groups of so many rows may read whole heads in one pass
-
 
 @dataclass(frozen=True)
 class BatchWorkspace:
@@ -75,11 +73,6 @@ class BatchWorkspace:
     def chunk_clusters(self) -> int:
         """Clusters that a program of `select_union` looks at at a time."""
         return max(1, self.tuning.select_scores // self.sizes.tile_rows)
-
-    @property
-    def reads_whole(self) -> bool:
-        """Whether a head may be read in one pass because most of it is selected."""
-        return self.token_masks.numel() > 0
 
 
 class Buffers:
@@ -148,12 +141,12 @@ def allocate_batch(
         segment_masks=ints(
             "segment_masks", s.segments(t.segment_size) * heads if s.group_rows > 1 else 0
         ),
-        token_masks=ints("token_masks", s.list_tokens * heads if s.group_rows >= WHOLE_ROWS else 0),
+        token_masks=ints("token_masks", s.list_tokens * heads if s.reads_whole else 0),
         segment_counts=ints("segment_counts", chunks * heads),
         num_segments=ints("num_segments", s.rows * heads),
         lookup_lse=floats("lookup_lse", s.rows, s.num_heads),
         listed_scores=buffers.take(
-            "listed_scores", (s.list_slots(t.segment_size) * heads, rows), torch.float16, device
+            "listed_scores", (s.score_slots * heads, rows), torch.float16, device
         ),
         anchor_scores=floats("anchor_scores", s.anchor_tokens * s.num_heads),
         split_out=floats("split_out", states, rows, s.head_dim),

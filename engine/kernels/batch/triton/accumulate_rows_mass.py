@@ -20,6 +20,7 @@ from engine.kernels.batch.triton.helpers import (
     ROW_ANCHORS_BEGIN,
     ROW_DOCUMENT,
     SEGMENTS_BEGIN,
+    find_slots,
     load_listed,
     load_number,
     load_pointer,
@@ -53,6 +54,7 @@ def _add_listed(
     QUESTIONS: tl.constexpr,
     SEGMENT: tl.constexpr,
     BLOCK: tl.constexpr,
+    WHOLE: tl.constexpr,
 ):
     """Add the squared weights of a group's rows on a tile of the tokens that it read of a head.
 
@@ -75,7 +77,11 @@ def _add_listed(
     expected = tl.load(lookup_lse + heads, mask=is_row, other=0.0)
     found = tl.load(lse + heads, mask=is_row, other=float("inf"))
     shift = (expected - found) * LOG2_E  # [QUESTIONS, GROUP_PAD]; -inf for padding
-    slot_scores = listed_scores + tl.cast(list_begin, tl.int64) * (SEGMENT * QUESTIONS * GROUP_PAD)
+    slots_begin, num_slots = find_slots(
+        groups, group, head, retrieval, num_keys, capacity, ROWS, SEGMENT, WHOLE
+    )
+    seen = seen & (slot < num_slots)
+    slot_scores = listed_scores + tl.cast(slots_begin, tl.int64) * (QUESTIONS * GROUP_PAD)
     place = question[:, None] * GROUP_PAD + member[None, :]
     score = tl.load(
         slot_scores + (slot[:, None, None] * (QUESTIONS * GROUP_PAD) + place[None, :, :]),
@@ -150,6 +156,7 @@ def accumulate_rows_mass_kernel(
     PAIRS_PAD: tl.constexpr,
     SEGMENT: tl.constexpr,
     BLOCK: tl.constexpr,
+    WHOLE: tl.constexpr,
 ):
     """Take every so many tile of listed tokens, then of anchors, of heads that count.
 
@@ -180,7 +187,7 @@ def accumulate_rows_mass_kernel(
         )
         _add_listed(
             group, head, tile, own, segments, record, groups, rows, lookup_lse, lse, listed_scores,
-            retrieval, ROWS, NUM_HEADS, GROUP, GROUP_PAD, QUESTIONS, SEGMENT, BLOCK,
+            retrieval, ROWS, NUM_HEADS, GROUP, GROUP_PAD, QUESTIONS, SEGMENT, BLOCK, WHOLE,
         )  # fmt: skip
     anchor_tiles = load_number(header, ANCHOR_TILES)
     items = load_number(header, NUM_ROWS) * retrieval * anchor_tiles
@@ -228,5 +235,6 @@ def accumulate_rows_mass_triton(inputs: BatchInputs, work: BatchWorkspace) -> No
         PAIRS_PAD=power_of_two(s.rows * inputs.retrieval),
         SEGMENT=t.segment_size,
         BLOCK=max(16, SCORES // s.tile_rows),
+        WHOLE=s.reads_whole,
         num_warps=4,
     )

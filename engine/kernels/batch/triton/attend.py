@@ -19,6 +19,7 @@ from engine.kernels.batch.triton.helpers import (
     READS_ALL,
     SEGMENTS_BEGIN,
     VALUES,
+    find_slots,
     load_group_queries,
     load_listed,
     load_number,
@@ -204,6 +205,7 @@ def attend_kernel(
     BLOCK: tl.constexpr,
     STAGES: tl.constexpr,
     KEEP_SCORES: tl.constexpr,
+    WHOLE: tl.constexpr,
     FIXED_MAXIMUM: tl.constexpr,
     EARLY_COMBINE: tl.constexpr,
     OVERLAP: tl.constexpr,
@@ -253,9 +255,13 @@ def attend_kernel(
             bit = tl.where(is_row, 1 << place, 0)
             own_scores, slots_stop = listed_scores, 0
             if KEEP_SCORES:  # of heads that count as evidence
-                own_scores += tl.cast(list_begin, tl.int64) * (SEGMENT * OUT_ROWS)
+                slots_begin, num_slots = find_slots(
+                    groups, group, head, retrieval, num_keys, capacity, ROWS, SEGMENT, WHOLE
+                )
+                own_scores += tl.cast(slots_begin, tl.int64) * OUT_ROWS
                 log_weight = tl.load(log_weights + document * log_weights_stride + head)
-                slots_stop = tl.where(log_weight > float("-inf"), stop * SEGMENT, 0)
+                slots_stop = tl.minimum(stop * SEGMENT, num_slots)
+                slots_stop = tl.where(log_weight > float("-inf"), slots_stop, 0)
             q = load_group_queries(
                 query, head, first_row, num_rows, NUM_HEADS, GROUP, GROUP_PAD, TILE_ROWS, D
             )
@@ -366,6 +372,7 @@ def attend_triton(inputs: BatchInputs, work: BatchWorkspace) -> None:
         BLOCK=t.attend_block,
         STAGES=t.attend_stages,
         KEEP_SCORES=t.keep_scores,
+        WHOLE=s.reads_whole,
         FIXED_MAXIMUM=inputs.query.dtype != torch.float16,  # whose weights end at 65504
         EARLY_COMBINE=t.early_combine,
         num_warps=t.attend_warps,

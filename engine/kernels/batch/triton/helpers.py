@@ -37,6 +37,7 @@ SPLITS_END = tl.constexpr(int(Group.SPLITS_END))
 CHUNKS_END = tl.constexpr(int(Group.CHUNKS_END))
 CLUSTERS_BEGIN = tl.constexpr(int(Group.CLUSTERS_BEGIN))
 SEGMENTS_BEGIN = tl.constexpr(int(Group.SEGMENTS_BEGIN))
+SLOTS_BEGIN = tl.constexpr(int(Group.SLOTS_BEGIN))
 GROUP_TOKENS_BEGIN = tl.constexpr(int(Group.TOKENS_BEGIN))
 LENGTH = tl.constexpr(int(RowField.LENGTH))
 ROW_GROUP = tl.constexpr(int(RowField.GROUP))
@@ -105,6 +106,23 @@ def load_group_queries(
     is_row = (place < num_rows) & (member < GROUP)
     mask = mask_columns(is_row[:, None], D)
     return tl.load(query + offsets[:, None] + cols[None, :], mask=mask, other=0.0)
+
+
+@triton.jit
+def find_slots(
+    groups, group, head, retrieval, num_keys, capacity, ROWS: tl.constexpr, SEGMENT: tl.constexpr,
+    WHOLE: tl.constexpr,
+):  # fmt: skip
+    """Return the first place for scores of a group's tokens of a head, and how many there are.
+
+    capacity: segments that may be listed. WHOLE: whether all of a head is read before its list gets
+    longer than that.
+    """
+    segments = tl.cdiv(num_keys, SEGMENT)
+    if not WHOLE:
+        segments = tl.maximum(segments, capacity)
+    begin = load_number(groups, SLOTS_BEGIN * ROWS + group) * retrieval + head * segments * SEGMENT
+    return begin, segments * SEGMENT
 
 
 @triton.jit

@@ -369,7 +369,7 @@ def select_triton(inputs: BatchInputs, work: BatchWorkspace) -> None:
         CHUNK=power_of_two(work.chunk_clusters),
         SEGMENT=t.segment_size,
         TOKEN_BYTES=2 * s.head_dim * inputs.query.element_size(),
-        WHOLE=work.reads_whole,
+        WHOLE=s.reads_whole,
         BY_MAXIMUM=inputs.scoring.by_maximum,
         LSE_BLOCK=LSE_BLOCK,
         COUNTS_BLOCK=COUNTS_BLOCK,
