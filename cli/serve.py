@@ -99,8 +99,12 @@ def open_stack(settings: Settings, on_span: SpanListener = ignore_spans) -> Stac
     """
     make_files_private()
     storage = open_storage(settings.storage())
+    started_s = time.monotonic()
     engine, weights_check = open_checked_engine(settings)
     model = engine.model
+    structlog.get_logger("lectern.server").info(
+        "model loaded", device=str(model.device), seconds=round(time.monotonic() - started_s, 1)
+    )
     fingerprint = artifact_fingerprint(model, settings.precompute)
     storage = storage.of(fingerprint, weights_check.confirm)
     tell_unread(storage)

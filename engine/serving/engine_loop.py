@@ -170,10 +170,13 @@ class EngineLoop:
     # -- the thread ------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        started_s = time.monotonic()
         try:
             self._engine.runner.warm_up()
         except Exception as error:  # what cannot be prepared may still be computed
             log.error("preparing the engine failed: %s", error_trace(error))
+        else:
+            log.info("the engine was prepared in %.1f s", time.monotonic() - started_s)
         _do(self.on_prepared)
         self._is_ready = True
         while not self._is_closed:

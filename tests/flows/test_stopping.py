@@ -64,3 +64,5 @@ def test_a_deleted_document_frees_the_worker(tiny_server: LecternServer, tmp_pat
             assert time.monotonic() < deadline_s
             time.sleep(0.05)
     assert "document_deleted" in tiny_server.log()
+    for phase in ("model loaded", "the engine was prepared in"):  # how long the start took, and why
+        assert phase in tiny_server.log()
