@@ -56,14 +56,16 @@ def create_app(services: Services) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.services = services
-    for router in (  # each route checks key and scope itself
+    # Each route checks key and scope itself. Routes are tried in this order: those of questions
+    # come first, as somebody waits for each of their milliseconds.
+    for router in (
+        questions.router,
+        chat.router,
+        responses.router,
         documents.router,
         actions.router,
         content.router,
         document_pages.router,
-        questions.router,
-        chat.router,
-        responses.router,
         models.router,
         files.router,
         tenants.router,
