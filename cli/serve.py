@@ -102,9 +102,8 @@ def open_stack(settings: Settings, on_span: SpanListener = ignore_spans) -> Stac
     started_s = time.monotonic()
     engine, weights_check = open_checked_engine(settings)
     model = engine.model
-    structlog.get_logger("lectern.server").info(
-        "model loaded", device=str(model.device), seconds=round(time.monotonic() - started_s, 1)
-    )
+    duration_ms = round(1000 * (time.monotonic() - started_s), 1)
+    structlog.get_logger("lectern.server").info("model loaded", duration_ms=duration_ms)
     fingerprint = artifact_fingerprint(model, settings.precompute)
     storage = storage.of(fingerprint, weights_check.confirm)
     tell_unread(storage)

@@ -176,7 +176,8 @@ class EngineLoop:
         except Exception as error:  # what cannot be prepared may still be computed
             log.error("preparing the engine failed: %s", error_trace(error))
         else:
-            log.info("the engine was prepared in %.1f s", time.monotonic() - started_s)
+            prepared_s = time.monotonic() - started_s
+            log.info("the engine was prepared in %.1f s", prepared_s)
         _do(self.on_prepared)
         self._is_ready = True
         while not self._is_closed:
