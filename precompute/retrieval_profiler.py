@@ -114,12 +114,9 @@ class RetrievalProfiler:
 def _largest(weights: Tensor, most: int) -> Tensor:
     """Keep the largest weights (layers, heads), `most` of them; all others are 0 then."""
     chosen = weights.flatten().topk(min(most, weights.numel())).indices
-    return (
-        torch.zeros_like(weights)
-        .flatten()
-        .index_copy(0, chosen, weights.flatten()[chosen])
-        .view_as(weights)
-    )
+    kept = torch.zeros_like(weights)
+    kept.view(-1)[chosen] = weights.flatten()[chosen]
+    return kept
 
 
 def _of_tokens(rows: Tensor, group: int, tokens: Tensor) -> Tensor:

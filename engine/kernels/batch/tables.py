@@ -234,7 +234,7 @@ class StepTables:
 
     @property
     def chunk_clusters(self) -> int:
-        """Clusters that a program of `select_union` looks at at a time."""
+        """Clusters that a program of `select_kernel` looks at at a time."""
         return max(1, self.tuning.select_scores // self.sizes.tile_rows)
 
     def write(self, rows: Sequence[StepRow], documents: DocumentTable) -> list[int]:

@@ -20,13 +20,13 @@ class BatchTuning:
         score_block, score_stages: centroids of a tile, and tiles loaded ahead.
         split_clusters: centroids that a program scores at a time; a tile, or several.
         score_programs: programs that score centroids at most.
-        select_scores: scores that a program of `select_union` reads at a time.
+        select_scores: scores that a program of `select_kernel` reads at a time.
         select_programs, select_warps: its programs at most, and its warps.
         segment_size: longest segment of a run in tokens, a power of two of at most 16.
-        attend_block, attend_stages: tokens of a tile of `attend_union`, and tiles loaded ahead.
+        attend_block, attend_stages: tokens of a tile of `attend_kernel`, and tiles loaded ahead.
         attend_warps, attend_programs: its warps, and its programs.
         attend_registers: registers of a thread of it at most; None leaves it to the compiler.
-        early_combine: whether `combine_rows` may start while `attend_union` is still running.
+        early_combine: whether `combine_rows` may start while `attend_kernel` is still running.
         keep_scores: whether it leaves the scores that `accumulate_rows_mass` needs.
         combine_block, combine_warps: states that a program of `combine_rows` combines at once, and
             its warps.

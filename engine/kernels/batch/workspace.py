@@ -71,7 +71,7 @@ class BatchWorkspace:
 
     @property
     def chunk_clusters(self) -> int:
-        """Clusters that a program of `select_union` looks at at a time."""
+        """Clusters that a program of `select_kernel` looks at at a time."""
         return max(1, self.tuning.select_scores // self.sizes.tile_rows)
 
 

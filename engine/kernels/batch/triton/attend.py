@@ -173,6 +173,59 @@ def _attend_share(
 
 
 @triton.jit
+def _attend_list_or_head(
+    start,
+    stop,
+    is_whole,
+    segments,
+    segment_masks,
+    token_masks,
+    is_masked,
+    num_keys,
+    q,
+    keys,
+    values,
+    bit,
+    reference,
+    listed_scores,
+    slots_stop,
+    scale,
+    OUT_ROWS: tl.constexpr,
+    TILE_ROWS: tl.constexpr,
+    D: tl.constexpr,
+    SOFTCAP: tl.constexpr,
+    SEGMENT: tl.constexpr,
+    BLOCK: tl.constexpr,
+    QUESTIONS: tl.constexpr,
+    KEEP_SCORES: tl.constexpr,
+    STAGES: tl.constexpr,
+    FIXED_MAXIMUM: tl.constexpr,
+):
+    """Attend to a share of a head, as listed or all of it; as `_attend_share`, from nothing.
+
+    There is a loop for either, one of which is empty: they share their memory, where the branches
+    of a condition would not.
+    """
+    top = tl.full([TILE_ROWS], float("-inf"), tl.float32)
+    if FIXED_MAXIMUM:
+        top = tl.zeros([TILE_ROWS], tl.float32)
+    mass = tl.zeros([TILE_ROWS, BLOCK], tl.float32)
+    total = tl.zeros([TILE_ROWS, tile_columns(D).shape[0]], tl.float32)
+    seen_by = tl.zeros([BLOCK], tl.int32)
+    whole_start = tl.where(is_whole, start, stop)
+    top, mass, total, seen_by = _attend_share(
+        start, whole_start, segments, segment_masks, is_masked, num_keys, q, keys, values, bit,
+        reference, listed_scores, slots_stop, scale, top, mass, total, seen_by, OUT_ROWS, TILE_ROWS,
+        D, SOFTCAP, SEGMENT, BLOCK, QUESTIONS, KEEP_SCORES, STAGES, False, FIXED_MAXIMUM,
+    )  # fmt: skip
+    return _attend_share(
+        whole_start, stop, segments, token_masks, is_masked, num_keys, q, keys, values, bit,
+        reference, listed_scores, slots_stop, scale, top, mass, total, seen_by, OUT_ROWS, TILE_ROWS,
+        D, SOFTCAP, SEGMENT, BLOCK, QUESTIONS, KEEP_SCORES, STAGES, True, FIXED_MAXIMUM,
+    )  # fmt: skip
+
+
+@triton.jit
 def attend_kernel(
     query,
     header,
@@ -278,47 +331,21 @@ def attend_kernel(
                 other=0.0,
             )
             reference = expected_lse * LOG2_E
-            top = tl.full([TILE_ROWS], float("-inf"), tl.float32)
-            mass = tl.zeros([TILE_ROWS, BLOCK], tl.float32)
-            total = tl.zeros([TILE_ROWS, cols.shape[0]], tl.float32)
-            seen_by = tl.zeros([BLOCK], tl.int32)
-            if FIXED_MAXIMUM:
-                top = tl.zeros([TILE_ROWS], tl.float32)
-            # Either loop is empty; each knows where its tokens are without asking.
-            whole_start = tl.where(is_whole, start, stop)
-            top, mass, total, seen_by = _attend_share(
-                start, whole_start, own_segments, own_masks, is_masked, num_keys, q, keys,
-                values, bit, reference, own_scores, slots_stop, scale, top, mass, total, seen_by,
-                OUT_ROWS, TILE_ROWS, D, SOFTCAP, SEGMENT, BLOCK, QUESTIONS, KEEP_SCORES, STAGES,
-                False, FIXED_MAXIMUM,
-            )  # fmt: skip
-            top, mass, total, seen_by = _attend_share(
-                whole_start, stop, own_segments, whole_masks, is_masked, num_keys, q, keys,
-                values, bit, reference, own_scores, slots_stop, scale, top, mass, total, seen_by,
-                OUT_ROWS, TILE_ROWS, D, SOFTCAP, SEGMENT, BLOCK, QUESTIONS, KEEP_SCORES, STAGES,
-                True, FIXED_MAXIMUM,
+            top, mass, total, seen_by = _attend_list_or_head(
+                start, stop, is_whole, own_segments, own_masks, whole_masks, is_masked, num_keys, q,
+                keys, values, bit, reference, own_scores, slots_stop, scale, OUT_ROWS, TILE_ROWS, D,
+                SOFTCAP, SEGMENT, BLOCK, QUESTIONS, KEEP_SCORES, STAGES, FIXED_MAXIMUM,
             )  # fmt: skip
             if FIXED_MAXIMUM:
                 sums = tl.sum(mass, 1)  # [TILE_ROWS]
                 has_seen = tl.max(((seen_by[None, :] & bit[:, None]) != 0).to(tl.int32), 1)
                 fits = (sums > LEAST_SUM) & (sums < LARGEST_SUM)
                 if tl.max(tl.where(fits, 0, has_seen), 0) > 0:
-                    top = tl.full([TILE_ROWS], float("-inf"), tl.float32)
-                    mass = tl.zeros([TILE_ROWS, BLOCK], tl.float32)
-                    total = tl.zeros([TILE_ROWS, cols.shape[0]], tl.float32)
-                    top, mass, total, seen_by = _attend_share(
-                        start, whole_start, own_segments, own_masks, is_masked, num_keys, q, keys,
-                        values, bit, reference, own_scores, slots_stop, scale, top, mass, total,
-                        seen_by, OUT_ROWS, TILE_ROWS, D, SOFTCAP, SEGMENT, BLOCK, QUESTIONS,
-                        KEEP_SCORES, 1,
-                        False, False,
-                    )  # fmt: skip
-                    top, mass, total, seen_by = _attend_share(
-                        whole_start, stop, own_segments, whole_masks, is_masked, num_keys, q, keys,
-                        values, bit, reference, own_scores, slots_stop, scale, top, mass, total,
-                        seen_by, OUT_ROWS, TILE_ROWS, D, SOFTCAP, SEGMENT, BLOCK, QUESTIONS,
-                        KEEP_SCORES, 1,
-                        True, False,
+                    top, mass, total, seen_by = _attend_list_or_head(
+                        start, stop, is_whole, own_segments, own_masks, whole_masks, is_masked,
+                        num_keys, q, keys, values, bit, reference, own_scores, slots_stop, scale,
+                        OUT_ROWS, TILE_ROWS, D, SOFTCAP, SEGMENT, BLOCK, QUESTIONS, KEEP_SCORES, 1,
+                        False,
                     )  # fmt: skip
             mass = tl.sum(mass, 1)  # [TILE_ROWS]
             top += expected_lse

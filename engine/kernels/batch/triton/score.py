@@ -382,7 +382,7 @@ def score_kernel(
             else:
                 wait_for_previous_launch(OVERLAP)
                 release_next_launch(OVERLAP)
-        # `select_union` publishes counts here, and 0 means that there is none yet.
+        # `select_kernel` publishes counts here, and 0 means that there is none yet.
         for first in range(program * ZEROS, counts, programs * ZEROS):
             place = first + tl.arange(0, ZEROS)
             tl.store(segment_counts + place, tl.zeros([ZEROS], tl.int32), mask=place < counts)
