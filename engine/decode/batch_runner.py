@@ -15,7 +15,7 @@ from engine.decode.graph_pool import VARIANTS, make_variant
 from engine.decode.graph_runner import GraphRunner
 from engine.decode.layer_view import resident_layer
 from engine.decode.pass_bytes import PassBytes
-from engine.decode.question_graphs import QuestionGraphs
+from engine.decode.question_graphs import QuestionGraphs, QuestionPart
 from engine.decode.running_answer import PrefillChunk, RunningAnswer
 from engine.decode.torch_runner import MAX_ROWS
 from engine.document.cache import DocumentCache
@@ -150,11 +150,17 @@ class BatchRunner(GraphRunner):
         super().remove(running)
 
     def prefill(self, chunks: Sequence[PrefillChunk]) -> Tensor:
-        """Take each part in a graph, and those that fit into none as `TorchRunner` does."""
+        """Take parts in graphs, and those that fit into none as `TorchRunner` does."""
         self._settle()
         self.warm_up()
         found: dict[RunningAnswer, Tensor] = {}
-        others = [chunk for chunk in chunks if not self._prefill(chunk, found)]
+        parts = [part for chunk in chunks if (part := self._question_part(chunk)) is not None]
+        if self._questions is not None and parts:
+            found = {
+                part.chunk.running: logits
+                for part, logits in zip(parts, self._questions.prefill(parts), strict=True)
+            }
+        others = [chunk for chunk in chunks if chunk.running not in found]
         if others:
             last = [chunk.running for chunk in others if chunk.is_last]
             found |= zip(last, super().prefill(others), strict=True)
@@ -193,20 +199,17 @@ class BatchRunner(GraphRunner):
         self._questions = None
         super().close()
 
-    def _prefill(self, chunk: PrefillChunk, found: dict[RunningAnswer, Tensor]) -> bool:
-        """Take a part in a graph, if one holds it; what follows from it is `found`."""
+    def _question_part(self, chunk: PrefillChunk) -> QuestionPart | None:
+        """A part as graphs of prefills take it; None, with a logged reason, if none holds it."""
         document = chunk.running.state.document
         if self._questions is None or (slot := self._slot_of(document)) is None:
-            return False
+            return None
         cause = self._questions.refuses(chunk, self._documents.size_of(slot))
         if cause is not None:
             log.info("%d tokens are prefilled without a graph: %s", len(chunk.ids), cause)
             self._fallbacks.count(Part.PREFILL, cause)
-            return False
-        logits = self._questions.prefill(chunk, slot, self._bytes_of(document))
-        if chunk.is_last:
-            found[chunk.running] = logits
-        return True
+            return None
+        return QuestionPart(chunk, slot, self._bytes_of(document))
 
     # -- steps -------------------------------------------------------------------------------------
 
@@ -407,6 +410,7 @@ class BatchRunner(GraphRunner):
             self._aggregation,
             clusters=ceil_div(spec.context_length, CLUSTER_TOKENS),
             list_tokens=spec.context_length,
+            most_questions=self.max_rows,
         )
         pools = (graph.pool for graph in self._graphs.values())
         try:

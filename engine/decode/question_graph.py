@@ -1,6 +1,7 @@
-"""A prefill pass of one question, about any document, as a CUDA graph."""
+"""A prefill pass of a few questions, about any documents, as a CUDA graph."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 
 from engine.decode.batch_graph import BatchLayer
 from engine.decode.captured_pass import capture_pass
+from engine.decode.side_stream import SideStream
 from engine.kernels.batch.tables import DocumentTable
 from engine.kernels.batch.workspace import Buffers
 from engine.kernels.decode.inputs import Scoring
@@ -20,23 +22,28 @@ from engine.model.attention import AttentionCall, forward
 
 
 class QuestionGraph:
-    """A prefill of one question of as many tokens as its sizes say; an `AttentionState`.
+    """A prefill of questions of as many tokens as their sizes say; an `AttentionState`.
 
-    Question and document are found in tables, so that the pass is captured once, before there is
+    Linear layers multiply for the tokens of all questions at once, so that weights are read once.
+    Each question attends on its own, beside the others, in the kernels of a single one.
+
+    Questions and documents are found in tables, so that the pass is captured once, before there is
     any document.
 
     Args:
         model: whose weights stay where they are.
-        sizes: tokens of the question, and how much its document may have.
+        sizes: tokens of each question, and how much its document may have.
         layers: of the model.
         documents: that questions are about.
         aggregation: how a group's scores are aggregated (`LookupConfig`).
         dtype: of the model.
-        buffers: memory that it shares with other graphs, which are not replayed meanwhile.
+        buffers: for each question of a pass, memory that it shares with other graphs, which are not
+            replayed meanwhile.
 
     Attributes:
-        num_selected: () int64 on the device: clustered tokens that the last pass selected, over all
-            layers and heads.
+        num_questions: that a pass takes at most.
+        num_selected: (num_questions,) int64 on the device: clustered tokens that each question
+            selected in the last pass, over all layers and heads.
     """
 
     def __init__(
@@ -47,19 +54,25 @@ class QuestionGraph:
         documents: DocumentTable,
         aggregation: str,
         dtype: torch.dtype,
-        buffers: Buffers,
+        buffers: Sequence[Buffers],
     ) -> None:
-        self.sizes = sizes
+        self.sizes, self.num_questions = sizes, len(buffers)
         self._model, self._layers = model, layers
         self._documents, self._aggregation = documents, aggregation
-        device = documents.records.device
-        self._work = allocate_question(sizes, dtype, device, buffers)
-        self._table = QuestionTable(sizes.num_layers, device)
-        self._ids, self._places = torch.zeros(2, sizes.tokens, dtype=torch.int64, device=device)
-        torch.arange(sizes.tokens, out=self._places)
+        device, shape = documents.records.device, (len(buffers), sizes.tokens)
+        self._out = torch.zeros(*shape, sizes.num_heads, sizes.head_dim, dtype=dtype, device=device)
+        self._works = [
+            replace(allocate_question(sizes, dtype, device, each), out=out)
+            for each, out in zip(buffers, self._out, strict=True)
+        ]
+        self._tables = [QuestionTable(sizes.num_layers, device) for _ in buffers]
+        self._side_streams = [SideStream(device) for _ in buffers[1:]]
+        self._ids = torch.zeros(shape, dtype=torch.int64, device=device)
+        self._places = torch.arange(sizes.tokens, device=device)
+        self._starts = torch.arange(len(buffers), device=device) * sizes.tokens
         self._graph: torch.cuda.CUDAGraph | None = None
         self._logits = torch.zeros(0, device=device)
-        self.num_selected = torch.zeros((), dtype=torch.int64, device=device)
+        self.num_selected = torch.zeros(len(buffers), dtype=torch.int64, device=device)
 
     @property
     def pool(self) -> Any:
@@ -84,40 +97,59 @@ class QuestionGraph:
         self._graph = capture_pass(self._take_pass, pool)
 
     @torch.inference_mode()
-    def run(self, ids: Tensor, asked: AskedQuestion) -> Tensor:
+    def run(self, questions: Sequence[tuple[Tensor, AskedQuestion]]) -> Tensor:
         """Take a pass; nothing waits for the device.
 
         Args:
-            ids: the question's tokens, on the model's device; the sizes take them.
-            asked: the question. Keys and values of earlier tokens are in `own` already.
-        Returns: logits (vocabulary,) fp32 after the last token, the caller's to keep.
+            questions: the tokens of each, on the model's device, and what it is; the sizes take
+                them. Keys and values of earlier tokens are in `own` already.
+        Returns: logits (questions, vocabulary) fp32 after the last token of each, the caller's to
+            keep.
         """
-        self._table.write(asked)
-        self._ids[: len(ids)].copy_(ids)
+        for place, (ids, asked) in enumerate(questions):
+            self._tables[place].write(asked)
+            self._ids[place, : len(ids)].copy_(ids)
+        for table in self._tables[len(questions) :]:
+            table.clear()
         if self._graph is None:
             self._take_pass()
         else:
             self._graph.replay()
-        return self._logits[0].clone()
+        return self._logits[: len(questions)].clone()
 
-    def own(self, num_tokens: int) -> Tensor:
-        """Keys and values of the first tokens behind the document, which every pass overwrites.
+    def own(self, question: int, num_tokens: int) -> Tensor:
+        """Keys and values of the first tokens behind a question's document.
 
+        Every pass overwrites them.
+
+        Args:
+            question: its place in the pass.
         Returns: a view (layers, 2, kv_heads, num_tokens, head_dim).
         """
-        return self._work.own[:, :, :, :num_tokens]
+        return self._works[question].own[:, :, :, :num_tokens]
 
     def attend(self, call: AttentionCall) -> Tensor:
-        """Write the question's keys and values to their places, and attend.
+        """Write the questions' keys and values to their places, and attend.
 
         Returns: outputs (heads, tokens, head_dim) in the query's dtype.
         """
+        for place, side_stream in enumerate(self._side_streams, start=1):
+            with side_stream.branch(call.query, call.key, call.value):
+                self._attend_question(call, place)
+        self._attend_question(call, 0)
+        for side_stream in self._side_streams:
+            side_stream.join()
+        return self._out.flatten(0, 1).transpose(0, 1)
+
+    def _attend_question(self, call: AttentionCall, place: int) -> None:
+        """Attend for the tokens of one question; its part of the outputs is written."""
         layer = self._layers[call.layer]
+        tokens = slice(place * self.sizes.tokens, (place + 1) * self.sizes.tokens)
         inputs = QuestionInputs(
-            query=call.query,
-            key=call.key,
-            value=call.value,
-            table=self._table,
+            query=call.query[:, tokens],
+            key=call.key[:, tokens],
+            value=call.value[:, tokens],
+            table=self._tables[place],
             documents=self._documents,
             layer=call.layer,
             retrieval=layer.retrieval,
@@ -125,15 +157,19 @@ class QuestionGraph:
             window=layer.window,
             sink_logits=call.sink_logits,
         )
-        return attend_question(inputs, self._work).transpose(0, 1)
+        attend_question(inputs, self._works[place])
 
     @torch.inference_mode()
     def _take_pass(self) -> None:
         self._logits.copy_(self._pass())
-        torch.sum(self._work.counts, dim=(0, 1), dtype=torch.int64, out=self.num_selected)
+        for selected, work in zip(self.num_selected, self._works, strict=True):
+            torch.sum(work.counts, dim=(0, 1), dtype=torch.int64, out=selected)
 
     def _pass(self) -> Tensor:
-        """Compute the logits (1, vocabulary) after the question's last token."""
-        last = self._table.last
-        positions = torch.minimum(self._places, last) + self._table.position  # padding: the last's
-        return forward(self._model, self._ids, positions, self, keep=last)
+        """Compute the logits (questions, vocabulary) after each question's last token."""
+        last = torch.cat([table.last for table in self._tables])
+        first = torch.cat([table.position for table in self._tables])
+        places = torch.minimum(self._places, last[:, None])  # padding: the last token's
+        positions = (places + first[:, None]).flatten()
+        keep = last + self._starts
+        return forward(self._model, self._ids.flatten(), positions, self, keep=keep)

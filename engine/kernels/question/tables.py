@@ -52,7 +52,7 @@ class QuestionTable:
 
     Attributes:
         device: all numbers (n,) int64 on the device.
-        asked: the question that was written last; None before the first one.
+        asked: the question that was written last; None for none.
     """
 
     def __init__(self, num_layers: int, device: torch.device) -> None:
@@ -68,6 +68,11 @@ class QuestionTable:
     def position(self) -> Tensor:
         """The position of its first token (1,) int64 on the device."""
         return self.device[Field.POSITION : Field.POSITION + 1]
+
+    def clear(self) -> None:
+        """Leave no question; nothing waits for the device."""
+        self.asked = None
+        self.device.zero_()
 
     def write(self, asked: AskedQuestion) -> None:
         """Write a question; nothing waits for the device."""

@@ -58,3 +58,16 @@ def test_what_differs_has_no_figures(model: LoadedModel, monkeypatch: pytest.Mon
     engines = [Engine(model, runner=TorchRunner(model))] * 2
     with pytest.raises(WrongResult, match="logits"):
         prefill_graph.measure(engines, document, "1", EXACT)
+
+
+def test_a_crowd_is_timed_where_each_gets_what_it_gets_alone(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = prefill_graph.with_split(draw_document(model, 900))
+    engine = Engine(model, runner=BatchRunner(model, DecodeConfig(), max_rows=4))
+    questions = [prefill_graph.question_of(model, 60, seed=seed) for seed in range(3)]
+    row = prefill_graph.measure_crowd(engine, document, questions, EXACT)
+    assert row["captured_ms"]["n"] == 2
+    monkeypatch.setattr(prefill_graph, "TOLERANCE", 0.0)
+    with pytest.raises(WrongResult, match="logits"):
+        prefill_graph.measure_crowd(engine, document, questions, EXACT)

@@ -7,6 +7,7 @@ from transformers import PretrainedConfig
 
 from engine.config import DecodeConfig
 from engine.decode.batch_runner import BatchRunner
+from engine.decode.question_graph import QuestionGraph
 from engine.decode.question_graphs import OWN_TOKENS, SIZES, QuestionGraphs
 from engine.decode.running_answer import RunningAnswer
 from engine.decode.sampling import Sampling
@@ -107,9 +108,76 @@ def test_questions_are_prefilled_as_alone(
     assert without_graphs == []
 
 
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many questions each pass of a graph has."""
+    numbers: list[int] = []
+    run = QuestionGraph.run
+
+    def note(self, questions):
+        numbers.append(len(questions))
+        return run(self, questions)
+
+    monkeypatch.setattr(QuestionGraph, "run", note)
+    return numbers
+
+
 @pytest.fixture(scope="module")
 def model() -> LoadedModel:
     return loaded(FAMILIES["llama"])
+
+
+@pytest.mark.parametrize(
+    ("lengths", "max_rows", "expected"),
+    [
+        ((8, 5), 8, [2]),
+        ((8, 5, 1), 8, [3]),
+        ((8, 5, 1, 7, 9, 6, 2), 8, [4, 3]),
+        ((8, 28, 27), 8, [2, 1]),  # about 110 tokens: two of them, and the short one
+        ((8, 5, 1), 2, [2, 1]),
+        ((8, 5), 1, [1, 1]),
+        ((60, 61), 8, [1, 1]),
+    ],
+)
+def test_short_questions_share_a_pass(
+    model: LoadedModel,
+    passes: list[int],
+    lengths: tuple[int, ...],
+    max_rows: int,
+    expected: list[int],
+) -> None:
+    documents = [read(model, prose(chars, seed=chars)) for chars in (200, 700)]
+    graphs, alone = BatchRunner(model, DecodeConfig(), max_rows=max_rows), TorchRunner(model)
+    crowd, wanted = (asked(model, runner, documents, lengths) for runner in (graphs, alone))
+    for _ in range(2):  # fewer questions than before leave nothing of those
+        passes.clear()
+        together = graphs.prefill([row.next_chunk for row in crowd])
+        assert passes == expected
+        for logits, row, one in zip(together, crowd, wanted, strict=True):
+            assert_close(logits, alone.prefill([one.next_chunk])[0], **CLOSE)
+            assert_same_state(row, one)
+        crowd, wanted = (asked(model, runner, documents, lengths[:1]) for runner in (graphs, alone))
+        expected = [1]
+
+
+def test_questions_behind_many_own_tokens_have_a_pass_of_their_own(
+    model: LoadedModel, passes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.decode.question_graphs.SHARED_OWN_TOKENS", 64)
+    monkeypatch.setattr("engine.decode.question_graphs.SHARED_SIZES", ((64, (2, 4)),))
+    documents = [read(model, prose(300))]
+    graphs, alone = BatchRunner(model, DecodeConfig(), max_rows=4), TorchRunner(model)
+    crowd, wanted = (
+        asked(model, runner, documents, (30, 30, 30), chunk_tokens=40) for runner in (graphs, alone)
+    )
+    graphs.prefill([row.next_chunk for row in crowd])
+    assert passes == [3]
+    graphs.prefill([row.next_chunk for row in crowd])
+    assert passes == [3, 1, 1, 1]
+    for row, one in zip(crowd, wanted, strict=True):
+        for _ in range(2):
+            alone.prefill([one.next_chunk])
+        assert_same_state(row, one)
 
 
 def test_answers_go_on_behind_such_a_prefill(model: LoadedModel) -> None:
