@@ -72,14 +72,15 @@ class RetrievalProfiler:
         step = max(1, MOST_WEIGHTS[device.type] // (rows.shape[1] * num_keys))
         for start in range(0, heads, step):
             some = slice(start, min(start + step, heads))
-            weights = attention_weights(
+            squares = attention_weights(
                 rows[some],
                 layer.keys[some],
                 row_lse[some],
                 scale=lookup.scale,
                 softcap=lookup.softcap,
+                power=2.0,
             )
-            by_group = weights.square_().view(len(weights), group, len(tokens), num_keys)
+            by_group = squares.view(len(squares), group, len(tokens), num_keys)
             by_token = by_group.sum(dim=1)
             mass = mean @ by_token  # (some heads, probes, keys)
             places = layer.positions[some]

@@ -1,5 +1,6 @@
 """Scores of probe questions, as a joint histogram of both lookup levels."""
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -9,7 +10,7 @@ from engine.attend.clusters import Lookup
 from engine.config import LookupConfig
 from engine.document.budget import BudgetCurve, LayerSplit, Thresholds
 from engine.document.cache import DocumentCache, LayerCache
-from engine.kernels.shared.score_clusters import aggregate, aggregate_blocks, log_cluster_scores
+from engine.kernels.shared.score_clusters import aggregate_blocks, log_group_scores
 
 LOWEST, NUM_BINS = -24.0, 384  # log scores in nats; anything lower is read at budget 1 alone
 FLOOR_TOKENS = 256  # a head, on average: a question that gets fewer is not worth asking
@@ -74,24 +75,22 @@ class ScoreHistogram:
         self, lookup: Lookup, lengths: Sequence[int], centroids: Tensor, sizes: Tensor
     ) -> Tensor:
         """Aggregated log scores (selections, kv_heads, clusters)."""
-        scores = log_cluster_scores(
+        group, how = lookup.group, self._config.aggregation
+        by_token = log_group_scores(
             lookup.rows,
             centroids,
             sizes,
+            group=group,
+            aggregation=how,
             scale=lookup.scale,
             softcap=lookup.softcap,
             extra_lse=lookup.extra_lse,
         )
-        if not self._apart:
-            owners = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
-            owners = owners.to(scores.device)
-            how = self._config.aggregation
-            return aggregate_blocks(scores, lookup.group, owners, len(lengths), how)
-        heads, rows, clusters = scores.shape
-        steps = scores.reshape(heads, lookup.group, rows // lookup.group, clusters)
-        steps = steps.permute(2, 0, 1, 3).flatten(0, 1)  # (steps x heads, group, clusters)
-        votes = aggregate(steps, lookup.group, self._config.aggregation)
-        return votes.reshape(-1, heads, clusters)
+        if self._apart:  # each token is a block of its own
+            mean = 0.0 if how == "max" else math.log(group)
+            return by_token.transpose(0, 1) - mean
+        owners = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
+        return aggregate_blocks(by_token, group, owners.to(by_token.device), len(lengths), how)
 
     def curve(self) -> BudgetCurve:
         """The share that each threshold loads, from the fewest tokens to nearly all.

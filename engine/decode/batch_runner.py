@@ -2,6 +2,7 @@
 
 import logging
 import weakref
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -176,8 +177,7 @@ class BatchRunner(GraphRunner):
             return super().decode(rows)
         steps = [(row, self._step_row(row)) for row in taken]
         logits: dict[RunningAnswer, Tensor] = {}
-        for part in self._parts(steps):
-            graph = self._graph_for([row for _, row in part])
+        for graph, part in self._parts(steps):
             order = graph.run([row for _, row in part])
             self._pending += [
                 _Taken(graph, place, part[row][0], part[row][1].reads_all)
@@ -243,10 +243,11 @@ class BatchRunner(GraphRunner):
 
     def _parts(
         self, steps: list[tuple[RunningAnswer, StepRow]]
-    ) -> list[list[tuple[RunningAnswer, StepRow]]]:
-        """Cut the rows into passes that a graph can take."""
-        if self._fitting([row for _, row in steps]):
-            return [steps]
+    ) -> list[tuple[BatchGraph, list[tuple[RunningAnswer, StepRow]]]]:
+        """Cut the rows into passes, each with the graph whose groups read least."""
+        rows = [row for _, row in steps]
+        if fitting := self._fitting(rows):
+            return [(min(fitting, key=lambda graph: self._cost(graph, rows)), steps)]
         steps = sorted(steps, key=lambda step: step[1].document)
         middle = len(steps) // 2
         return self._parts(steps[:middle]) + self._parts(steps[middle:])
@@ -260,21 +261,14 @@ class BatchRunner(GraphRunner):
             if size == min(enough, default=0) and fits(rows, self._documents, graph.sizes)
         ]
 
-    def _graph_for(self, rows: list[StepRow]) -> BatchGraph:
-        """The graph whose groups read least."""
-
-        def cost(graph: BatchGraph) -> float:
-            size, counts = graph.sizes.group_rows, dict[tuple[int, bool], int]()
-            for row in rows:
-                counts[row.document, row.reads_all] = (
-                    counts.get((row.document, row.reads_all), 0) + 1
-                )
-            return sum(
-                ceil_div(count, size) * self._documents.size_of(document).num_keys
-                for (document, _), count in counts.items()
-            ) * GROUP_COST[size]  # fmt: skip
-
-        return min(self._fitting(rows), key=cost)
+    def _cost(self, graph: BatchGraph, rows: list[StepRow]) -> float:
+        """What a graph's groups read of documents, in tokens of groups of one row."""
+        size = graph.sizes.group_rows
+        counts = Counter((row.document, row.reads_all) for row in rows)
+        return sum(
+            ceil_div(count, size) * self._documents.size_of(document).num_keys
+            for (document, _), count in counts.items()
+        ) * GROUP_COST[size]  # fmt: skip
 
     # -- what is held of answers -------------------------------------------------------------------
 

@@ -1,6 +1,10 @@
 """From tokens to text, piece by piece, without ever showing half a character."""
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
+
+from transformers import PreTrainedTokenizerFast
 
 REPLACEMENT = "\ufffd"
 WINDOW = 16  # tokens after which the window moves on
@@ -18,7 +22,7 @@ class IncrementalDetokenizer:
     """
 
     def __init__(self, tokenizer: Any) -> None:
-        self._tokenizer = tokenizer
+        self._text_of = _decoder(tokenizer)
         self._tokens: list[int] = []
         self._start = 0  # of the window
         self._middle = 0  # of it, where the text was whole; the next window begins there
@@ -49,4 +53,20 @@ class IncrementalDetokenizer:
         return piece
 
     def _decode(self, start: int) -> str:
-        return str(self._tokenizer.decode(self._tokens[start:], skip_special_tokens=True))
+        return self._text_of(self._tokens[start:])
+
+
+def _decoder(tokenizer: Any) -> Callable[[Sequence[int]], str]:
+    """Return what turns tokens into text, without special ones.
+
+    A tokenizer of the `tokenizers` library does so itself where transformers adds nothing to it but
+    a check of each token's type, which takes longer than decoding.
+    """
+    adds_nothing = (
+        isinstance(tokenizer, PreTrainedTokenizerFast)
+        and type(tokenizer).decode is PreTrainedTokenizerFast.decode
+        and type(tokenizer)._decode is PreTrainedTokenizerFast._decode
+        and not tokenizer.clean_up_tokenization_spaces
+    )
+    decode = tokenizer.backend_tokenizer.decode if adds_nothing else tokenizer.decode
+    return partial(decode, skip_special_tokens=True)

@@ -88,8 +88,8 @@ def default_batch_tuning(sizes: BatchSizes, element_size: int) -> BatchTuning:
         select_scores=4096,
         select_warps=4,
         attend_block=max(16, 32 // width),
-        attend_registers=168,  # three programs a multiprocessor
-        attend_programs=3 * UNITS,
+        attend_stages=4,  # more than a third program of a multiprocessor gains
+        attend_programs=2 * UNITS,
     )
     if sizes.tile_rows <= MANY_ROWS:
         return tuning
@@ -98,7 +98,6 @@ def default_batch_tuning(sizes: BatchSizes, element_size: int) -> BatchTuning:
         tuning,
         select_warps=8,
         attend_block=block,
-        attend_registers=None,
         attend_stages=2,
         attend_warps=8,
         attend_programs=UNITS,

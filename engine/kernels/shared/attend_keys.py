@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from engine.kernels.shared.checks import check_broadcastable, check_dims, check_strided
-from engine.kernels.shared.scores import scores_reference
+from engine.kernels.shared.scores import dot_products, scores_reference
 from engine.kernels.shared.state import State, empty_state
 
 MAX_SCORES = 1 << 25  # fp32 scores that the reference holds at a time: 128 MiB
@@ -117,6 +117,7 @@ def attention_weights(
     scale: float,
     softcap: float | None = None,
     bias: Tensor | None = None,
+    power: float = 1.0,
 ) -> Tensor:
     """Return the softmax weights that rows give to some keys, given the log-sum-exp over all keys.
 
@@ -125,6 +126,7 @@ def attention_weights(
         keys: (kv_heads, num_keys, head_dim), in any layout, in the query's dtype.
         lse: log-sum-exp in nats over every key that the rows see (kv_heads, rows), fp32.
         scale, softcap, bias: as of `attend_keys`.
+        power: that weights are raised to.
     Returns: weights (kv_heads, rows, num_keys) in fp32; a row's sum is at most 1.
     Raises: ShapeError if shapes, dtypes or devices do not fit together.
     """
@@ -134,7 +136,9 @@ def attention_weights(
     check_strided("lse", lse, (heads, rows), torch.float32, query.device)
     if bias is not None:
         check_broadcastable("bias", bias, (heads, rows, num_keys), torch.float32, query.device)
-    return attention_weights_reference(query, keys, lse, scale=scale, softcap=softcap, bias=bias)
+    return attention_weights_reference(
+        query, keys, lse, scale=scale, softcap=softcap, bias=bias, power=power
+    )
 
 
 def attention_weights_reference(
@@ -145,13 +149,19 @@ def attention_weights_reference(
     scale: float,
     softcap: float | None,
     bias: Tensor | None,
+    power: float = 1.0,
 ) -> Tensor:
     """Compute `attention_weights` in torch.
 
     Args: as `attention_weights`; nothing is checked.
     Returns: as `attention_weights`.
     """
-    scores = scores_reference(query, keys, scale=scale, softcap=softcap)
+    if softcap is None and bias is None:
+        scores = dot_products(query, keys)
+    else:
+        scores, scale = scores_reference(query, keys, scale=scale, softcap=softcap), 1.0
     if bias is not None:
         scores = scores + bias
-    return scores.sub_(lse[..., None]).exp_()
+    # Scaled, subtracted and raised in one pass: its time goes into moving scores.
+    exponents = torch.add(-power * lse[..., None], scores, alpha=power * scale, out=scores)
+    return exponents.exp_()

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from common.errors import InvalidInput, ShapeError
 from engine.kernels.shared.checks import check_dims, check_strided
-from engine.kernels.shared.scores import scores_reference
+from engine.kernels.shared.scores import dot_products, scores_reference
 
 
 def _mean(log_scores: Tensor) -> Tensor:
@@ -53,24 +53,71 @@ def aggregate(log_scores: Tensor, group: int, aggregation: str) -> Tensor:
     return AGGREGATIONS[aggregation](log_scores.reshape(heads, group, rows // group, clusters))
 
 
+def log_group_scores(
+    query: Tensor,
+    centroids: Tensor,
+    sizes: Tensor,
+    *,
+    group: int,
+    aggregation: str,
+    scale: float,
+    softcap: float | None = None,
+    extra_lse: Tensor | None = None,
+) -> Tensor:
+    """Score clusters for each token: log of the sum of S_i over the heads of its GQA group.
+
+    For "max" it is the maximum instead of the sum. As `log_cluster_scores` for each head, but
+    scores are moved half as often; a share of less than exp(-87) of a head's largest is none.
+
+    Args:
+        query: (kv_heads, group x tokens, head_dim), in any layout.
+        group: query heads per KV head.
+        aggregation: a name of `AGGREGATIONS`.
+        centroids, sizes, scale, softcap, extra_lse: as of `log_cluster_scores`; at least one
+            cluster.
+    Returns: (kv_heads, tokens, num_clusters) in fp32; -inf for empty clusters.
+    Raises: InvalidInput for an unknown name; ShapeError if the rows are no multiple of the group.
+    Source: Squeezed Attention, equations 1 to 3 (E is this project's).
+    """
+    check_aggregation(aggregation)
+    heads, rows, _ = check_dims("query", query)
+    if rows % group:
+        raise ShapeError(f"{rows} rows cannot be those of groups of {group} query heads.")
+    is_empty = sizes == 0
+    # The largest cluster stands in for empty ones, which would shift what sums are relative to.
+    largest = centroids[torch.arange(heads, device=centroids.device), sizes.argmax(dim=1)]
+    centroids = torch.where(is_empty[..., None], largest[:, None], centroids)
+    if softcap is None:
+        scores = dot_products(query, centroids)
+    else:
+        scores, scale = scores_reference(query, centroids, scale=scale, softcap=softcap), 1.0
+    top = scores.amax(dim=-1) * scale  # (heads, rows)
+    shares = torch.add(-top[..., None], scores, alpha=scale, out=scores).exp_()
+    lse = torch.matmul(shares, sizes.to(torch.float32)[..., None])[..., 0].log() + top
+    if extra_lse is not None:
+        lse = torch.logaddexp(lse, extra_lse)
+    shares.mul_((top - lse).exp()[..., None])
+    by_head = shares.view(heads, group, rows // group, -1)
+    by_token = by_head.amax(dim=1) if aggregation == "max" else by_head.sum(dim=1)
+    return by_token.log_().masked_fill_(is_empty[:, None], -torch.inf)
+
+
 def aggregate_blocks(
-    log_scores: Tensor, group: int, owners: Tensor, num_blocks: int, aggregation: str
+    by_token: Tensor, group: int, owners: Tensor, num_blocks: int, aggregation: str
 ) -> Tensor:
     """Aggregate as `aggregate` does, several blocks of tokens at once.
 
     Args:
-        log_scores, group, aggregation: as of `aggregate`; the tokens of all blocks side by side.
+        by_token: (kv_heads, tokens, clusters) from `log_group_scores`, the tokens of all blocks
+            side by side.
+        group, aggregation: as of `log_group_scores`.
         owners: each token's block (tokens,) int64, none without a token.
         num_blocks: how many there are.
     Returns: (num_blocks, kv_heads, clusters), the logarithm of the aggregated shares.
-    Raises: as `aggregate`.
+    Raises: InvalidInput for an unknown name.
     """
     check_aggregation(aggregation)
-    heads, rows, clusters = check_dims("log_scores", log_scores)
-    if rows % group:
-        raise ShapeError(f"{rows} rows cannot be those of groups of {group} query heads.")
-    scores = log_scores.reshape(heads, group, rows // group, clusters)
-    by_token = scores.amax(dim=1) if aggregation == "max" else scores.logsumexp(dim=1)
+    heads, _, clusters = check_dims("by_token", by_token)
     where = owners[None, :, None].expand_as(by_token)
     greatest = by_token.new_full((heads, num_blocks, clusters), -torch.inf)
     greatest = greatest.scatter_reduce(1, where, by_token, "amax")

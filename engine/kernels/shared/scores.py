@@ -14,12 +14,16 @@ def scores_reference(query: Tensor, keys: Tensor, *, scale: float, softcap: floa
         softcap: softcap * tanh(score / softcap) caps the scores; None for no cap.
     Returns: scores (heads, rows, num_keys).
     """
-    scores = _products(query, keys).mul_(scale)
+    scores = dot_products(query, keys).mul_(scale)
     return scores if softcap is None else torch.tanh(scores / softcap) * softcap
 
 
-def _products(query: Tensor, keys: Tensor) -> Tensor:
-    """Dot products in fp32: in half precision one of 200 would be off by 0.06 (bf16: 0.5)."""
+def dot_products(query: Tensor, keys: Tensor) -> Tensor:
+    """Return dot products in fp32: in half precision one of 200 would be off by 0.06 (bf16: 0.5).
+
+    Args: as `scores_reference`.
+    Returns: (heads, rows, num_keys), the caller's to change.
+    """
     is_half = query.is_cuda and query.ndim == 3 and query.dtype == keys.dtype != torch.float32
     if is_half and not (query.requires_grad or keys.requires_grad):
         # A GPU's matrix units multiply halves exactly and add in fp32, without wider copies.

@@ -110,3 +110,9 @@ def test_weights_are_shares_of_the_whole() -> None:
     weights = attention_weights(query, keys[:, :25], lse, scale=0.3, softcap=5.0)
     wanted = naive.scores(query, keys, 0.3, 5.0).softmax(dim=-1)[..., :25]
     assert_close(weights.double(), wanted, rtol=1e-5, atol=1e-6)
+    squares = attention_weights(query, keys[:, :25], lse, scale=0.3, softcap=5.0, power=2.0)
+    assert_close(squares.double(), wanted.square(), rtol=1e-5, atol=1e-6)
+    plain = attend_keys(query, keys, values, scale=0.3).lse
+    squares = attention_weights(query, keys[:, :25], plain, scale=0.3, power=2.0)
+    wanted = naive.scores(query, keys, 0.3, None).softmax(dim=-1)[..., :25]
+    assert_close(squares.double(), wanted.square(), rtol=1e-5, atol=1e-6)

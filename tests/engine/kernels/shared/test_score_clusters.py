@@ -10,6 +10,7 @@ from engine.kernels.shared.score_clusters import (
     aggregate,
     aggregate_blocks,
     log_cluster_scores,
+    log_group_scores,
 )
 from tests.engine import naive
 from tests.engine.naive import TOLERANCE, normal
@@ -67,12 +68,40 @@ def test_rows_that_are_no_groups_are_refused() -> None:
 
 @pytest.mark.parametrize("how", AGGREGATIONS)
 @pytest.mark.parametrize("group", [1, 3])
-def test_blocks_are_aggregated_as_each_alone(how: str, group: int) -> None:
+@pytest.mark.parametrize("softcap", [None, 2.0])
+@pytest.mark.parametrize("extra", [False, True])
+def test_blocks_are_aggregated_as_each_alone(
+    how: str, group: int, softcap: float | None, extra: bool
+) -> None:
     lengths = [1, 4, 2]
-    scores = 5 * normal(2, group * 7, 6)
-    scores[:, :, 2] = -torch.inf  # an empty cluster
+    query, centroids = normal(2, group * 7, 16, seed=1), normal(2, 6, 16, seed=2)
+    sizes = torch.cat((SIZES[:, :2], torch.zeros(2, 1, dtype=torch.int64), SIZES[:, 2:]), dim=1)
+    lse = normal(2, group * 7, seed=3) if extra else None
+    terms = {"scale": 0.3, "softcap": softcap}
+    scores = log_cluster_scores(query, centroids, sizes, **terms, extra_lse=lse)
+    by_token = log_group_scores(
+        query, centroids, sizes, group=group, aggregation=how, **terms, extra_lse=lse
+    )
+    assert by_token.shape == (2, 7, 6)
     owners = torch.arange(3).repeat_interleave(torch.tensor(lengths))
-    found = aggregate_blocks(scores, group, owners, 3, how)
-    by_token = scores.reshape(2, group, 7, 6)
-    for block, part in enumerate(by_token.split(lengths, dim=2)):
+    found = aggregate_blocks(by_token, group, owners, 3, how)
+    by_head = scores.reshape(2, group, 7, 6)
+    for block, part in enumerate(by_head.split(lengths, dim=2)):
         assert_close(found[block], aggregate(part.flatten(1, 2), group, how))
+
+
+def test_an_empty_cluster_never_outweighs_the_others() -> None:
+    query = torch.ones(1, 2, 4)
+    centroids = torch.tensor([[[-80.0] * 4, [0.0] * 4, [-80.1] * 4]])
+    sizes = torch.tensor([[3, 0, 5]])
+    given = {"scale": 1.0, "softcap": None}
+    by_token = log_group_scores(query, centroids, sizes, group=2, aggregation="max", **given)
+    wanted = log_cluster_scores(query, centroids, sizes, **given).amax(dim=1, keepdim=True)
+    assert_close(by_token, wanted, rtol=1e-4, atol=1e-4)  # scores of -320
+
+
+def test_group_scores_of_rows_that_are_no_groups_are_refused() -> None:
+    with pytest.raises(ShapeError, match="groups of 3"):
+        log_group_scores(
+            normal(2, 4, 16), normal(2, 5, 16), SIZES, group=3, aggregation="max", scale=1.0
+        )
