@@ -33,6 +33,8 @@ class BatchWorkspace:
         token_masks: int32, which rows selected each clustered token, in the order of the tokens;
             empty for small groups, which do not read whole heads.
         segment_counts: int32, segments that each chunk of clusters lists, plus 1 once known.
+        next_item: (1,) int32: the chunk of a head that the next program of `select_kernel` takes,
+            where programs take several.
         num_segments: (groups x retrieval heads,) int32: segments listed; -n where all clustered
             tokens are read, which fill n segments.
         lookup_lse: (rows, num_heads) fp32, in nats: what the lookup estimates the log-sum-exp of a
@@ -59,6 +61,7 @@ class BatchWorkspace:
     segment_masks: Tensor
     token_masks: Tensor
     segment_counts: Tensor
+    next_item: Tensor
     num_segments: Tensor
     lookup_lse: Tensor
     listed_scores: Tensor
@@ -143,6 +146,7 @@ def allocate_batch(
         ),
         token_masks=ints("token_masks", s.list_tokens * heads if s.reads_whole else 0),
         segment_counts=ints("segment_counts", chunks * heads),
+        next_item=ints("next_item", 1),
         num_segments=ints("num_segments", s.rows * heads),
         lookup_lse=floats("lookup_lse", s.rows, s.num_heads),
         listed_scores=buffers.take(

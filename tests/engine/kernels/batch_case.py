@@ -156,7 +156,8 @@ class BatchCase:
         for name in ("dense_out", "dense_lse", "scores", "cluster_lse", "listed_scores",
                      "anchor_scores", "split_out", "split_lse", "out", "lse"):  # fmt: skip
             getattr(work, name).fill_(torch.nan)
-        for name in ("segments", "segment_masks", "token_masks", "segment_counts", "num_segments"):
+        for name in ("segments", "segment_masks", "token_masks", "segment_counts", "next_item",
+                     "num_segments"):  # fmt: skip
             getattr(work, name).fill_(-77)
         return work
 

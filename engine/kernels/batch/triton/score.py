@@ -302,6 +302,7 @@ def score_kernel(
     scores,
     cluster_lse,
     segment_counts,
+    next_item,
     retrieval,
     dense_programs,
     scale,
@@ -382,6 +383,8 @@ def score_kernel(
             else:
                 wait_for_previous_launch(OVERLAP)
                 release_next_launch(OVERLAP)
+        if program == 0:
+            tl.store(next_item, 0)
         # `select_kernel` publishes counts here, and 0 means that there is none yet.
         for first in range(program * ZEROS, counts, programs * ZEROS):
             place = first + tl.arange(0, ZEROS)
@@ -392,7 +395,8 @@ def score_triton(inputs: BatchInputs, work: BatchWorkspace) -> None:
     """Launch the first kernel of `attend_rows`.
 
     Args: as `attend_rows`; `dense_out`, `dense_lse` and, in layers with clusters, `scores`,
-        `cluster_lse`, zeros to `segment_counts` and anchors' scores to `anchor_scores` are written.
+        `cluster_lse`, zeros to `segment_counts` and `next_item`, and anchors' scores to
+        `anchor_scores` are written.
     """
     s, t, tables, scoring = work.sizes, work.tuning, inputs.tables, inputs.scoring
     has_clusters = inputs.retrieval > 0 and inputs.window is None
@@ -423,6 +427,7 @@ def score_triton(inputs: BatchInputs, work: BatchWorkspace) -> None:
         work.scores,
         work.cluster_lse,
         work.segment_counts,
+        work.next_item,
         inputs.retrieval,
         dense_programs,
         scoring.scale,

@@ -275,6 +275,7 @@ def select_kernel(
     segment_masks,
     token_masks,
     segment_counts,
+    next_item,
     num_segments,
     lookup_lse,
     read_bytes,
@@ -298,15 +299,17 @@ def select_kernel(
 ):
     """Take a chunk of a head's clusters, or, where there may be more chunks than programs, several.
 
-    Programs of a head's earlier chunks have ended or are running: an item waits for items of lower
-    numbers alone, and a program takes its items in ascending order.
+    An item waits for items of lower numbers alone, so these must have ended or be running. Programs
+    start in ascending order; those that take several items draw the next one from `next_item`
+    whenever they have room: none is ever left to a program that has not started.
     """
     program = tl.program_id(0)
     items = load_number(header, NUM_CHUNKS) * retrieval
     if LOOP:
         wait_for_previous_launch(OVERLAP)
         release_next_launch(OVERLAP)
-        for item in range(program, items, tl.num_programs(0)):
+        item = tl.atomic_add(next_item, 1, sem="relaxed")
+        while item < items:
             _select_chunk(
                 item, scores, cluster_lse, dense_lse, max_splits, dense, groups, rows, documents,
                 document_stride, segments, segment_masks, token_masks, segment_counts, num_segments,
@@ -315,6 +318,7 @@ def select_kernel(
                 COUNTS_BLOCK,
                 False,
             )  # fmt: skip
+            item = tl.atomic_add(next_item, 1, sem="relaxed")
     else:
         if program < items:
             _select_chunk(
@@ -355,6 +359,7 @@ def select_triton(inputs: BatchInputs, work: BatchWorkspace) -> None:
         work.segment_masks,
         work.token_masks,
         work.segment_counts,
+        work.next_item,
         work.num_segments,
         work.lookup_lse,
         work.read_bytes,

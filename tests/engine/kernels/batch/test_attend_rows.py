@@ -9,7 +9,7 @@ from engine.kernels.batch.accumulate_rows_mass import accumulate_rows_mass_refer
 from engine.kernels.batch.attend_rows import attend_rows_reference
 from engine.kernels.batch.triton.accumulate_rows_mass import accumulate_rows_mass_triton
 from engine.kernels.batch.triton.launch import attend_rows_triton
-from tests.engine.kernels.batch_case import Ask, BatchCase, Document
+from tests.engine.kernels.batch_case import SMALL, Ask, BatchCase, Document
 from tests.engine.kernels.harness import COMPILED, DTYPES, TOLERANCE, guarded_buffers
 
 ODD = (
@@ -43,6 +43,10 @@ CASES = {
         (Document(0, 0, 40), Document(0, 0, 12)), (Ask(0, 7), Ask(1, 100), Ask(0, 65)),
         streaming=0, window=30, has_sinks=True, group_rows=1,
     ),
+    "more chunks than programs": BatchCase(
+        (Document(),), (Ask(0), Ask(0, 9, -5.0)), retrieval=1, group_rows=2,
+        tuning=replace(SMALL, select_scores=32, select_programs=2),
+    ),
     "whole": BatchCase(
         (Document(tokens=40, clusters=7),),
         (
@@ -57,7 +61,8 @@ CASES = {
 
 # Interpreted, a case takes seconds: those that take every path are enough, and one in fp16.
 INTERPRETED = (
-    "one row", "mixed", "more than a group", "group of 7", "all streaming", "window", "whole",
+    "one row", "mixed", "more than a group", "group of 7", "all streaming", "window",
+    "more chunks than programs", "whole",
 )  # fmt: skip
 RUNS = (
     [(name, dtype) for name in CASES for dtype in DTYPES]
@@ -95,6 +100,22 @@ def _check_mass(inputs, work, tolerance):
         assert row.mass.sum() > 0
         # Scores are kept in 16 bits, of which a weight of a thousandth has three digits.
         torch.testing.assert_close(mass, row.mass, rtol=2e-2, atol=max(tolerance, 1e-4))
+
+
+@pytest.mark.skipif(not COMPILED, reason="interpreted, programs run one after the other")
+def test_no_chunk_waits_for_a_program_that_cannot_start():
+    tuning = replace(SMALL, select_scores=8, select_programs=5000)  # no GPU runs so many at a time
+    case = BatchCase(
+        (Document(tokens=24_000, clusters=6000),), (Ask(0), Ask(0, 9, -5.0)), group_rows=2,
+        tuning=tuning,
+    )  # fmt: skip
+    inputs = case.inputs(DTYPES[0])
+    expected = attend_rows_reference(inputs)
+    work = case.workspace(inputs)
+    assert work.chunk_clusters * tuning.select_programs < 6000 * case.retrieval
+    attend_rows_triton(inputs, work)
+    torch.cuda.synchronize()
+    assert torch.equal(work.read_bytes, expected.read_bytes)
 
 
 def test_a_crowd_reads_whole_heads():
