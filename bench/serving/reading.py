@@ -82,22 +82,29 @@ def main() -> None:
         "data_folder": os.environ.get("TMPDIR", "/tmp"),
         "rounds": [],
     }
+
+    def keep() -> None:
+        """Write what is there; after each document, in case that the rest is cut off."""
+        result["summary"] = summarise(result["rounds"], options.tokens)
+        write(options.name, result, options.out)
+
     for number in range(options.rounds):
         found: dict[str, Any] = {}
         result["rounds"].append(found)
-        try:
-            if options.before is not None:
-                _measure_server(options, options.before, number, found.setdefault("before", {}))
-            _measure_server(options, ROOT, number, found.setdefault("now", {}))
-            result["summary"] = _summary(result["rounds"], options.tokens)
-        finally:  # what is there is kept if the rest is cut off
-            print(json.dumps(found, indent=1), write(options.name, result, options.out), flush=True)
+        if options.before is not None:
+            _measure_server(options, options.before, number, found.setdefault("before", {}), keep)
+        _measure_server(options, ROOT, number, found.setdefault("now", {}), keep)
+        print(json.dumps(found, indent=1), write(options.name, result, options.out), flush=True)
 
 
 def _measure_server(
-    options: argparse.Namespace, root: Path, number: int, found: dict[str, Any]
+    options: argparse.Namespace,
+    root: Path,
+    number: int,
+    found: dict[str, Any],
+    keep: Callable[[], None],
 ) -> None:
-    """Measure one server; `found` grows with each document."""
+    """Measure one server; `found` grows with each document, whereupon `keep` is called."""
     settings = {"LECTERN_WORKER__DEADLINE_BASE_S": "3600"}  # on a machine that others use too
     named = {field.name for field in fields(ServerConfig)}
     if options.resident_bytes and "resident_cache_bytes" in named:
@@ -114,8 +121,10 @@ def _measure_server(
                 if torch.cuda.is_available():  # libraries chose kernels for its shapes: once more
                     found[f"{num_tokens} first"] = found[str(num_tokens)]
                     found[str(num_tokens)] = _read(server, num_tokens, seed=number + 1000)
+                keep()
             if options.beside:
                 found["beside"] = _beside(server, options.beside, min(options.tokens))
+                keep()
         finally:
             log = (server.folder / "server.log").read_text()
             options.out.mkdir(parents=True, exist_ok=True)
@@ -304,29 +313,33 @@ def _answer_gaps(server: Server, document_id: str, tokens: int = ANSWER_TOKENS) 
 # -- all rounds ----------------------------------------------------------------------------------
 
 
-def _summary(rounds: Sequence[dict[str, Any]], tokens: Sequence[int]) -> dict[str, Any]:
-    """Medians over the rounds, by number of tokens."""
+def summarise(rounds: Sequence[dict[str, Any]], tokens: Sequence[int]) -> dict[str, Any]:
+    """Medians over the rounds that came so far, by number of tokens."""
     summary: dict[str, Any] = {}
     for name in map(str, tokens):
-        now = [one["now"][name] for one in rounds]
+        done = [one for one in rounds if name in one.get("now", {})]
+        if not done:
+            continue
+        now = [one["now"][name] for one in done]
         summary[name] = {
             figure: percentiles([one[figure] for one in now if figure in one])
             for figure in FIGURES
             if figure in now[0]
         }
-        if "before" in rounds[0]:
+        for of_before, figure in (
+            ("ready_per_before", "ready_s"),
+            ("processor_time_per_before", "processor_s"),
+        ):
             ratios = [
-                one["now"][name]["ready_s"] / one["before"][name]["ready_s"] for one in rounds
+                one["now"][name][figure] / one["before"][name][figure]
+                for one in done
+                if name in one.get("before", {})
             ]
-            summary[name]["ready_per_before"] = percentiles(ratios)
-            times = [
-                one["now"][name]["processor_s"] / one["before"][name]["processor_s"]
-                for one in rounds
-            ]
-            summary[name]["processor_time_per_before"] = percentiles(times)
-    waits = [one["now"]["beside"]["longest_wait_ms"] for one in rounds if "beside" in one["now"]]
-    if waits:
-        summary["beside"] = {"longest_wait_ms": max(waits)}
+            if ratios:
+                summary[name][of_before] = percentiles(ratios)
+    beside = [one["now"]["beside"] for one in rounds if "beside" in one.get("now", {})]
+    if beside:
+        summary["beside"] = {"longest_wait_ms": max(one["longest_wait_ms"] for one in beside)}
     return summary
 
 

@@ -82,8 +82,7 @@ class QuestionGraph:
     @torch.inference_mode()
     def warm_up(self) -> None:
         """Take a pass without a question; a fault in it is raised here."""
-        self._logits = torch.empty_like(self._pass())
-        self._take_pass()
+        self._logits = self._pass().clone()
         if self._logits.is_cuda:
             torch.cuda.synchronize()
 
