@@ -256,8 +256,8 @@ def at_the_client() -> str:
     for row, exact in pairs[1:]:
         asked = "it" if row["documents"] == 1 else f"{row['documents']} books of 64K"
         crowds.append(
-            f"{row['tokens_per_s']:.0f} ({exact['tokens_per_s']:.0f}) for {row['requests']} askers "
-            f"of {asked}"
+            f"{row['tokens_per_s']:,.0f} ({exact['tokens_per_s']:,.0f}) for {row['requests']} "
+            f"askers of {asked}"
         )
     return (
         f"first token of a short question {_span(alone['first_token_ms'], 'ms')}, a later one "
