@@ -9,10 +9,13 @@ weights in the page cache.
 """
 
 import argparse
+import re
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 
@@ -35,29 +38,67 @@ def main(given: Sequence[str] | None = None) -> None:
     options = parser.parse_args(given)
     settings = dict(setting.split("=", 1) for setting in options.setting)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    seconds = []
+    starts: list[Start] = []
     with TemporaryDirectory(prefix="lectern-start-") as folder:
         kept = {name: f"{folder}/{place}" for name, place in CACHES.items()}
         kept["LECTERN_DATA_DIR"] = f"{folder}/data"
+        weights = drawn(options.drawn, SEED) if options.drawn else weights_of(options.model)
         for _ in range(options.starts):
-            seconds.append(seconds_until_ready(options.model, kept | settings))
-            print(f"ready after {seconds[-1]:.1f} s", flush=True)
-    weights = drawn(options.drawn, SEED) if options.drawn else weights_of(options.model)
-    result = {
-        "benchmark": "start of a server",
-        **circumstances(device, weights),
-        "settings": settings,
-        "first_s": seconds[0],
-        "later_s": percentiles(seconds[1:]),
-    }
-    print(write(f"start_{device}", result, options.out))
+            starts.append(start_once(options.model, kept | settings))
+            print(starts[-1], flush=True)
+            result = {
+                "benchmark": "start of a server",
+                **circumstances(device, weights),
+                "settings": settings,
+                **told(starts),
+            }
+            path = write(f"start_{device}", result, options.out)  # in case that a later one hangs
+    print(path)
 
 
-def seconds_until_ready(model: str, settings: dict[str, str]) -> float:
+@dataclass(frozen=True)
+class Start:
+    """What a start took.
+
+    Attributes:
+        ready_s: from the process's start until it is ready, in seconds.
+        model_loaded_s, engine_prepared_s: of that, as the server's log tells.
+    """
+
+    ready_s: float
+    model_loaded_s: float
+    engine_prepared_s: float
+
+
+def start_once(model: str, settings: dict[str, str]) -> Start:
     """Start a server, wait until it is ready, and stop it."""
     started_s = time.monotonic()
-    with serving(model, **settings):
-        return time.monotonic() - started_s
+    with serving(model, **settings) as server:
+        ready_s = time.monotonic() - started_s
+        log = (server.folder / "server.log").read_text()
+    return Start(
+        ready_s,
+        _logged(r"model loaded +duration_ms=([0-9.]+)", log) / 1000,
+        _logged(r"engine was prepared in ([0-9.]+) s", log),
+    )
+
+
+def told(starts: Sequence[Start]) -> dict[str, Any]:
+    """The first start's time to ready, and percentiles of what later ones took."""
+    found: dict[str, Any] = {"first_s": starts[0].ready_s}
+    if later := starts[1:]:
+        found["later_s"] = percentiles([one.ready_s for one in later])
+        found["later_model_loaded_s"] = percentiles([one.model_loaded_s for one in later])
+        found["later_engine_prepared_s"] = percentiles([one.engine_prepared_s for one in later])
+    return found
+
+
+def _logged(pattern: str, log: str) -> float:
+    """A figure of a server's log."""
+    found = re.search(pattern, log)
+    if found is None:
+        raise RuntimeError(f"The server's log does not tell '{pattern}'.")
+    return float(found[1])
 
 
 if __name__ == "__main__":
