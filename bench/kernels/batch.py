@@ -44,6 +44,11 @@ MIXES = (
     (1, 131_072, 1), (1, 131_072, 16), (4, 65_536, 4), (1, 131_072, 64), (1, 131_072, 4),
     (4, 65_536, 1), (2, 65_536, 8), (16, 10_240, 1), (16, 32_768, 4),
 )  # fmt: skip
+# Tokens, stages, warps and programs of other tiles of `attend_kernel`: of 64 query rows, of more.
+MANY_ROWS_TILES = ((64, 2, 4, 264), (32, 5, 4, 264), (32, 3, 4, 264))
+WIDEST_TILES = (
+    (64, 2, 8, 264), (64, 3, 8, 132), (128, 2, 8, 132), (32, 4, 8, 264), (32, 4, 4, 132),
+)  # fmt: skip
 ROTATED_BYTES = (
     400_000_000  # of the selected keys of a graph's layers together: no cache holds them
 )
@@ -143,24 +148,29 @@ def tunings(
     if group_rows <= 4:
         return [
             *found,
-            (" a264", replace(base, attend_registers=None, attend_programs=264)),
+            (" b32 s5", replace(base, attend_block=32, attend_stages=5)),
             (" s4", replace(base, attend_stages=4, attend_programs=264)),
             (" scoreless", replace(base, keep_scores=False)),
             (" early", replace(base, early_combine=not base.early_combine)),
         ]
+    attend = MANY_ROWS_TILES if base.attend_warps == 4 else WIDEST_TILES
     return [
         *found,
         (" scoreless", replace(base, keep_scores=False)),
         (" whole", replace(base, whole_share=0.0)),
-        (
-            " b64",
-            replace(
-                base, attend_block=64, attend_stages=2, attend_registers=None, attend_programs=264
-            ),
+        *(
+            (
+                f" b{block} s{stages} w{warps} p{programs}",
+                replace(
+                    base,
+                    attend_block=block,
+                    attend_stages=stages,
+                    attend_warps=warps,
+                    attend_programs=programs,
+                ),
+            )
+            for block, stages, warps, programs in attend
         ),
-        (" s2", replace(base, attend_stages=2, attend_registers=128, attend_programs=528)),
-        (" w8", replace(base, attend_warps=8, attend_stages=2, attend_programs=264)),
-        (" s3", replace(base, attend_stages=3, attend_programs=132)),
         (" select8w", replace(base, select_warps=8)),
         (" score128", replace(base, split_clusters=128)),
     ]

@@ -25,7 +25,6 @@ class BatchTuning:
         segment_size: longest segment of a run in tokens, a power of two of at most 16.
         attend_block, attend_stages: tokens of a tile of `attend_kernel`, and tiles loaded ahead.
         attend_warps, attend_programs: its warps, and its programs.
-        attend_registers: registers of a thread of it at most; None leaves it to the compiler.
         early_combine: whether `combine_rows` may start while `attend_kernel` is still running.
         keep_scores: whether it leaves the scores that `accumulate_rows_mass` needs.
         combine_block, combine_warps: states that a program of `combine_rows` combines at once, and
@@ -51,7 +50,6 @@ class BatchTuning:
     attend_stages: int = 3
     attend_warps: int = 4
     attend_programs: int = 2 * UNITS
-    attend_registers: int | None = None
     early_combine: bool = True
     keep_scores: bool = True
     combine_block: int = 256
@@ -64,8 +62,8 @@ class BatchTuning:
 def default_batch_tuning(sizes: BatchSizes, element_size: int) -> BatchTuning:
     """Choose tiles for steps of some sizes.
 
-    Measured on one H100, at 128K keys of 256 bytes, for tiles of up to 64 query rows
-    (docs/kernels.md).
+    Measured on one H100, and `attend_kernel` of 64 query rows on one H200, at 128K keys of 256
+    bytes (docs/kernels.md).
 
     Args:
         sizes: of the steps.

@@ -76,11 +76,13 @@ def log_group_scores(
         centroids, sizes, scale, softcap, extra_lse: as of `log_cluster_scores`; at least one
             cluster.
     Returns: (kv_heads, tokens, num_clusters) in fp32; -inf for empty clusters.
-    Raises: InvalidInput for an unknown name; ShapeError if the rows are no multiple of the group.
+    Raises: InvalidInput for an unknown name; ShapeError if the rows are no multiple of the group,
+        or shapes or devices do not fit together.
     Source: Squeezed Attention, equations 1 to 3 (E is this project's).
     """
     check_aggregation(aggregation)
-    heads, rows, _ = check_dims("query", query)
+    _check_scored(query, centroids, sizes, extra_lse)
+    heads, rows, _ = query.shape
     if rows % group:
         raise ShapeError(f"{rows} rows cannot be those of groups of {group} query heads.")
     is_empty = sizes == 0
@@ -167,6 +169,15 @@ def log_cluster_scores(
     Raises: ShapeError if shapes or devices do not fit together.
     Source: Squeezed Attention, equations 1 to 3 (E is this project's).
     """
+    _check_scored(query, centroids, sizes, extra_lse)
+    return log_cluster_scores_reference(
+        query, centroids, sizes, scale=scale, softcap=softcap, extra_lse=extra_lse
+    )
+
+
+def _check_scored(
+    query: Tensor, centroids: Tensor, sizes: Tensor, extra_lse: Tensor | None
+) -> None:
     heads, rows, head_dim = check_dims("query", query)
     if check_dims("centroids", centroids) != (heads, centroids.shape[1], head_dim):
         raise ShapeError(
@@ -180,9 +191,6 @@ def log_cluster_scores(
         )
     if extra_lse is not None:
         check_strided("extra_lse", extra_lse, (heads, rows), torch.float32, query.device)
-    return log_cluster_scores_reference(
-        query, centroids, sizes, scale=scale, softcap=softcap, extra_lse=extra_lse
-    )
 
 
 def log_cluster_scores_reference(

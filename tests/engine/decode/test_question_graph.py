@@ -160,6 +160,21 @@ def test_short_questions_share_a_pass(
         expected = [1]
 
 
+def test_a_later_pass_of_fewer_questions_adds_nothing_to_those_of_an_earlier_one(
+    model: LoadedModel, passes: list[int]
+) -> None:
+    graphs = BatchRunner(model, DecodeConfig(), max_rows=4)
+    crowd = asked(model, graphs, [read(model, prose(300))], (8, 5, 1, 7, 9, 6, 2))
+    graphs.prefill([row.next_chunk for row in crowd[:4]])
+    masses = [row.state.mass for row in crowd[:4]]
+    before = [mass.by_place.clone() for mass in masses if mass is not None]
+    graphs.prefill([row.next_chunk for row in crowd[4:]])
+    assert passes == [4, 3]
+    for mass, earlier in zip(masses, before, strict=True):
+        assert mass is not None
+        assert torch.equal(mass.by_place, earlier)
+
+
 def test_questions_behind_many_own_tokens_have_a_pass_of_their_own(
     model: LoadedModel, passes: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,7 +31,7 @@ from engine.kernels.shared.accumulate_attention_mass import (
 )
 from engine.kernels.shared.attend_keys import attend_keys, attention_weights
 from engine.kernels.shared.merge_states import merge_states
-from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores
+from engine.kernels.shared.score_clusters import aggregate, log_cluster_scores, log_group_scores
 from engine.kernels.shared.sizes import ceil_div
 from engine.kernels.shared.state import State
 from tests.engine.kernels.decode_case import Case, workspace_for
@@ -219,6 +219,24 @@ OTHER_CALLS = [
             "extra_lse": some(HEADS, TOKENS),
         },
         # Queries and centroids are compared in fp32, and sizes are any numbers.
+        ANY_LAYOUT
+        | {
+            f"{name}: {way}"
+            for name in ("query", "centroids", "sizes")
+            for way in ("half", "wider")
+        },
+    ),
+    Call(
+        log_group_scores,
+        {
+            "query": some(HEADS, 2 * TOKENS, DIM),
+            "centroids": some(HEADS, CLUSTERS, DIM),
+            "sizes": ints(HEADS, CLUSTERS),
+            "group": 2,
+            "aggregation": "mean",
+            "scale": 0.1,
+            "extra_lse": some(HEADS, 2 * TOKENS),
+        },
         ANY_LAYOUT
         | {
             f"{name}: {way}"

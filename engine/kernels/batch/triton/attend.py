@@ -403,6 +403,5 @@ def attend_triton(inputs: BatchInputs, work: BatchWorkspace) -> None:
         FIXED_MAXIMUM=inputs.query.dtype != torch.float16,  # whose weights end at 65504
         EARLY_COMBINE=t.early_combine,
         num_warps=t.attend_warps,
-        **({} if t.attend_registers is None else {"maxnreg": t.attend_registers}),
         **launch_options(t.overlap),
     )
