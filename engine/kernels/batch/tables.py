@@ -213,6 +213,10 @@ class StepTables:
         self.header, self.groups, self.rows, self.pages = _views(self.device, shapes)
         self.plan: tuple[StepRow, ...] = ()
         self._copied: torch.cuda.Event | None = None  # the last copy to the device
+        # What the rows that were written last are about, in the order in which they were given.
+        self._about: list[tuple[int, bool, DocumentSizes]] = []
+        self._num_tokens = np.zeros(0, np.int64)  # of the document of each row of the plan
+        self._dense = (0, 0)  # most dense keys of a document, and most of its last window
 
     @property
     def places(self) -> Tensor:
@@ -249,76 +253,85 @@ class StepTables:
         """
         if self._copied is not None:
             self._copied.synchronize()
-        s = self.sizes
         order = sorted(range(len(rows)), key=lambda i: (rows[i].document, rows[i].reads_all))
         self.plan = tuple(rows[index] for index in order)
-        groups = form_groups(self.plan, s.group_rows)
-        sizes = [documents.size_of(group[0].document) for group in groups]
-        table = self._groups
-        table.fill(0)
-        table[Group.DOCUMENT, : len(groups)] = [group[0].document for group in groups]
-        table[Group.NUM_ROWS, : len(groups)] = [len(group) for group in groups]
-        table[Group.FIRST_ROW] = _before(table[Group.NUM_ROWS])
-        reads_all = [group[0].reads_all for group in groups]
-        table[Group.READS_ALL, : len(groups)] = reads_all
-        clusters = [
-            0 if all_of_it else each.num_clusters
-            for each, all_of_it in zip(sizes, reads_all, strict=True)
-        ]
-        table[Group.SPLITS_END] = self._ends(clusters, self.tuning.split_clusters)
-        # A group that reads all of it has one chunk too, which says so.
-        table[Group.CHUNKS_END] = self._ends([max(1, c) for c in clusters], self.chunk_clusters)
-        table[Group.CLUSTERS_BEGIN] = self._begins(clusters)
-        segment = self.tuning.segment_size
-        listed = [
-            0 if all_of_it else each.num_segments(segment)
-            for each, all_of_it in zip(sizes, reads_all, strict=True)
-        ]
-        table[Group.SEGMENTS_BEGIN] = self._begins(listed)
-        table[Group.SLOTS_BEGIN] = self._begins(
-            [each.num_slots(segment, reads_whole=s.reads_whole) for each in sizes]
-        )
-        table[Group.TOKENS_BEGIN] = self._begins(
-            [0 if a else each.num_keys for each, a in zip(sizes, reads_all, strict=True)]
-        )
-        self._write_rows(groups, [documents.size_of(row.document) for row in self.plan])
-        self._rows[RowField.PLACE, order] = np.arange(len(order))
+        about = [(row.document, row.reads_all, documents.size_of(row.document)) for row in rows]
+        if about != self._about:  # the same from step to step, while nobody comes or goes
+            self._write_groups([documents.size_of(row.document) for row in self.plan])
+            self._about = about
+            self._rows[RowField.PLACE, order] = np.arange(len(order))
+        self._write_rows()
         self.device.copy_(self._host, non_blocking=True)
         if self.device.is_cuda:
             self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
             self._copied.record()
         return order
 
-    def _write_rows(self, groups: Sequence[Sequence[StepRow]], sizes: list[DocumentSizes]) -> None:
+    def _write_groups(self, sizes: list[DocumentSizes]) -> None:
+        """Write what follows from the rows' documents alone, and zeros for all else.
+
+        Args:
+            sizes: of the document of each row of the plan.
+        """
+        groups = form_groups(self.plan, self.sizes.group_rows)
+        self._rows.fill(0)
+        self._groups.fill(0)
+        table, count = self._groups, len(groups)
+        table[Group.DOCUMENT, :count] = [group[0].document for group in groups]
+        table[Group.NUM_ROWS, :count] = [len(group) for group in groups]
+        table[Group.FIRST_ROW] = _before(table[Group.NUM_ROWS])
+        table[Group.READS_ALL, :count] = [group[0].reads_all for group in groups]
+        of_groups = [sizes[first] for first in table[Group.FIRST_ROW, :count]]
+        looked_up = [
+            None if group[0].reads_all else each
+            for group, each in zip(groups, of_groups, strict=True)
+        ]
+        clusters = [0 if each is None else each.num_clusters for each in looked_up]
+        segment = self.tuning.segment_size
+        listed = [0 if each is None else each.num_segments(segment) for each in looked_up]
+        reads_whole = self.sizes.reads_whole
+        slots = [each.num_slots(segment, reads_whole=reads_whole) for each in of_groups]
+        table[Group.SPLITS_END] = self._ends(clusters, self.tuning.split_clusters)
+        # A group that reads all of it has one chunk too, which says so.
+        table[Group.CHUNKS_END] = self._ends([max(1, c) for c in clusters], self.chunk_clusters)
+        table[Group.CLUSTERS_BEGIN] = self._begins(clusters)
+        table[Group.SEGMENTS_BEGIN] = self._begins(listed)
+        table[Group.SLOTS_BEGIN] = self._begins(slots)
+        table[Group.TOKENS_BEGIN] = self._begins(
+            [0 if each is None else each.num_keys for each in looked_up]
+        )
+        row_table, num_rows = self._rows, len(self.plan)
+        row_table[RowField.GROUP, :num_rows] = np.repeat(np.arange(count), [*map(len, groups)])
+        row_table[RowField.DOCUMENT, :num_rows] = [row.document for row in self.plan]
+        row_table[RowField.ANCHORS_BEGIN] = self._begins([each.num_anchors for each in sizes])
+        header = self._header
+        header[Header.NUM_ROWS], header[Header.NUM_GROUPS] = num_rows, count
+        header[Header.NUM_SPLITS] = table[Group.SPLITS_END, -1]
+        header[Header.NUM_CHUNKS] = table[Group.CHUNKS_END, -1]
+        header[Header.ANCHOR_TILES] = ceil_div(max(each.num_anchors for each in sizes), PAGE)
+        self._num_tokens = np.array([each.num_tokens for each in sizes])
+        self._dense = (
+            max(each.dense_keys for each in sizes),
+            max(each.num_window for each in sizes),
+        )
+
+    def _write_rows(self) -> None:
+        """Write what changes with every token."""
         rows, count, table = self.plan, len(self.plan), self._rows
-        table.fill(0)
         table[RowField.TOKEN, :count] = [row.token for row in rows]
         table[RowField.LENGTH, :count] = [row.num_keys for row in rows]
-        table[RowField.POSITION, :count] = [each.num_tokens for each in sizes]
-        table[RowField.POSITION, :count] += table[RowField.LENGTH, :count] - 1
-        table[RowField.GROUP, :count] = [index for index, group in enumerate(groups) for _ in group]
-        table[RowField.DOCUMENT, :count] = [row.document for row in rows]
+        table[RowField.POSITION, :count] = self._num_tokens + table[RowField.LENGTH, :count] - 1
         thresholds = [max(row.threshold, LOWEST_THRESHOLD) for row in rows]
         table[RowField.THRESHOLD, :count] = np.array(thresholds, np.float32).view(np.int32)
         table[RowField.MASS, :count] = [row.mass.data_ptr() for row in rows]
-        table[RowField.ANCHORS_BEGIN] = self._begins([each.num_anchors for each in sizes])
         for place, row in enumerate(rows):
             used = ceil_div(row.num_keys, PAGE)
             self._pages[place, :used] = row.pages[:used]
-        self._write_header(len(groups), sizes)
-
-    def _write_header(self, num_groups: int, sizes: list[DocumentSizes]) -> None:
-        header = self._header
-        header[Header.NUM_ROWS], header[Header.NUM_GROUPS] = len(self.plan), num_groups
-        header[Header.NUM_SPLITS] = self._groups[Group.SPLITS_END, -1]
-        header[Header.NUM_CHUNKS] = self._groups[Group.CHUNKS_END, -1]
-        header[Header.ANCHOR_TILES] = ceil_div(max(each.num_anchors for each in sizes), PAGE)
-        own = max(row.num_keys for row in self.plan)
-        documents = (max(each.dense_keys for each in sizes), max(each.num_window for each in sizes))
-        for kind, document in enumerate(documents):
+        own = max(row.num_keys for row in rows)
+        for kind, document in enumerate(self._dense):
             keys = dense_split_keys(document, own)
             first = Header.DENSE + kind * Header.DENSE_SIZE
-            header[first : first + 3] = (keys, ceil_div(document, keys), ceil_div(own, keys))
+            self._header[first : first + 3] = (keys, ceil_div(document, keys), ceil_div(own, keys))
 
     def _ends(self, amounts: list[int], divisor: int) -> npt.NDArray[np.int64]:
         """Running sums of the amounts over the divisor, rounded up; the last one repeats."""
