@@ -5,6 +5,9 @@ python -m bench.serving.model_folder FOLDER --shape llama3_8b --device cuda
 The tokenizer and the chat template are the bundled reader's. Its vocabulary is smaller than the
 model's: the rows of the last layer beyond it are zero, so that a token beyond it is chosen only
 where every logit is negative, and what is decoded is text that a client can count.
+
+Beside the weights lies a head plan by which every other KV head streams, `half_streaming.json`: a
+server takes it with LECTERN_HEADS=FOLDER/half_streaming.json, and no plan else.
 """
 
 import argparse
@@ -15,6 +18,7 @@ import torch
 from tokenizers import Tokenizer
 
 from bench.random_llama import SHAPES, SPREAD, ModelShape, random_llama
+from engine.model.head_plan import HeadPlan, write_plan
 from reader import WEIGHTS
 
 TINY = ModelShape(8192, 64, 128, 2, 4, 2)
@@ -26,6 +30,8 @@ COPIED = (
 )
 CONTEXT_TOKENS = 262_144
 SHARD = "2GB"
+HALF_STREAMING = "half_streaming.json"
+NUM_SINKS, WINDOW = 64, 256  # that a streaming head sees
 
 
 def write_model_folder(
@@ -35,7 +41,7 @@ def write_model_folder(
     context_tokens: int = CONTEXT_TOKENS,
     spread: float = SPREAD,
 ) -> None:
-    """Write configuration, weights and tokenizer of a Llama with random weights in bf16.
+    """Write configuration, random bf16 weights and tokenizer of a Llama, and a head plan for it.
 
     Args:
         folder: made if it is missing; files of the same names are replaced.
@@ -52,6 +58,9 @@ def write_model_folder(
     model.save_pretrained(folder, max_shard_size=SHARD)
     for name in COPIED:
         shutil.copyfile(WEIGHTS / name, folder / name)
+    heads = tuple(head % 2 == 0 for head in range(shape.kv_heads))
+    plan = HeadPlan("file", (heads,) * shape.num_layers, NUM_SINKS, WINDOW)
+    write_plan(plan, folder / HALF_STREAMING)
 
 
 def main() -> None:
