@@ -62,6 +62,7 @@ def _result(rows: list[dict[str, Any]], options: argparse.Namespace) -> dict[str
         "rows": rows,
         "of_exact": of_exact(rows),
         "quoting_of_free": quoting_of_free(rows),
+        "of_one_asker": of_one_asker(rows),
     }
 
 
@@ -125,6 +126,30 @@ def quoting_of_free(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         for (workload, mode), spent_ms in medians.items()
         if mode == "quote" and (workload, "free") in medians
     }
+
+
+def of_one_asker(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The median time of a later token of a document's askers, as a multiple of a single one's.
+
+    Only where the workload "one by one" ran at the same budget.
+    """
+    free = [row for row in rows if row["mode"] == "free" and row.get("ms_per_later_token")]
+    alone = {
+        row["budget"]: row["ms_per_later_token"]["p50"]
+        for row in free
+        if row["workload"].startswith("one by one")
+    }
+    return [
+        {
+            "workload": row["workload"],
+            "budget": row["budget"],
+            "ms_per_later_token": row["ms_per_later_token"]["p50"] / alone[row["budget"]],
+        }
+        for row in free
+        if row["documents"] == 1
+        and row["budget"] in alone
+        and not row["workload"].startswith("one by one")
+    ]
 
 
 @contextmanager

@@ -172,6 +172,7 @@ WORKLOADS: dict[str, Callable[[], Workload]] = {
     "pegaflow": pegaflow,
     "vllm": throughput,
     "one-by-one": lambda: one_by_one(131_072),
+    "askers-4-of-1": lambda: askers(1, 131_072, 4),
     "askers-16-over-4": lambda: askers(4, 65_536, 16),
     "askers-16-of-1": lambda: askers(1, 131_072, 16),
     "askers-64-of-1": lambda: askers(1, 131_072, 64),

@@ -3,6 +3,7 @@
 import pytest
 
 from bench.serving.load import workloads
+from bench.serving.load.__main__ import of_one_asker
 
 BOOK = "The quick brown fox jumps over the lazy dog. " * 2000
 
@@ -41,3 +42,22 @@ def test_a_books_text_has_as_many_tokens_as_were_asked_for_even_past_its_end(ind
     assert len(text) == pytest.approx(7999 * 5, abs=10)
     with pytest.raises(ValueError, match="too few"):
         workloads.book_text(BOOK[:40_000], spans, 1, 20_000)
+
+
+def test_a_crowd_is_told_against_one_asker_of_the_same_budget():
+    def row(workload, budget, later_ms, documents=1, mode="free"):
+        later = {"p50": later_ms} if later_ms else None
+        return {"workload": workload, "budget": budget, "mode": mode, "documents": documents,
+                "ms_per_later_token": later}  # fmt: skip
+
+    rows = [
+        row("one by one, 8 x 128", "exact", 8.0),
+        row("4 askers, 1 x 128", "exact", 10.0),
+        row("4 askers, 1 x 128", "exact", 90.0, mode="quote"),
+        row("4 askers, 1 x 128", "balanced", 7.0),
+        row("16 askers, 4 x 64", "exact", 20.0, documents=4),
+        row("pegaflow", "exact", None),
+    ]
+    assert of_one_asker(rows) == [
+        {"workload": "4 askers, 1 x 128", "budget": "exact", "ms_per_later_token": 1.25}
+    ]
