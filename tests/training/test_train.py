@@ -1,11 +1,11 @@
 """Training on a tiny shape: the loss falls, runs go on, ranks agree, lengths mix."""
 
 import json
-import time
 from argparse import Namespace
 from dataclasses import replace
 from itertools import count, islice, repeat
 from random import Random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -135,11 +135,13 @@ def test_an_example_without_end_costs_itself_alone(sources, monkeypatch, capfd):
 
 def test_mixed_lengths_are_reported_apart(sources, tmp_path, monkeypatch):
     monkeypatch.setattr("training.train._REPORT_EVERY", 4)
+    clock = count()  # a step takes a second
+    monkeypatch.setattr("training.train.time", SimpleNamespace(perf_counter=lambda: next(clock)))
     schedule = Schedule(parse_stages("64+128:600"), 2e-3, 0.5)
     feed, saved = BatchLoader(TOKENIZER, sources, StyleConfig(), workers=1, seed=1), []
     trainer = Trainer(Reader(TINY), schedule, Rank())
     with (tmp_path / "log").open("w") as log:
-        run = Run(feed, 256, time.perf_counter() + 4.0, log, lambda: saved.append(1))
+        run = Run(feed, 256, 13.0, log, lambda: saved.append(1))
         finished = train(trainer, run)
     feed.close()
     assert not finished
