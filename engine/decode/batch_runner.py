@@ -21,8 +21,8 @@ from engine.decode.running_answer import PrefillChunk, RunningAnswer
 from engine.decode.torch_runner import MAX_ROWS
 from engine.document.cache import DocumentCache
 from engine.fallbacks import Cause, Fallbacks, Part
-from engine.kernels.batch.sizes import PAGE, BatchSizes, DocumentSizes
-from engine.kernels.batch.tables import DocumentTable, StepRow, fits
+from engine.kernels.batch.sizes import PAGE, BatchSizes
+from engine.kernels.batch.tables import DocumentTable, StepRow, Subject, fits, subjects
 from engine.kernels.batch.workspace import Buffers
 from engine.kernels.shared.sizes import ceil_div, has_kernels
 from engine.model.loader import LoadedModel
@@ -120,7 +120,7 @@ class BatchRunner(GraphRunner):
         self._pending: list[_Taken] = []  # passes whose reads are still to be fetched
         self._graphs: dict[tuple[int, int], BatchGraph] = {}
         # What the last pass was about, and its graph: the next one is mostly about the same.
-        self._chosen: tuple[list[tuple[int, bool, DocumentSizes]], BatchGraph] | None = None
+        self._chosen: tuple[list[Subject], BatchGraph] | None = None
         self._questions: QuestionGraphs | None = None
         self._variant: nn.Module = model.model  # what graphs run
         self._work_bytes = int(memory * WORK_SHARE)
@@ -248,9 +248,7 @@ class BatchRunner(GraphRunner):
     ) -> list[tuple[BatchGraph, list[tuple[RunningAnswer, StepRow]]]]:
         """Cut the rows into passes, each with the graph whose groups read least."""
         rows = [row for _, row in steps]
-        about = [
-            (row.document, row.reads_all, self._documents.size_of(row.document)) for row in rows
-        ]
+        about = subjects(rows, self._documents)
         if self._chosen is not None and self._chosen[0] == about:
             return [(self._chosen[1], steps)]
         if fitting := self._fitting(rows):

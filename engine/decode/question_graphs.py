@@ -1,6 +1,7 @@
 """The graphs in which questions are prefilled, by how many of how many tokens a pass has."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
@@ -76,13 +77,11 @@ class QuestionGraphs:
     ) -> None:
         first = model.spec.layers[0]
         shape = (model.spec.num_layers, first.num_heads, first.num_kv_heads, first.head_dim)
-        shared = [
-            (tokens, count)
+        sizes = {
+            tokens: [count for count in counts if count <= most_questions]
             for tokens, counts in SHARED_SIZES
-            for count in counts
-            if count <= most_questions
-        ]
-        buffers = [Buffers() for _ in range(max((count for _, count in shared), default=1))]
+        }
+        buffers = [Buffers() for _ in range(max([1, *chain.from_iterable(sizes.values())]))]
 
         def make(tokens: int, count: int, own_tokens: int) -> QuestionGraph:
             return QuestionGraph(
@@ -98,8 +97,8 @@ class QuestionGraphs:
         # The largest first, whose memory the others share.
         self._graphs = [make(tokens, 1, OWN_TOKENS) for tokens in reversed(SIZES)][::-1]
         self._shared = {
-            (tokens, count): make(tokens, count, SHARED_OWN_TOKENS)
-            for tokens, count in reversed(shared)
+            tokens: [make(tokens, count, SHARED_OWN_TOKENS) for count in counts]
+            for tokens, counts in reversed(sizes.items())
         }
         self._token_bytes = 2 * first.head_dim * model.dtype.itemsize
         self._is_on_gpu = model.device.type == "cuda"
@@ -111,7 +110,7 @@ class QuestionGraphs:
             pool: memory that they share with graphs on the same stream; None for their own.
         Raises: whatever the model, a compiler or a driver may raise.
         """
-        for graph in (*reversed(self._graphs), *self._shared.values()):
+        for graph in (*reversed(self._graphs), *chain.from_iterable(self._shared.values())):
             graph.warm_up()
             if self._is_on_gpu:
                 graph.capture(pool)
@@ -139,19 +138,18 @@ class QuestionGraphs:
     def _passes(self, parts: Sequence[QuestionPart]) -> list[tuple[QuestionGraph, list[int]]]:
         """Choose the graphs of the passes, and which parts each takes."""
         passes, waiting = [], list(range(len(parts)))
-        for tokens, _ in SHARED_SIZES:
-            counts = sorted(count for size, count in self._shared if size == tokens)
+        for tokens, graphs in sorted(self._shared.items()):
             short = [
                 index
                 for index in waiting
                 if parts[index].num_tokens <= tokens and parts[index].num_own <= SHARED_OWN_TOKENS
             ]
-            while counts and len(short) > 1:
-                wanted = min(len(short), counts[-1])
-                count = next(count for count in counts if count >= wanted)
-                passes.append((self._shared[tokens, count], short[:wanted]))
-                waiting = [index for index in waiting if index not in short[:wanted]]
-                short = short[wanted:]
+            while graphs and len(short) > 1:
+                most = graphs[-1]
+                graph = next((one for one in graphs if one.num_questions >= len(short)), most)
+                members, short = short[: graph.num_questions], short[graph.num_questions :]
+                waiting = [index for index in waiting if index not in members]
+                passes.append((graph, members))
         for index in waiting:
             num_tokens = parts[index].num_tokens
             graph = next(graph for graph in self._graphs if graph.sizes.tokens >= num_tokens)

@@ -8,6 +8,7 @@ each layer of each resident document, and `StepTables` says which rows a step ha
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -183,6 +184,19 @@ class DocumentTable:
         return sizes
 
 
+class Subject(NamedTuple):
+    """What a row is about.
+
+    Attributes:
+        document: its slot in the document table.
+        reads_all: whether the row reads all of it.
+    """
+
+    document: int
+    reads_all: bool
+    sizes: DocumentSizes
+
+
 class StepTables:
     """What a step reads beside documents and weights, in one tensor that one copy fills.
 
@@ -214,7 +228,7 @@ class StepTables:
         self.plan: tuple[StepRow, ...] = ()
         self._copied: torch.cuda.Event | None = None  # the last copy to the device
         # What the rows that were written last are about, in the order in which they were given.
-        self._about: list[tuple[int, bool, DocumentSizes]] = []
+        self._about: list[Subject] = []
         self._num_tokens = np.zeros(0, np.int64)  # of the document of each row of the plan
         self._dense = (0, 0)  # most dense keys of a document, and most of its last window
 
@@ -255,7 +269,7 @@ class StepTables:
             self._copied.synchronize()
         order = sorted(range(len(rows)), key=lambda i: (rows[i].document, rows[i].reads_all))
         self.plan = tuple(rows[index] for index in order)
-        about = [(row.document, row.reads_all, documents.size_of(row.document)) for row in rows]
+        about = subjects(rows, documents)
         if about != self._about:  # the same from step to step, while nobody comes or goes
             self._write_groups([documents.size_of(row.document) for row in self.plan])
             self._about = about
@@ -344,6 +358,11 @@ class StepTables:
         parts = np.zeros(self.sizes.rows, np.int64)
         parts[: len(amounts)] = amounts
         return _before(parts)
+
+
+def subjects(rows: Sequence[StepRow], documents: DocumentTable) -> list[Subject]:
+    """What rows are about, in their order; groups and graphs follow from nothing else."""
+    return [Subject(row.document, row.reads_all, documents.size_of(row.document)) for row in rows]
 
 
 def form_groups(rows: Sequence[StepRow], group_rows: int) -> list[list[StepRow]]:
