@@ -224,7 +224,7 @@ def _select_chunk(
     count = tl.where(masks != 0, (size + SEGMENT - 1) // SEGMENT, 0)  # segments of each cluster
     own_count = tl.sum(count, 0)
     # Publish this chunk's count (plus 1: 0 means not yet), then wait for those of the chunks before
-    # it, which programs have begun or ended. So places, and the order of the list, are the same
+    # it, which other programs have taken. So places, and the order of the list, are the same
     # every time. Nothing but the count is published, so no other write has to be seen before it.
     counts = segment_counts + first_chunk * retrieval + head
     tl.atomic_xchg(counts + chunk * retrieval, own_count + 1, sem="relaxed")
