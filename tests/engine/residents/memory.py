@@ -9,25 +9,36 @@ from common.errors import GpuBusy
 
 @dataclass
 class Memory:
-    """A memory of so many bytes; what is taken is given back when a document dies."""
+    """A memory of so many bytes; what is taken is given back when a document dies.
+
+    Attributes:
+        patience_s: how long `take` waits for bytes. Between the end of a lease and the death of
+            its document another thread of a test may still have a few lines to run.
+    """
 
     limit_bytes: int
+    patience_s: float = 0.0
     num_bytes: int = 0
     most_bytes: int = 0
-    lock: threading.RLock = field(default_factory=threading.RLock)
+    changed: threading.Condition = field(default_factory=threading.Condition)
 
     def take(self, num_bytes: int) -> None:
         """Take bytes. Raises: GpuBusy if there are not so many."""
-        with self.lock:
-            if self.num_bytes + num_bytes > self.limit_bytes:
+        with self.changed:
+            fits = self.changed.wait_for(lambda: self._fits(num_bytes), self.patience_s)
+            if not fits:
                 raise GpuBusy("The memory is full.")
             self.num_bytes += num_bytes
             self.most_bytes = max(self.most_bytes, self.num_bytes)
 
     def give_back(self, num_bytes: int) -> None:
         """Give bytes back."""
-        with self.lock:
+        with self.changed:
             self.num_bytes -= num_bytes
+            self.changed.notify_all()
+
+    def _fits(self, num_bytes: int) -> bool:
+        return self.num_bytes + num_bytes <= self.limit_bytes
 
 
 class Document:

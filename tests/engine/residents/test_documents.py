@@ -51,8 +51,10 @@ class Stored:
 class Bench:
     """Documents of a machine, and its disk."""
 
-    def __init__(self, device: int, host: int = 0, room_timeout_s: float = 0.0) -> None:
-        self.machine = Machine(Memory(device), Memory(host))
+    def __init__(
+        self, device: int, host: int = 0, room_timeout_s: float = 0.0, patience_s: float = 0.0
+    ) -> None:
+        self.machine = Machine(Memory(device, patience_s), Memory(host, patience_s))
         self.documents = ResidentDocuments[Document](device, host, self.machine, room_timeout_s)
         self.disk: dict[Hashable, Stored] = {}
 
@@ -305,7 +307,7 @@ def test_limits_leases_and_pins_hold_whatever_is_done(
 
 @pytest.mark.parametrize("seed", range(3))
 def test_limits_leases_and_pins_hold_under_threads(seed: int) -> None:
-    run = _Run(Bench(150, 90, room_timeout_s=0.02))
+    run = _Run(Bench(150, 90, room_timeout_s=0.02, patience_s=10.0))
 
     def work(number: int) -> None:
         chance = random.Random(1000 * seed + number)
