@@ -23,6 +23,7 @@ from common.errors import (
     QuestionTooLong,
 )
 from engine.config import DecodeConfig
+from engine.cpu_threads import compute_alone
 from engine.decode.answer import Answer, TextDelta
 from engine.decode.batch_runner import BatchRunner, why_unsupported
 from engine.decode.graph_runner import GraphRunner
@@ -295,6 +296,11 @@ class Engine:
         """Whether a pass is computed on a device while this thread may do something else."""
         return self.model.device.type == "cuda"
 
+    def keep_to_one_thread(self) -> None:
+        """Let the calling thread compute alone if the model runs on a CPU."""
+        if not self.is_asynchronous:
+            compute_alone()
+
     def step(
         self, rows: Sequence[RunningAnswer], meanwhile: Callable[[], None] | None = None
     ) -> list[TextDelta | LecternError]:
@@ -356,6 +362,7 @@ class Engine:
 
         Raises: what the pass raises; EngineFault if its logits are not finite.
         """
+        self.keep_to_one_thread()
         if not bool(probe_logits(self.model.model).isfinite().all()):
             raise EngineFault("The model's logits are not finite.")
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from common.passages import DocumentStructure, plain_structure, structure_of
 from common.status import Phase, Progress
+from engine.cpu_threads import on_own_threads
 from engine.document.artifact import DOCUMENT_FILE, describe, layer_file, pack_layer, pack_text
 from engine.document.cache import DocumentCache, LayerCache
 from engine.model.loader import LoadedModel
@@ -71,6 +73,12 @@ class ModelArtifactBuilder:
 
         Raises: also GpuBusy if the GPU runs out of memory.
         """
+        if self._model().device.type == "cpu":
+            build = partial(self._build, path, kind, progress, files)
+            return on_own_threads(self._num_threads, build)
+        return self._build(path, kind, progress, files)
+
+    def _build(self, path: Path, kind: str, progress: Progress, files: FileStore) -> BuiltArtifact:
         model, dtype = self._model(), self._config.dtype
         document = self._extract(path, kind, progress)
         pages = [(page.number, page.start, page.end) for page in document.pages]
@@ -78,8 +86,6 @@ class ModelArtifactBuilder:
         def store(index: int, layer: LayerCache) -> None:
             files.write(layer_file(index), pack_layer(index, layer, dtype).pieces())
 
-        # A new thread gets torch's latest number, which a pass of answers may have lowered.
-        torch.set_num_threads(self._num_threads)
         with out_of_memory_as_busy():
             cache = precompute_document(
                 model,

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from engine.attend.question import open_question
-from engine.decode.cpu_threads import CpuThreads
+from engine.cpu_threads import CpuThreads
 from engine.decode.packed_pass import PackedTokens, packed_forward
 from engine.decode.running_answer import PrefillChunk, RunningAnswer
 from engine.document.budget import EXACT
@@ -83,8 +83,8 @@ class TorchRunner:
     def _forward(self, parts: Sequence[tuple[RunningAnswer, Tensor]]) -> Tensor:
         if self.threads is None:
             return self._forward_by_rope(parts)
-        with self.threads.used_for(sum(len(ids) for _, ids in parts)):
-            return self._forward_by_rope(parts)
+        num_tokens = sum(len(ids) for _, ids in parts)
+        return self.threads.take(num_tokens, lambda: self._forward_by_rope(parts))
 
     def _forward_by_rope(self, parts: Sequence[tuple[RunningAnswer, Tensor]]) -> Tensor:
         """Take a pass for each set of factors (LongRoPE) that the documents were read with."""

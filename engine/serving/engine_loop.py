@@ -89,7 +89,7 @@ class EngineLoop:
         self._pace = Pace(self.max_running)
         self._scheduler: Scheduler[Answering] = Scheduler(self.max_running, self._pace)
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._helpers = ThreadPoolExecutor(HELPERS, thread_name_prefix="answer-helper")
+        self._helpers = ThreadPoolExecutor(HELPERS, "answer-helper", engine.keep_to_one_thread)
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         # Text that is handed out while the next step is computed.
         self._undelivered: list[tuple[Question, TextDelta]] = []
