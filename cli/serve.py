@@ -39,6 +39,7 @@ from engine.model.loader import LoadedModel, load_model
 from engine.model.weights_check import WeightsCheck
 from precompute.build import most_document_chars
 from precompute.fingerprint import artifact_fingerprint
+from precompute.prefill_dtype import prefill_dtype
 from precompute.sketch import cache_bytes
 from storage.files import make_files_private
 from storage.processes import SERVER
@@ -184,6 +185,8 @@ def make_worker(
         weights_check.check_work()
         return engine.model
 
+    if prefill_dtype(engine.model, settings.precompute) != engine.model.dtype:
+        structlog.get_logger("lectern.worker").info("documents are read by products in bfloat16")
     limits = extraction_limits(settings.worker)
     builder = ModelArtifactBuilder(usable_model, settings.precompute, limits, engine.turns)
     return Worker(storage, builder, settings.worker, residence, on_span)

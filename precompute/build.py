@@ -22,6 +22,7 @@ from precompute.config import PrecomputeConfig
 from precompute.layout import lay_out_clusters, lay_out_window
 from precompute.pace import ReadingPace
 from precompute.prefill import PrefilledLayer, prefill
+from precompute.prefill_dtype import prefill_dtype
 
 TOGETHER_KEYS = 1 << 20  # of all heads that are clustered together on a GPU
 
@@ -80,6 +81,7 @@ def precompute_document(
                 lambda done: step.report(Phase.PREFILL, done),
                 settings.scope_epsilon,
                 step.check,
+                prefill_dtype(model, settings),
             )
         )
         laid_out = _lay_out(model, layers, kmeans, settings, step, on_layer)

@@ -23,6 +23,9 @@ class PrecomputeConfig:
         num_probes: questions made from the document itself to calibrate budgets on.
         reserve_tokens: room kept free in the model's context for question and answer.
         dtype: of the stored tensors.
+        prefill_dtype: in which matrices are multiplied while a document is read: "model" for the
+            model's own dtype; "auto" for bfloat16 where that is quicker on a CPU, see
+            `precompute.prefill_dtype`.
         seed: of every random choice.
         lookup: how clusters will be found.
     """
@@ -38,5 +41,6 @@ class PrecomputeConfig:
     num_probes: Annotated[int, Ge(8)] = 64
     reserve_tokens: Annotated[int, Ge(0)] = 256
     dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
+    prefill_dtype: Literal["auto", "model", "bfloat16"] = "auto"
     seed: int = 0
     lookup: LookupConfig = field(default_factory=LookupConfig)

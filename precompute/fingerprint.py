@@ -16,11 +16,14 @@ def artifact_fingerprint(model: LoadedModel, config: PrecomputeConfig) -> str:
     clusters. A document that was read on a GPU is not stale for a server without one.
     The prompt counts where settings change what stands before the document.
     """
+    settings = asdict(config)
+    if config.prefill_dtype == "auto":
+        del settings["prefill_dtype"]  # as in fingerprints from before there was such a setting
     fields = {
         "format": ARTIFACT_FORMAT,
         "model": model.fingerprint,
         "plan": model.plan.fingerprint,
-        "settings": asdict(config),
+        "settings": settings,
     }
     if model.prompt.fingerprint:
         fields["prompt"] = model.prompt.fingerprint

@@ -5,7 +5,7 @@ so that their time is O(tokens x window) and what they keep does not grow (DuoAt
 and figure 5). No head sees a compensation token here: it stands for what is dropped in the end.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -21,6 +21,7 @@ from engine.model.finite import FiniteLayers
 from engine.model.loader import LoadedModel
 from engine.model.sink_logits import with_sink_logits
 from precompute.alibi_prefill import AlibiPrefill
+from precompute.prefill_dtype import products_in
 from precompute.streaming_prefill import StreamingPrefill
 
 # On a CPU a chunk of more tokens is not read faster, and nobody could stop it meanwhile.
@@ -149,32 +150,47 @@ class _PrefillState:
     """All layers, each reading in its way."""
 
     def __init__(
-        self, model: LoadedModel, num_tokens: int, epsilon: float, check: Callable[[], None]
+        self,
+        model: LoadedModel,
+        num_tokens: int,
+        epsilon: float,
+        check: Callable[[], None],
+        dtype: torch.dtype,
     ) -> None:
         self._layers = [
-            _layer(model, index, num_tokens, epsilon, check)
+            _layer(model, index, num_tokens, epsilon, check, dtype)
             for index in range(model.spec.num_layers)
         ]
         self._check = check
+        self._dtype, self._kept_dtype = dtype, model.dtype
         self.finite = FiniteLayers(model.spec.num_layers, model.device)
 
     def attend(self, call: AttentionCall) -> Tensor:
         self._check()
         self.finite.note(call.layer, call.key, call.value)
-        return self._layers[call.layer].attend(call)
+        with torch.autocast(call.query.device.type, enabled=False):  # kernels know what to round
+            out = self._layers[call.layer].attend(_in_dtype(call, self._dtype))
+        return out.to(call.query.dtype)
 
-    def layers(self) -> tuple[PrefilledLayer, ...]:
-        return tuple(layer.prefilled() for layer in self._layers)
+    def take_layers(self) -> Iterator[PrefilledLayer]:
+        """What the layers are left with, each as it is taken; this state gives them up."""
+        while self._layers:
+            yield _kept(self._layers.pop(0).prefilled(), self._kept_dtype)
 
 
 def _layer(
-    model: LoadedModel, index: int, num_tokens: int, epsilon: float, check: Callable[[], None]
+    model: LoadedModel,
+    index: int,
+    num_tokens: int,
+    epsilon: float,
+    check: Callable[[], None],
+    dtype: torch.dtype,
 ) -> _Layer:
     spec, plan = model.spec.layers[index], model.plan
 
     def empty(heads: int, tokens: int) -> Tensor:
         shape = (heads, tokens, spec.head_dim)
-        return torch.empty(shape, dtype=model.dtype, device=model.device)
+        return torch.empty(shape, dtype=dtype, device=model.device)
 
     if spec.alibi is not None:
         scopes = AlibiPrefill(empty(spec.num_kv_heads, 0), spec.alibi, num_tokens, epsilon)
@@ -192,6 +208,21 @@ def _layer(
         empty(spec.num_kv_heads - num_retrieval, 0), plan.num_sinks, plan.window_for(num_tokens)
     )
     return _Dual(retrieval, num_retrieval, stream, compensation=plan.compensation)
+
+
+def _in_dtype(call: AttentionCall, dtype: torch.dtype) -> AttentionCall:
+    query, key, value = (part.to(dtype) for part in (call.query, call.key, call.value))
+    return replace(call, query=query, key=key, value=value)
+
+
+def _kept(layer: PrefilledLayer, dtype: torch.dtype) -> PrefilledLayer:
+    """A layer in the dtype in which it is kept."""
+    streaming, scoped = layer.streaming, layer.scoped
+    if streaming is not None:
+        keys, values = streaming.keys.to(dtype), streaming.values.to(dtype)
+        streaming = replace(streaming, keys=keys, values=values)
+    scoped = tuple(replace(s, keys=s.keys.to(dtype), values=s.values.to(dtype)) for s in scoped)
+    return PrefilledLayer(layer.keys.to(dtype), layer.values.to(dtype), streaming, scoped)
 
 
 def _block_tokens(query: Tensor, num_keys: int) -> int:
@@ -224,6 +255,7 @@ def prefill(
     progress: Callable[[int], None],
     epsilon: float = SCOPE_EPSILON,
     check: Callable[[], None] = lambda: None,
+    dtype: torch.dtype | None = None,
 ) -> tuple[PrefilledLayer, ...]:
     """Run a document (tokens,) through the model in chunks.
 
@@ -236,18 +268,21 @@ def prefill(
         epsilon: the attention weight that heads with linear biases may leave out, see
             `engine.model.alibi.attention_scope`.
         check: called within each chunk, before a layer attends; may raise to stop.
+        dtype: in which matrices are multiplied; None for the model's.
     Returns: what each layer keeps, on the model's device in its dtype.
     Raises: NonFiniteNumbers after a chunk in which some key, value or logit is infinite or
         undefined.
     """
-    state = _PrefillState(model, len(ids), epsilon, check)
+    dtype = dtype or model.dtype
+    state = _PrefillState(model, len(ids), epsilon, check, dtype)
     most = MOST_CPU_TOKENS if model.device.type == "cpu" else len(ids)
     start = 0
     while start < len(ids):
         num_tokens = chunk_tokens if isinstance(chunk_tokens, int) else chunk_tokens()
         chunk = ids[start : start + min(num_tokens, most)].to(model.device)
-        logits = forward(model.model, chunk, start, state)
+        with products_in(dtype, model):
+            logits = forward(model.model, chunk, start, state)
         state.finite.check(f"in tokens {start} to {start + len(chunk) - 1}", logits)
         start += len(chunk)
         progress(start)
-    return state.layers()
+    return tuple(state.take_layers())

@@ -198,6 +198,7 @@ ALIBI: dict[str, PretrainedConfig] = {
 HALF = HeadPlan("file", ((False, True), (True, False)), num_sinks=4, window=24)
 
 SETTINGS = PrecomputeConfig(
+    prefill_dtype="model",
     chunk_tokens=100,
     num_tail=16,
     level2_ratio=0.1,

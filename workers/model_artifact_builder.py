@@ -25,6 +25,7 @@ from precompute.build import most_document_chars, precompute_document
 from precompute.config import PrecomputeConfig
 from precompute.cost import expected_reading_s
 from precompute.fingerprint import artifact_fingerprint
+from precompute.prefill_dtype import prefill_dtype
 from precompute.sketch import sketch_document
 from workers.artifact_builder import BuiltArtifact, FileStore
 from workers.config import WorkerConfig
@@ -86,6 +87,7 @@ class ModelArtifactBuilder:
         def store(index: int, layer: LayerCache) -> None:
             files.write(layer_file(index), pack_layer(index, layer, dtype).pieces())
 
+        products = prefill_dtype(model, self._config)
         with out_of_memory_as_busy():
             cache = precompute_document(
                 model,
@@ -101,7 +103,7 @@ class ModelArtifactBuilder:
         if document.words:
             files.write(WORDS_FILE, (pack_words(document.words),))
         return BuiltArtifact(
-            manifest=describe(cache, dtype),
+            manifest={**describe(cache, dtype), "prefill_dtype": _name(products)},
             kv_bytes=_stored_kv_bytes(cache, dtype),
             num_tokens=cache.num_tokens,
             num_pages=len(pages),
@@ -114,6 +116,10 @@ class ModelArtifactBuilder:
         most_chars = most_document_chars(self._model(), self._config)
         limits = with_most_chars(self._limits, most_chars)
         return extract_limited(path, kind, limits, lambda: progress(Phase.EXTRACT, 0, 0))
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _structure(document: DocumentText) -> DocumentStructure:

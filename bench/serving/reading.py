@@ -38,7 +38,7 @@ from training.record import circumstances, drawn, percentiles, write
 
 WORDS = ("lamps", "copper coins", "letters", "grey horses", "maps", "harbour", "old mill", "garden")
 QUESTION = "Who sold 7 maps at the harbour, and what did the library count?"
-POLL_S = {"cuda": 0.1, "cpu": 1.0}  # rarely where answering it takes what is measured
+POLL_S = {"cuda": 0.1, "cpu": 0.25}  # rarely where answering it takes what is measured
 ANSWER_TOKENS = 400
 LONGEST = 12  # waits of which it is told when they ended
 TIMEOUT_S = 900.0

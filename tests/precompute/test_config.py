@@ -24,6 +24,7 @@ OTHERS: dict[str, Any] = {
     "num_probes": 65,
     "reserve_tokens": 128,
     "dtype": "float32",
+    "prefill_dtype": "bfloat16",
     "seed": 1,
     "lookup": LookupConfig(levels=2),
 }

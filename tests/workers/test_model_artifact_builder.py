@@ -15,6 +15,7 @@ from engine.model.loader import LoadedModel
 from ingest.limits import Limits
 from precompute.config import PrecomputeConfig
 from precompute.fingerprint import artifact_fingerprint
+from precompute.prefill_dtype import prefill_dtype
 from storage.storage import Storage
 from tests.models import FAMILIES, HALF, loaded, prose
 from tests.storage.conftest import send_text
@@ -87,6 +88,8 @@ def test_a_file_becomes_a_cache_that_the_engine_can_load(
     keys_and_values = 2 * 2 * 2 * cache.num_tokens * 16 * 2  # layers, heads, width, bfloat16
     assert artifact.kv_bytes == keys_and_values
     assert artifact.num_bytes > artifact.kv_bytes
+    products = str(prefill_dtype(model, PRECOMPUTE)).removeprefix("torch.")
+    assert storage.artifacts.load(artifact).manifest["prefill_dtype"] == products
 
 
 def test_a_head_plan_shrinks_what_is_stored(storage: Storage, tmp_path: Path) -> None:
