@@ -1,53 +1,55 @@
-"""Over how many threads torch spreads its operations on a CPU.
+"""Over how many threads torch spreads its operations on a CPU, and when these threads end.
 
 A pass of a few tokens is made of many short operations. Where the model is small, several threads
-spend longer on waiting for each other than on computing: the bundled reader decodes little faster
-on two cores than on one of them, which leaves the other one to whoever reads or serves beside it.
+may spend longer on waiting for each other than on computing.
 
-GNU's OpenMP, which torch's builds for Linux use, gives each thread that computes helpers of its
-own, for as long as this thread lives. As soon as all of them together are more than the machine has
+GNU's OpenMP, which torch's builds for Linux use, keeps helpers for each thread that has computed,
+for as long as this thread lives. As soon as all of them together are more than the machine has
 cores, even if most are idle, a helper without work no longer waits for it actively but sleeps at
-once, and each operation pays for waking it up: reading on two cores took a fifth longer. Therefore
-what is worth many threads runs on a thread that ends with it (`on_own_threads`), and others compute
-alone.
+once, and each operation pays for waking it up: reading on two cores took a fifth longer. So whoever
+has computed and now waits for something else gives its helpers up (`release_helpers`).
 """
 
-import contextvars
+import ctypes
+import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import TypeVar
 
 import torch
 
 FEW_TOKENS = 64  # of a pass; more are computed by all threads
-WORTHWHILE = 1.5  # times as fast a pass has to be for twice the threads
+WORTHWHILE = 1.25  # times as fast a pass has to be for twice the threads
 REPEATS = 5
+SOFT_PAUSE = 1  # omp_pause_soft
 Result = TypeVar("Result")
 
 
-def on_own_threads(number: int, work: Callable[[], Result]) -> Result:
-    """Do some work on a new thread, spread over so many; they end with it.
+def release_helpers() -> None:
+    """End the helpers that OpenMP keeps for the calling thread; its next operation makes new ones.
 
-    Args:
-        number: of threads, at least 1.
-    Raises: what the work raises.
+    Making them takes milliseconds. With another OpenMP than GNU's nothing is done.
+    Source: OpenMP API 5.0, section 3.2.44, `omp_pause_resource_all`.
     """
+    pause = _gnu_pause()
+    if pause is not None:
+        pause(SOFT_PAUSE)
 
-    def begin() -> Result:
-        torch.set_num_threads(number)
-        return work()
 
-    with ThreadPoolExecutor(1, thread_name_prefix="torch") as thread:
-        return thread.submit(contextvars.copy_context().run, begin).result()
+@cache
+def _gnu_pause() -> Callable[[int], int] | None:
+    """GNU OpenMP's `omp_pause_resource_all`, which pauses nothing but the calling thread's part."""
+    if sys.platform != "linux":
+        return None
+    process = ctypes.CDLL(None)  # torch makes the symbols of its OpenMP known to all
+    if hasattr(process, "__kmpc_fork_call") or not hasattr(process, "GOMP_parallel"):
+        return None
+    return getattr(process, "omp_pause_resource_all", None)
 
 
 def compute_alone() -> None:
-    """Let torch spread nothing that the calling thread computes.
-
-    To be called once more before work that must stay on the thread, as MKL's number of threads,
-    unlike that of OpenMP, is the same for all threads: the latest.
-    """
+    """Let torch spread nothing that the calling thread computes."""
     torch.set_num_threads(1)
 
 
@@ -74,27 +76,25 @@ class CpuThreads:
             if chosen_s < WORTHWHILE * more_s:
                 break
             chosen, chosen_s = more, more_s
+        torch.set_num_threads(self.most)
         self.of_few_tokens = chosen
 
     def take(self, num_tokens: int, take_pass: Callable[[], Result]) -> Result:
         """Take a pass of so many tokens, spread over as many threads as it is worth.
 
-        Passes of few tokens are taken on the calling thread. Raises: what the pass raises.
+        The number is set anew for each pass: MKL's, unlike OpenMP's, is the same for all threads
+        of the process, so that reading may have changed it. Raises: what the pass raises.
         """
-        if num_tokens > FEW_TOKENS and self.most > self.of_few_tokens:
-            return on_own_threads(self.most, take_pass)
-        torch.set_num_threads(self.of_few_tokens)
+        torch.set_num_threads(self.most if num_tokens > FEW_TOKENS else self.of_few_tokens)
         return take_pass()
 
 
 def _best_s(take_pass: Callable[[], object], number: int) -> float:
-    def measure() -> float:
+    torch.set_num_threads(number)
+    take_pass()
+    times = []
+    for _ in range(REPEATS):
+        began_s = time.perf_counter()
         take_pass()
-        times = []
-        for _ in range(REPEATS):
-            began_s = time.perf_counter()
-            take_pass()
-            times.append(time.perf_counter() - began_s)
-        return min(times)
-
-    return on_own_threads(number, measure)
+        times.append(time.perf_counter() - began_s)
+    return min(times)

@@ -23,7 +23,7 @@ from common.errors import (
     QuestionTooLong,
 )
 from engine.config import DecodeConfig
-from engine.cpu_threads import compute_alone
+from engine.cpu_threads import compute_alone, release_helpers
 from engine.decode.answer import Answer, TextDelta
 from engine.decode.batch_runner import BatchRunner, why_unsupported
 from engine.decode.graph_runner import GraphRunner
@@ -300,6 +300,11 @@ class Engine:
         """Let the calling thread compute alone if the model runs on a CPU."""
         if not self.is_asynchronous:
             compute_alone()
+
+    def rest(self) -> None:
+        """Give up the threads that would help the calling one, which has nothing to compute now."""
+        if not self.is_asynchronous:
+            release_helpers()
 
     def step(
         self, rows: Sequence[RunningAnswer], meanwhile: Callable[[], None] | None = None

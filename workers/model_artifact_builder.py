@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from common.passages import DocumentStructure, plain_structure, structure_of
 from common.status import Phase, Progress
-from engine.cpu_threads import on_own_threads
+from engine.cpu_threads import release_helpers
 from engine.document.artifact import DOCUMENT_FILE, describe, layer_file, pack_layer, pack_text
 from engine.document.cache import DocumentCache, LayerCache
 from engine.model.loader import LoadedModel
@@ -74,10 +73,13 @@ class ModelArtifactBuilder:
 
         Raises: also GpuBusy if the GPU runs out of memory.
         """
-        if self._model().device.type == "cpu":
-            build = partial(self._build, path, kind, progress, files)
-            return on_own_threads(self._num_threads, build)
-        return self._build(path, kind, progress, files)
+        if self._model().device.type != "cpu":
+            return self._build(path, kind, progress, files)
+        torch.set_num_threads(self._num_threads)
+        try:
+            return self._build(path, kind, progress, files)
+        finally:
+            release_helpers()
 
     def _build(self, path: Path, kind: str, progress: Progress, files: FileStore) -> BuiltArtifact:
         model, dtype = self._model(), self._config.dtype

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from common.errors import LecternError, UnsupportedModel
 from engine.config import ModelConfig, PromptConfig
-from engine.cpu_threads import on_own_threads
+from engine.cpu_threads import release_helpers
 from engine.model.adapters.base import find_adapter
 from engine.model.attention import NAME, register
 from engine.model.fingerprint import model_fingerprint, weights_fingerprint
@@ -99,8 +98,11 @@ def load_model(config: ModelConfig, remembered: Path | None = None) -> LoadedMod
         that its chat template does not know.
     """
     device = torch.device(_choose_device(config.device))
-    load = partial(_load_model, config, device, remembered)
-    return on_own_threads(torch.get_num_threads(), load) if device.type == "cpu" else load()
+    try:
+        return _load_model(config, device, remembered)
+    finally:
+        if device.type == "cpu":
+            release_helpers()
 
 
 def _load_model(config: ModelConfig, device: torch.device, remembered: Path | None) -> LoadedModel:

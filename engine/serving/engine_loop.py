@@ -207,10 +207,13 @@ class EngineLoop:
 
     def _read_inbox(self) -> None:
         """Do what came in; if there is no step to take, wait for it a while."""
-        with suppress(queue.Empty):
-            if not self._scheduler.has_step:
-                self._deliver()
+        if not self._scheduler.has_step:
+            self._deliver()
+            try:
                 _do(self._inbox.get(timeout=IDLE_S))
+            except queue.Empty:
+                self._engine.rest()
+        with suppress(queue.Empty):
             while True:
                 _do(self._inbox.get_nowait())
 

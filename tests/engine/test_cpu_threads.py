@@ -1,14 +1,19 @@
 """How many threads a pass is spread over follows how long passes took."""
 
-import threading
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar
+from pathlib import Path
 
 import pytest
 import torch
 
-from engine.cpu_threads import FEW_TOKENS, CpuThreads, compute_alone, on_own_threads
+from engine.cpu_threads import FEW_TOKENS, CpuThreads, compute_alone, release_helpers
+
+
+def threads_of_process() -> set[str]:
+    """The kernel's numbers of all threads of this process."""
+    return {thread.name for thread in Path("/proc/self/task").iterdir()}
 
 
 @pytest.fixture
@@ -24,7 +29,6 @@ def most():
     [
         ({1: 4, 2: 4, 4: 1}, 1),
         ({1: 20, 2: 10, 4: 10}, 2),
-        ({1: 14, 2: 10, 4: 10}, 1),
         ({1: 40, 2: 20, 4: 5}, 4),
     ],
 )
@@ -43,37 +47,44 @@ def test_more_threads_are_used_while_they_are_worth_it(
     assert torch.get_num_threads() == most
 
 
-def test_passes_of_many_tokens_use_all_threads_on_a_thread_that_ends(most: int) -> None:
+def test_passes_of_many_tokens_use_all_threads(most: int) -> None:
     threads = CpuThreads()
     threads.of_few_tokens = 1
-    caller = threading.current_thread()
-
-    def take_pass() -> tuple[int, threading.Thread]:
-        return torch.get_num_threads(), threading.current_thread()
-
-    for num_tokens in (1, FEW_TOKENS):
-        assert threads.take(num_tokens, take_pass) == (1, caller)
-    number, thread = threads.take(FEW_TOKENS + 1, take_pass)
-    assert number == most
-    assert not thread.is_alive()
-    threads.of_few_tokens = most
-    assert threads.take(FEW_TOKENS + 1, take_pass) == (most, caller)
+    for num_tokens, number in ((1, 1), (FEW_TOKENS, 1), (FEW_TOKENS + 1, most)):
+        torch.set_num_threads(2)  # as somebody else does
+        assert threads.take(num_tokens, torch.get_num_threads) == number
 
 
-def test_work_on_own_threads_has_the_callers_context_and_raises_to_it(most: int) -> None:
-    context = ContextVar("context", default="none")
-    context.set("callers")
-    assert on_own_threads(2, lambda: (context.get(), torch.get_num_threads())) == ("callers", 2)
-    with pytest.raises(KeyError):
-        on_own_threads(2, lambda: {}["missing"])
-    assert torch.get_num_threads() == most
+@pytest.mark.skipif(sys.platform != "linux", reason="knows GNU's OpenMP by its process")
+def test_a_thread_that_rests_keeps_no_helpers(most: int) -> None:
+    def helpers_of_a_product() -> set[str]:
+        torch.set_num_threads(most)
+        before = threads_of_process()
+        _ = torch.ones(1_000, 1_000).exp()
+        return threads_of_process() - before
+
+    with ThreadPoolExecutor(1) as pool:  # a thread that has none yet
+        helpers = pool.submit(helpers_of_a_product).result()
+        assert len(helpers) >= most - 1
+        pool.submit(release_helpers).result()
+        deadline_s = time.monotonic() + 10
+        while helpers & threads_of_process():  # they have been told to end, and do so at once
+            assert time.monotonic() < deadline_s
+            time.sleep(0.001)
+
+
+def test_a_thread_that_gave_its_helpers_up_computes_on(most: int) -> None:
+    numbers = torch.arange(1_000_000, dtype=torch.float64)
+    for _ in range(3):
+        assert float(numbers.sqrt().square().sum()) == pytest.approx(float(numbers.sum()))
+        release_helpers()
 
 
 def test_a_thread_computes_alone_whatever_others_do(most: int) -> None:
     with ThreadPoolExecutor(1, initializer=compute_alone) as pool:
-        on_own_threads(2, lambda: None)
+        torch.set_num_threads(2)
         assert pool.submit(torch.get_num_threads).result() == 1
-    assert torch.get_num_threads() == most
+    assert torch.get_num_threads() == 2
 
 
 def test_no_pass_is_tried_where_there_is_one_thread(most: int) -> None:
