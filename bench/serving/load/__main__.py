@@ -6,7 +6,8 @@ Starts `lectern serve` with its default settings (further ones as NAME=VALUE), o
 server by --url and --key. Each workload runs once for each budget in the same server: `exact` is
 the baseline that reads all of each document. With `--modes free quote`
 each budget's answers come in both modes. Workloads with a literal text ("hi hi hi ...") run on
-it and on a book's text of as many tokens. The clock runs from the first request to the last token;
+it and on a book's text of as many tokens. Some names stand for several workloads about the same
+documents, which are read once. The clock runs from the first request to the last token;
 answers ignore the end-of-text token, so that all have the length that was asked for.
 """
 
@@ -28,9 +29,13 @@ from bench import RESULTS
 from bench.faults.server import serving, weights_of
 from bench.random_llama import SEED
 from bench.serving.load.client import LoadClient, Outcome
-from bench.serving.load.workloads import WORKLOADS, Request, Workload, book_text, literal_text
+from bench.serving.load.workloads import WORKLOADS, Workload, book_text, literal_text
 from reader import WEIGHTS
 from training.record import circumstances, drawn, percentiles, write
+
+FEW_ASKERS = 8  # of one document: from so many on, reading all of it pays for itself
+LONG_TOKENS = 65_536
+SHOWN = ("workload", "text", "budget", "mode", "tokens_per_s")
 
 
 def main() -> None:
@@ -42,10 +47,10 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     with _server(options) as (url, key):
         for name in options.workloads:
-            for text in _texts(WORKLOADS[name]()):
-                workload = WORKLOADS[name]()
-                documents = _documents(workload, text, tokenizer, book, spans)
-                rows += asyncio.run(_measure(workload, text, documents, url, key, options))
+            workloads = WORKLOADS[name]()
+            for text in _texts(workloads[0]):
+                documents = _documents(workloads[0], text, tokenizer, book, spans)
+                rows += asyncio.run(_measure(workloads, text, documents, url, key, options))
                 path = write(options.name, _result(rows, options), options.out)
     print(path)
     if any(row["errors"] for row in rows):
@@ -61,6 +66,7 @@ def _result(rows: list[dict[str, Any]], options: argparse.Namespace) -> dict[str
         "settings": dict(setting.split("=", 1) for setting in options.setting),
         "rows": rows,
         "of_exact": of_exact(rows),
+        "least_of_exact": least_of_exact(rows),
         "quoting_of_free": quoting_of_free(rows),
         "of_one_asker": of_one_asker(rows),
     }
@@ -102,6 +108,8 @@ def of_exact(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "workload": row["workload"],
             "text": row["text"],
             "budget": row["budget"],
+            "most_askers_of_one": row["most_askers_of_one"],
+            "shortest_tokens": row["shortest_tokens"],
             "tokens_per_s": row["tokens_per_s"] / exact[row["workload"], row["text"]],
         }
         for row in rows
@@ -109,6 +117,22 @@ def of_exact(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         and row["mode"] == "free"
         and exact.get((row["workload"], row["text"]))
     ]
+
+
+def least_of_exact(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The least tokens a second of any run, as a multiple of those of the same at `exact`.
+
+    Likewise of the runs in which few ask the same document and all documents are long. Nothing
+    stands for what was not run.
+    """
+    found = of_exact(rows)
+    few = [
+        one
+        for one in found
+        if one["most_askers_of_one"] < FEW_ASKERS and one["shortest_tokens"] >= LONG_TOKENS
+    ]
+    kinds = {"any": found, "few_askers_of_long_documents": few}
+    return {kind: min(one["tokens_per_s"] for one in ones) for kind, ones in kinds.items() if ones}
 
 
 def quoting_of_free(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -186,14 +210,14 @@ def _documents(
 
 
 async def _measure(
-    workload: Workload,
+    workloads: tuple[Workload, ...],
     text: str,
     documents: list[str],
     url: str,
     key: str,
     options: argparse.Namespace,
 ) -> list[dict[str, Any]]:
-    """Upload the documents once, then run the workload with each budget."""
+    """Upload the documents once, then run the workloads with each budget."""
     rows = []
     ids: list[str] = []
     records: list[dict[str, Any]] = []
@@ -205,26 +229,26 @@ async def _measure(
                     document_id, record = await client.upload(f"{text}-{index}.txt", document)
                     ids.append(document_id)
                     records.append(record)
-            if workload.warm_up:
-                await client.run(_warm_up(workload), ids)
-            row = {"workload": workload.name, "text": text, "budget": budget, "mode": mode}
-            row |= _figures(workload, *await client.run(workload, ids))
-            row["reading_ms"] = [record["reading_ms"] for record in records]
+            if workloads[0].warm_up:
+                await client.run(_warm_up(workloads), ids)
+            for workload in workloads:
+                row = {"workload": workload.name, "text": text, "budget": budget, "mode": mode}
+                row |= _figures(workload, *await client.run(workload, ids))
+                row["shortest_tokens"] = min(records[one]["num_tokens"] for one in workload.asked)
+                row["reading_ms"] = [record["reading_ms"] for record in records]
+                print({name: row[name] for name in SHOWN})
+                rows.append(row)
         finally:
             await client.close()
-        shown = ("workload", "text", "budget", "mode", "tokens_per_s")
-        print({name: row[name] for name in shown})
-        rows.append(row)
     return rows
 
 
-def _warm_up(workload: Workload) -> Workload:
-    """Each document once, one after the other."""
-    firsts = {request.document: request for request in reversed(workload.requests)}
-    requests = tuple(
-        Request(index, one.question, one.max_tokens) for index, one in sorted(firsts.items())
-    )
-    return replace(workload, requests=requests, in_flight=1)
+def _warm_up(workloads: tuple[Workload, ...]) -> Workload:
+    """Each document that is asked about once, one after the other."""
+    requests = [request for workload in workloads for request in workload.requests]
+    firsts = {request.document: request for request in reversed(requests)}
+    ordered = tuple(replace(one, at_s=None) for _, one in sorted(firsts.items()))
+    return replace(workloads[0], requests=ordered, in_flight=1)
 
 
 def _figures(workload: Workload, started_s: float, outcomes: list[Outcome]) -> dict[str, Any]:
@@ -253,8 +277,26 @@ def _figures(workload: Workload, started_s: float, outcomes: list[Outcome]) -> d
         "ms_per_later_token": _spread(later) if later else None,
         "cache_hits": sum(outcome.cache_hit for outcome in answered) / len(answered),
         "loaded": statistics.fmean(outcome.loaded for outcome in answered),
-        "documents": workload.num_documents,
+        "documents": len(workload.asked),
+        "most_askers_of_one": workload.most_askers_of_one,
+        "first_of_tenth": first_of_tenth(outcomes),
     }
+
+
+def first_of_tenth(outcomes: Sequence[Outcome]) -> dict[str, float] | None:
+    """The first token of a document's first question, as a multiple of that of its tenth.
+
+    Args:
+        outcomes: in the order of the questions, which were asked one after the other.
+    Returns: the median of all documents, and the most; None where one was asked less often.
+    """
+    by_document: dict[int, list[float]] = {}
+    for outcome in outcomes:
+        by_document.setdefault(outcome.document, []).append(outcome.first_token_ms)
+    if any(len(asked) < 10 for asked in by_document.values()):
+        return None
+    ratios = [asked[0] / asked[9] for asked in by_document.values()]
+    return {"median": statistics.median(ratios), "most": max(ratios)}
 
 
 def _spread(samples: list[float]) -> dict[str, float]:

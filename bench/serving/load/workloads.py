@@ -5,6 +5,7 @@ long-doc-qa`, PegaFlow's warm run, vLLM's `benchmark_long_document_qa_throughput
 definition has no question, the document ends and the question is `CONTINUE`.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -55,9 +56,15 @@ class Workload:
     warm_up: bool = True
 
     @property
-    def num_documents(self) -> int:
-        """Documents that it uploads."""
-        return len(self.words)
+    def asked(self) -> frozenset[int]:
+        """The documents that are asked about."""
+        return frozenset(request.document for request in self.requests)
+
+    @property
+    def most_askers_of_one(self) -> int:
+        """How many requests about the same document may run at once."""
+        counts = Counter(request.document for request in self.requests)
+        return min(max(counts.values()), self.in_flight or len(self.requests))
 
 
 def lmcache(documents: int, words: int, output: int, repeat: int, in_flight: int) -> Workload:
@@ -163,21 +170,91 @@ def zipf(
     )
 
 
-# What `python -m bench.serving.load` runs by name; the small one is for a look and for tests.
-WORKLOADS: dict[str, Callable[[], Workload]] = {
-    "lmcache-30": lambda: lmcache(30, 10_000, 200, 2, 5),
-    "lmcache-46": lambda: lmcache(46, 10_000, 100, 1, 4),
-    "four-10k": lambda: four_questions(30, 10_000),
-    "four-128k": lambda: four_questions(3, 128_000),
-    "pegaflow": pegaflow,
-    "vllm": throughput,
-    "one-by-one": lambda: one_by_one(131_072),
-    "askers-4-of-1": lambda: askers(1, 131_072, 4),
-    "askers-16-over-4": lambda: askers(4, 65_536, 16),
-    "askers-16-of-1": lambda: askers(1, 131_072, 16),
-    "askers-64-of-1": lambda: askers(1, 131_072, 64),
-    "zipf": lambda: zipf(8, 65_536, 200),
-    "small": lambda: askers(2, 400, 4, output=8),
+def two_rounds(tokens: tuple[int, ...], output: int = 32) -> Workload:
+    """Each document once and then once more, one question after the other, right after reading."""
+    order = list(range(len(tokens))) * 2
+    requests = (Request(one, FOUR_QUESTIONS[at % 4], output) for at, one in enumerate(order))
+    return Workload(
+        name=f"two rounds, {' + '.join(map(str, tokens))}, {output} out",
+        words=(0,) * len(tokens),
+        tokens=tokens,
+        requests=tuple(requests),
+        in_flight=1,
+        warm_up=False,
+    )
+
+
+def ten_each(documents: int, tokens: int, output: int = 8) -> Workload:
+    """Ten questions about each document, one after the other, right after reading."""
+    requests = (
+        Request(document, f"{FOUR_QUESTIONS[at % 4]} ({at})", output)
+        for document in range(documents)
+        for at in range(10)
+    )
+    return Workload(
+        name=f"ten each, {documents} x {tokens}, {output} out",
+        words=(0,) * documents,
+        tokens=(tokens,) * documents,
+        requests=tuple(requests),
+        in_flight=1,
+        warm_up=False,
+    )
+
+
+def mixtures(
+    tokens: tuple[int, ...], count: int, most_askers: int = 64, output: int = 64, seed: int = 42
+) -> tuple[Workload, ...]:
+    """Callers at once, each with a question about one of some documents, drawn anew so many times.
+
+    How many callers there are is drawn evenly on a logarithmic scale, so that small crowds are as
+    frequent as large ones. Every other mixture is of the longest documents alone.
+
+    Args:
+        tokens: of all documents that there are.
+    """
+    random = Random(seed)
+    longest = [one for one, num_tokens in enumerate(tokens) if num_tokens == max(tokens)]
+    drawn = []
+    for number in range(count):
+        known = longest if number % 2 else list(range(len(tokens)))
+        chosen = random.sample(known, random.randint(1, len(known)))
+        num_askers = round(most_askers ** random.random())
+        requests = tuple(
+            Request(random.choice(chosen), f"{FOUR_QUESTIONS[at % 4]} ({at})", output)
+            for at in range(num_askers)
+        )
+        drawn.append(
+            Workload(
+                name=f"mixture {number + 1} of {count}, {num_askers} askers, {output} out",
+                words=(0,) * len(tokens),
+                tokens=tokens,
+                requests=requests,
+                in_flight=num_askers,
+            )
+        )
+    return tuple(drawn)
+
+
+# What `python -m bench.serving.load` runs by name, workloads of one name about the same documents;
+# the small ones are for a look and for tests.
+WORKLOADS: dict[str, Callable[[], tuple[Workload, ...]]] = {
+    "lmcache-30": lambda: (lmcache(30, 10_000, 200, 2, 5),),
+    "lmcache-46": lambda: (lmcache(46, 10_000, 100, 1, 4),),
+    "four-10k": lambda: (four_questions(30, 10_000),),
+    "four-128k": lambda: (four_questions(3, 128_000),),
+    "pegaflow": lambda: (pegaflow(),),
+    "vllm": lambda: (throughput(),),
+    "one-by-one": lambda: (one_by_one(131_072),),
+    "askers-4-of-1": lambda: (askers(1, 131_072, 4),),
+    "askers-16-over-4": lambda: (askers(4, 65_536, 16),),
+    "askers-16-of-1": lambda: (askers(1, 131_072, 16),),
+    "askers-64-of-1": lambda: (askers(1, 131_072, 64),),
+    "two-rounds": lambda: (two_rounds((65_536, 65_536, 65_536, 131_072)),),
+    "ten-each": lambda: (ten_each(4, 65_536),),
+    "mixtures": lambda: mixtures((65_536,) * 8 + (8_192,) * 8, 12),
+    "zipf": lambda: (zipf(8, 65_536, 200),),
+    "small": lambda: (askers(2, 400, 4, output=8),),
+    "small-mixtures": lambda: mixtures((400, 400, 200), 2, most_askers=4, output=8),
 }
 
 

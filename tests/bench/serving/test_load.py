@@ -3,7 +3,8 @@
 import pytest
 
 from bench.serving.load import workloads
-from bench.serving.load.__main__ import of_one_asker
+from bench.serving.load.__main__ import first_of_tenth, least_of_exact, of_one_asker
+from bench.serving.load.client import Outcome
 
 BOOK = "The quick brown fox jumps over the lazy dog. " * 2000
 
@@ -61,3 +62,56 @@ def test_a_crowd_is_told_against_one_asker_of_the_same_budget():
     assert of_one_asker(rows) == [
         {"workload": "4 askers, 1 x 128", "budget": "exact", "ms_per_later_token": 1.25}
     ]
+
+
+def test_mixtures_are_drawn_from_all_documents_and_every_other_from_the_longest():
+    drawn = workloads.mixtures((100, 100, 20, 20), 40, most_askers=16)
+    assert drawn == workloads.mixtures((100, 100, 20, 20), 40, most_askers=16)
+    assert {len(one.requests) for one in drawn} >= {1, 16}
+    assert max(len(one.requests) for one in drawn) == 16
+    assert all(one.asked <= {0, 1} for one in drawn[1::2])
+    assert frozenset().union(*(one.asked for one in drawn[::2])) == {0, 1, 2, 3}
+    assert len({one.name for one in drawn}) == 40
+    crowd = next(one for one in drawn if len(one.requests) == 16)
+    assert crowd.most_askers_of_one >= 16 / len(crowd.asked)
+
+
+def test_no_more_ask_about_one_document_than_are_in_flight():
+    assert workloads.askers(1, 100, 16).most_askers_of_one == 16
+    assert workloads.askers(4, 100, 16).most_askers_of_one == 4
+    assert workloads.one_by_one(100).most_askers_of_one == 1
+
+
+def test_the_least_of_all_runs_is_told_and_of_few_askers_of_long_documents():
+    def rows(workload, balanced, most_askers=1, tokens=65_536):
+        row = {"workload": workload, "text": "book", "mode": "free",
+               "most_askers_of_one": most_askers, "shortest_tokens": tokens}  # fmt: skip
+        return [
+            {**row, "budget": "balanced", "tokens_per_s": balanced},
+            {**row, "budget": "exact", "tokens_per_s": 100.0},
+        ]
+
+    crowd, short, long = rows("a", 95.0, 8), rows("b", 97.0, 7, 8192), rows("c", 110.0, 7)
+    assert least_of_exact(crowd + short + long) == {
+        "any": 0.95,
+        "few_askers_of_long_documents": 1.1,
+    }
+    assert least_of_exact(crowd) == {"any": 0.95}
+    assert least_of_exact(crowd[:1]) == {}
+
+
+def test_a_first_question_is_told_against_the_tenth_about_the_same_document():
+    def asked(document, *times_ms):
+        return [Outcome(document, time_ms, 0, 0) for time_ms in times_ms]
+
+    nine = (12.0,) * 8
+    outcomes = asked(0, 30.0, *nine, 10.0) + asked(1, 11.0, *nine, 10.0) + asked(2, 10.0, *nine, 10)
+    assert first_of_tenth(outcomes) == {"median": 1.1, "most": 3.0}
+    assert first_of_tenth(outcomes[:-1]) is None
+
+
+def test_each_document_of_two_rounds_is_asked_again_after_all_others():
+    workload = workloads.two_rounds((300, 200, 100))
+    assert [request.document for request in workload.requests] == [0, 1, 2, 0, 1, 2]
+    assert not workload.warm_up
+    assert len(workloads.ten_each(2, 100).requests) == 20
