@@ -6,7 +6,6 @@ from contextlib import contextmanager
 import torch
 
 from engine.model.loader import LoadedModel
-from engine.model.quantisation import quantisation_of
 from precompute.config import PrecomputeConfig
 
 BFLOAT16_INSTRUCTIONS = ("amx_bf16", "avx512_bf16")  # of x86-64 processors
@@ -31,7 +30,7 @@ def prefill_dtype(model: LoadedModel, settings: PrecomputeConfig) -> torch.dtype
         and model.device.type == "cpu"
         and model.dtype == torch.float32
         and settings.dtype == "bfloat16"
-        and quantisation_of(model.model.config) is None
+        and model.quantisation is None
         and has_bfloat16_products()
     )
     return torch.bfloat16 if is_quicker else model.dtype

@@ -46,6 +46,7 @@ class LoadedModel:
         fingerprint: identifies configuration, tokenizer, weights and dtype.
         plan: which KV heads are retrieval heads; in every layer they were brought to the front.
         weights: identifies the same but for the dtype: what a head plan belongs to.
+        quantisation: the kind of the weights' quantisation; None if they are not quantised.
         folder: its files; None if it was never in any.
         longrope: the model with each kind of factors; None if it has no LongRoPE.
     """
@@ -61,6 +62,7 @@ class LoadedModel:
     dtype: torch.dtype
     plan: HeadPlan
     weights: str = ""
+    quantisation: str | None = None
     longrope: LongRope | None = None
     folder: Path | None = None
 
@@ -152,6 +154,7 @@ def assemble(
     refuse_unsupported(model.config)
     check_weights(model)
     config, model_generation = model.config.get_text_config(), model.generation_config
+    quantisation = quantisation_of(model.config)
     adapter = find_adapter(config)
     drop_idle_window(model.config)
     if adapter is None:
@@ -178,6 +181,7 @@ def assemble(
         dtype=weight.dtype,
         plan=plan,
         weights=weights,
+        quantisation=quantisation,
         longrope=pin_longrope(model, config) if has_longrope(config) else None,
     )
 

@@ -15,7 +15,7 @@ from precompute.config import PrecomputeConfig
 from precompute.fingerprint import artifact_fingerprint
 from precompute.prefill import PrefilledLayer, prefill
 from precompute.prefill_dtype import prefill_dtype, products_in
-from tests.models import FAMILIES, HALF, SETTINGS, loaded, prose, read, unheard
+from tests.models import ALIBI, FAMILIES, HALF, SETTINGS, loaded, prose, read, unheard
 
 BFLOAT16, FLOAT32 = torch.bfloat16, torch.float32
 
@@ -44,9 +44,9 @@ def check_alike(model: LoadedModel) -> None:
                 assert 0 < float((part - wanted).norm() / wanted.norm()) < 0.05
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize("family", sorted(FAMILIES | ALIBI))
 def test_every_family_is_read_alike_up_to_the_rounding_of_products(family: str) -> None:
-    check_alike(loaded(FAMILIES[family]))
+    check_alike(loaded((FAMILIES | ALIBI)[family]))
 
 
 def test_streaming_heads_are_read_alike() -> None:
@@ -96,9 +96,14 @@ def test_auto_leaves_a_model_in_another_dtype_alone(monkeypatch: pytest.MonkeyPa
 
 def test_auto_leaves_quantised_weights_to_their_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "has_bfloat16_products", lambda: True)
-    model = loaded(FAMILIES["llama"])
-    monkeypatch.setattr(module, "quantisation_of", lambda _: "gptq")
+    model = replace(loaded(FAMILIES["llama"]), quantisation="gptq")
     assert prefill_dtype(model, PrecomputeConfig()) == FLOAT32
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES | ALIBI))
+def test_auto_knows_every_family(monkeypatch: pytest.MonkeyPatch, family: str) -> None:
+    monkeypatch.setattr(module, "has_bfloat16_products", lambda: True)
+    assert prefill_dtype(loaded((FAMILIES | ALIBI)[family]), PrecomputeConfig()) == BFLOAT16
 
 
 def test_auto_is_one_artifact_whatever_it_means_here() -> None:
