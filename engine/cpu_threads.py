@@ -82,8 +82,7 @@ class CpuThreads:
     def take(self, num_tokens: int, take_pass: Callable[[], Result]) -> Result:
         """Take a pass of so many tokens, spread over as many threads as it is worth.
 
-        The number is set anew for each pass: MKL's, unlike OpenMP's, is the same for all threads
-        of the process, so that reading may have changed it. Raises: what the pass raises.
+        The number stays set for the calling thread. Raises: what the pass raises.
         """
         torch.set_num_threads(self.most if num_tokens > FEW_TOKENS else self.of_few_tokens)
         return take_pass()

@@ -41,7 +41,6 @@ class ReadingPace:
             self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._ahead: deque[torch.cuda.Event] = deque()
         self._has_turn = False
-        self._num_threads = torch.get_num_threads()
         self._began_s = self._host_s = time.monotonic()
         self._within = ExitStack()
 
@@ -117,7 +116,6 @@ class ReadingPace:
         until_s = now_s + min(MOST_CPU_REST_S, CPU_REST * (now_s - self._began_s))
         while self._turns.has_answers and time.monotonic() < until_s:
             time.sleep(LOOK_EVERY_S)
-        torch.set_num_threads(self._num_threads)  # for MKL, where answers have set another number
         self._began_s = time.monotonic()
 
     def share(self, document: DocumentCache) -> None:

@@ -75,6 +75,7 @@ class ModelArtifactBuilder:
         """
         if self._model().device.type != "cpu":
             return self._build(path, kind, progress, files)
+        # A new thread gets torch's latest number, which a pass of answers may have lowered.
         torch.set_num_threads(self._num_threads)
         try:
             return self._build(path, kind, progress, files)
