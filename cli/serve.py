@@ -186,7 +186,7 @@ def make_worker(
         return engine.model
 
     if prefill_dtype(engine.model, settings.precompute) != engine.model.dtype:
-        structlog.get_logger("lectern.worker").info("documents are read by products in bfloat16")
+        structlog.get_logger("lectern.worker").info("documents are prefilled with bfloat16 matmuls")
     limits = extraction_limits(settings.worker)
     builder = ModelArtifactBuilder(usable_model, settings.precompute, limits, engine.turns)
     return Worker(storage, builder, settings.worker, residence, on_span)

@@ -3,11 +3,11 @@
 A pass of a few tokens is made of many short operations. Where the model is small, several threads
 may spend longer on waiting for each other than on computing.
 
-GNU's OpenMP, which torch's builds for Linux use, keeps helpers for each thread that has computed,
-for as long as this thread lives. As soon as all of them together are more than the machine has
-cores, even if most are idle, a helper without work no longer waits for it actively but sleeps at
-once, and each operation pays for waking it up: reading on two cores took a fifth longer. So whoever
-has computed and now waits for something else gives its helpers up (`release_helpers`).
+GNU's OpenMP, which torch's builds for Linux use, keeps a pool of worker threads for each thread
+that has computed, for as long as this thread lives. As soon as all pools together have more threads
+than the machine has cores, even if most are idle, a worker without work no longer spins but sleeps
+at once, and each operation pays for waking it up: reading on two cores took a fifth longer. So
+whoever has computed ends its pool before others need the cores for long (`release_worker_threads`).
 """
 
 import ctypes
@@ -26,10 +26,10 @@ SOFT_PAUSE = 1  # omp_pause_soft
 Result = TypeVar("Result")
 
 
-def release_helpers() -> None:
-    """End the helpers that OpenMP keeps for the calling thread; its next operation makes new ones.
+def release_worker_threads() -> None:
+    """End OpenMP's pool of the calling thread; its next parallel operation makes a new one.
 
-    Making them takes milliseconds. With another OpenMP than GNU's nothing is done.
+    That takes milliseconds. With another OpenMP than GNU's nothing is done.
     Source: OpenMP API 5.0, section 3.2.44, `omp_pause_resource_all`.
     """
     pause = _gnu_pause()
@@ -46,11 +46,6 @@ def _gnu_pause() -> Callable[[int], int] | None:
     if hasattr(process, "__kmpc_fork_call") or not hasattr(process, "GOMP_parallel"):
         return None
     return getattr(process, "omp_pause_resource_all", None)
-
-
-def compute_alone() -> None:
-    """Let torch spread nothing that the calling thread computes."""
-    torch.set_num_threads(1)
 
 
 class CpuThreads:

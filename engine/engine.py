@@ -23,7 +23,7 @@ from common.errors import (
     QuestionTooLong,
 )
 from engine.config import DecodeConfig
-from engine.cpu_threads import compute_alone, release_helpers
+from engine.cpu_threads import release_worker_threads
 from engine.decode.answer import Answer, TextDelta
 from engine.decode.batch_runner import BatchRunner, why_unsupported
 from engine.decode.graph_runner import GraphRunner
@@ -299,12 +299,15 @@ class Engine:
     def keep_to_one_thread(self) -> None:
         """Let the calling thread compute alone if the model runs on a CPU."""
         if not self.is_asynchronous:
-            compute_alone()
+            torch.set_num_threads(1)
 
-    def rest(self) -> None:
-        """Give up the threads that would help the calling one, which has nothing to compute now."""
-        if not self.is_asynchronous:
-            release_helpers()
+    def release_idle_threads(self) -> None:
+        """End the calling thread's worker threads if a document is being read on the same CPU.
+
+        To be called when there is nothing to compute: the next forward pass makes them anew.
+        """
+        if not self.is_asynchronous and self.turns.is_reading_document:
+            release_worker_threads()
 
     def step(
         self, rows: Sequence[RunningAnswer], meanwhile: Callable[[], None] | None = None

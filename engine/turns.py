@@ -26,6 +26,7 @@ class DeviceTurns:
         self._waiting: deque[object] = deque()
         self._num_answering = 0
         self._is_reading = False
+        self._num_readings = 0
         self._answered_s = -RECENTLY_S
 
     @contextmanager
@@ -41,6 +42,17 @@ class DeviceTurns:
                 self._num_answering -= 1
                 self._answered_s = time.monotonic()
                 self._changed.notify_all()
+
+    @contextmanager
+    def reading_document(self) -> Iterator[None]:
+        """Note that a document is being read while the block runs, in whatever turns."""
+        with self._changed:
+            self._num_readings += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._num_readings -= 1
 
     def begin_reading(self) -> None:
         """Take a turn for a piece of a document; it ends by `end_reading`."""
@@ -63,6 +75,11 @@ class DeviceTurns:
     def has_answers(self) -> bool:
         """Whether a question is being answered, or was half a second ago."""
         return self._num_answering > 0 or time.monotonic() - self._answered_s < RECENTLY_S
+
+    @property
+    def is_reading_document(self) -> bool:
+        """Whether a document is being read."""
+        return self._num_readings > 0
 
     def _wait(self, is_free: Callable[[], bool]) -> None:
         """Wait for one's place in the order, and until the device is free; holds the lock."""

@@ -45,6 +45,7 @@ class ReadingPace:
         self._within = ExitStack()
 
     def __enter__(self) -> Self:
+        self._within.enter_context(self._turns.reading_document())
         if self._stream is not None:
             self._stream.wait_stream(torch.cuda.default_stream(self._stream.device))
             self._within.enter_context(torch.cuda.stream(self._stream))

@@ -21,7 +21,7 @@ from engine.model.finite import FiniteLayers
 from engine.model.loader import LoadedModel
 from engine.model.sink_logits import with_sink_logits
 from precompute.alibi_prefill import AlibiPrefill
-from precompute.prefill_dtype import products_in
+from precompute.prefill_dtype import matmul_in
 from precompute.streaming_prefill import StreamingPrefill
 
 # On a CPU a chunk of more tokens is not read faster, and nobody could stop it meanwhile.
@@ -280,7 +280,7 @@ def prefill(
     while start < len(ids):
         num_tokens = chunk_tokens if isinstance(chunk_tokens, int) else chunk_tokens()
         chunk = ids[start : start + min(num_tokens, most)].to(model.device)
-        with products_in(dtype, model):
+        with matmul_in(dtype, model):
             logits = forward(model.model, chunk, start, state)
         state.finite.check(f"in tokens {start} to {start + len(chunk) - 1}", logits)
         start += len(chunk)

@@ -31,19 +31,19 @@ def prefill_dtype(model: LoadedModel, settings: PrecomputeConfig) -> torch.dtype
         and model.dtype == torch.float32
         and settings.dtype == "bfloat16"
         and model.quantisation is None
-        and has_bfloat16_products()
+        and has_bfloat16_matmul()
     )
     return torch.bfloat16 if is_quicker else model.dtype
 
 
-def has_bfloat16_products() -> bool:
+def has_bfloat16_matmul() -> bool:
     """Return whether this processor multiplies matrices of bfloat16 in hardware."""
     found = torch.cpu.get_capabilities()
     return any(found.get(name, False) for name in BFLOAT16_INSTRUCTIONS)
 
 
 @contextmanager
-def products_in(dtype: torch.dtype, model: LoadedModel) -> Iterator[None]:
+def matmul_in(dtype: torch.dtype, model: LoadedModel) -> Iterator[None]:
     """Let the model's layers multiply in a dtype while the block runs, on this thread alone."""
     if dtype == model.dtype:
         yield

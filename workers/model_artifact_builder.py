@@ -9,7 +9,7 @@ from torch import Tensor
 
 from common.passages import DocumentStructure, plain_structure, structure_of
 from common.status import Phase, Progress
-from engine.cpu_threads import release_helpers
+from engine.cpu_threads import release_worker_threads
 from engine.document.artifact import DOCUMENT_FILE, describe, layer_file, pack_layer, pack_text
 from engine.document.cache import DocumentCache, LayerCache
 from engine.model.loader import LoadedModel
@@ -80,7 +80,7 @@ class ModelArtifactBuilder:
         try:
             return self._build(path, kind, progress, files)
         finally:
-            release_helpers()
+            release_worker_threads()
 
     def _build(self, path: Path, kind: str, progress: Progress, files: FileStore) -> BuiltArtifact:
         model, dtype = self._model(), self._config.dtype

@@ -2,9 +2,9 @@
 
     python -m bench.accuracy.prefill_dtype --data DIR
 
-Documents of 16K tokens with needles are read twice on the CPU, by products in the model's own dtype
-and in bfloat16, and the same questions are asked about both, at the default budget and at `exact`.
-Questions are paired, so that the difference has an interval of its own.
+Documents of 16K tokens with needles are read twice on the CPU, by matrix multiplication in the
+model's own dtype and in bfloat16, and the same questions are asked about both, at the default
+budget and at `exact`. Questions are paired, so that the difference has an interval of its own.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from engine.document.budget import BALANCED, EXACT
 from engine.engine import Engine
 from engine.model.fingerprint import weights_fingerprint
 from precompute.config import PrecomputeConfig
-from precompute.prefill_dtype import has_bfloat16_products
+from precompute.prefill_dtype import has_bfloat16_matmul
 from reader import WEIGHTS
 from training.eval_set import EvalDocument, EvalSet
 from training.evaluator import Evaluator
@@ -70,7 +70,7 @@ def main(given: Sequence[str] | None = None) -> None:
             **circumstances("cpu", weights_fingerprint(WEIGHTS)),
             "document_tokens": options.tokens,
             "documents": done,
-            "has_bfloat16_products": has_bfloat16_products(),
+            "has_bfloat16_products": has_bfloat16_matmul(),
             **{name: summary(found) for name, found in rows.items()},
         }
         write("prefill_dtype", result, options.out)

@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from common.errors import LecternError, UnsupportedModel
 from engine.config import ModelConfig, PromptConfig
-from engine.cpu_threads import release_helpers
+from engine.cpu_threads import release_worker_threads
 from engine.model.adapters.base import find_adapter
 from engine.model.attention import NAME, register
 from engine.model.fingerprint import model_fingerprint, weights_fingerprint
@@ -104,7 +104,7 @@ def load_model(config: ModelConfig, remembered: Path | None = None) -> LoadedMod
         return _load_model(config, device, remembered)
     finally:
         if device.type == "cpu":
-            release_helpers()
+            release_worker_threads()
 
 
 def _load_model(config: ModelConfig, device: torch.device, remembered: Path | None) -> LoadedModel:

@@ -212,7 +212,7 @@ class EngineLoop:
             try:
                 _do(self._inbox.get(timeout=IDLE_S))
             except queue.Empty:
-                self._engine.rest()
+                self._engine.release_idle_threads()
         with suppress(queue.Empty):
             while True:
                 _do(self._inbox.get_nowait())

@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.cpu_threads import FEW_TOKENS, CpuThreads, compute_alone, release_helpers
+from engine import engine as module
+from engine.cpu_threads import FEW_TOKENS, CpuThreads, release_worker_threads
+from engine.engine import Engine
+from precompute.pace import ReadingPace
+from tests.models import FAMILIES, loaded
 
 
 def threads_of_process() -> set[str]:
@@ -56,35 +60,50 @@ def test_passes_of_many_tokens_use_all_threads(most: int) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="knows GNU's OpenMP by its process")
-def test_a_thread_that_rests_keeps_no_helpers(most: int) -> None:
-    def helpers_of_a_product() -> set[str]:
+def test_no_worker_threads_are_left_of_a_thread_that_released_them(most: int) -> None:
+    def workers_of_an_operation() -> set[str]:
         torch.set_num_threads(most)
         before = threads_of_process()
         _ = torch.ones(1_000, 1_000).exp()
         return threads_of_process() - before
 
     with ThreadPoolExecutor(1) as pool:  # a thread that has none yet
-        helpers = pool.submit(helpers_of_a_product).result()
-        assert len(helpers) >= most - 1
-        pool.submit(release_helpers).result()
+        workers = pool.submit(workers_of_an_operation).result()
+        assert len(workers) >= most - 1
+        pool.submit(release_worker_threads).result()
         deadline_s = time.monotonic() + 10
-        while helpers & threads_of_process():  # they have been told to end, and do so at once
+        while workers & threads_of_process():  # they have been told to end, and do so at once
             assert time.monotonic() < deadline_s
             time.sleep(0.001)
 
 
-def test_a_thread_that_gave_its_helpers_up_computes_on(most: int) -> None:
+def test_a_thread_that_released_its_workers_computes_on(most: int) -> None:
     numbers = torch.arange(1_000_000, dtype=torch.float64)
     for _ in range(3):
         assert float(numbers.sqrt().square().sum()) == pytest.approx(float(numbers.sum()))
-        release_helpers()
+        release_worker_threads()
 
 
-def test_a_thread_computes_alone_whatever_others_do(most: int) -> None:
-    with ThreadPoolExecutor(1, initializer=compute_alone) as pool:
-        torch.set_num_threads(2)
-        assert pool.submit(torch.get_num_threads).result() == 1
-    assert torch.get_num_threads() == 2
+def test_helpers_of_an_engine_on_a_cpu_compute_on_one_thread_each(most: int) -> None:
+    with Engine(loaded(FAMILIES["llama"])) as engine:
+        with ThreadPoolExecutor(1, initializer=engine.keep_to_one_thread) as pool:
+            torch.set_num_threads(2)
+            assert pool.submit(torch.get_num_threads).result() == 1
+        assert torch.get_num_threads() == 2
+
+
+def test_an_idle_engine_ends_its_worker_threads_only_beside_a_reading(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    released: list[bool] = []
+    monkeypatch.setattr(module, "release_worker_threads", lambda: released.append(True))
+    with Engine(loaded(FAMILIES["llama"])) as engine:
+        engine.release_idle_threads()
+        assert released == []
+        with ReadingPace(engine.model.device, engine.turns):
+            engine.release_idle_threads()
+        engine.release_idle_threads()
+    assert released == [True]
 
 
 def test_no_pass_is_tried_where_there_is_one_thread(most: int) -> None:

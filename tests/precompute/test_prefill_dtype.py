@@ -14,7 +14,7 @@ from precompute import prefill_dtype as module
 from precompute.config import PrecomputeConfig
 from precompute.fingerprint import artifact_fingerprint
 from precompute.prefill import PrefilledLayer, prefill
-from precompute.prefill_dtype import prefill_dtype, products_in
+from precompute.prefill_dtype import matmul_in, prefill_dtype
 from tests.models import ALIBI, FAMILIES, HALF, SETTINGS, loaded, prose, read, unheard
 
 BFLOAT16, FLOAT32 = torch.bfloat16, torch.float32
@@ -55,10 +55,10 @@ def test_streaming_heads_are_read_alike() -> None:
 
 def test_products_are_rounded_on_the_thread_that_reads_alone() -> None:
     model = loaded(FAMILIES["llama"])
-    with products_in(BFLOAT16, model):
+    with matmul_in(BFLOAT16, model):
         assert torch.is_autocast_enabled("cpu")
     assert not torch.is_autocast_enabled("cpu")
-    with products_in(model.dtype, model):
+    with matmul_in(model.dtype, model):
         assert not torch.is_autocast_enabled("cpu")
 
 
@@ -84,25 +84,25 @@ def test_a_document_that_was_read_so_is_answered_in_the_models_dtype() -> None:
 def test_auto_takes_what_is_quicker_where_storing_rounds_as_much(
     monkeypatch: pytest.MonkeyPatch, has_products: bool, settings: dict[str, Any], wanted: Any
 ) -> None:
-    monkeypatch.setattr(module, "has_bfloat16_products", lambda: has_products)
+    monkeypatch.setattr(module, "has_bfloat16_matmul", lambda: has_products)
     assert prefill_dtype(loaded(FAMILIES["llama"]), PrecomputeConfig(**settings)) == wanted
 
 
 def test_auto_leaves_a_model_in_another_dtype_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "has_bfloat16_products", lambda: True)
+    monkeypatch.setattr(module, "has_bfloat16_matmul", lambda: True)
     model = replace(loaded(FAMILIES["llama"]), dtype=torch.float16)
     assert prefill_dtype(model, PrecomputeConfig()) == torch.float16
 
 
 def test_auto_leaves_quantised_weights_to_their_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "has_bfloat16_products", lambda: True)
+    monkeypatch.setattr(module, "has_bfloat16_matmul", lambda: True)
     model = replace(loaded(FAMILIES["llama"]), quantisation="gptq")
     assert prefill_dtype(model, PrecomputeConfig()) == FLOAT32
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES | ALIBI))
 def test_auto_knows_every_family(monkeypatch: pytest.MonkeyPatch, family: str) -> None:
-    monkeypatch.setattr(module, "has_bfloat16_products", lambda: True)
+    monkeypatch.setattr(module, "has_bfloat16_matmul", lambda: True)
     assert prefill_dtype(loaded((FAMILIES | ALIBI)[family]), PrecomputeConfig()) == BFLOAT16
 
 
