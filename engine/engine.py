@@ -32,6 +32,7 @@ from engine.decode.quote_decoder import QuoteDecoder
 from engine.decode.quoting import Quoting
 from engine.decode.running_answer import RunningAnswer
 from engine.decode.sampling import Sampling, TokenMask, draw_tokens, non_finite
+from engine.decode.sentence_marks import SentenceEnds
 from engine.decode.turn_states import DocumentKey, TurnStates
 from engine.document.budget import Budget
 from engine.document.cache import DocumentCache
@@ -92,6 +93,7 @@ class Engine:
         self._config = config or DecodeConfig()
         self.turn_states = TurnStates(self._config.turn_state_bytes, self._config.turn_state_s)
         self._quoting = Quoting(model, self._config.refusal)
+        self._sentence_ends = SentenceEnds(model.tokenizer)
         graph_runner = (
             _graph_runner_for(model, self._config, self.fallbacks)
             if runner is None
@@ -244,6 +246,7 @@ class Engine:
             turn_states=self.turn_states,
             document_key=document_key,
             fallbacks=self.fallbacks,
+            sentence_ends=self._sentence_ends,
         )
 
     def prepare_turns(
@@ -309,61 +312,87 @@ class Engine:
         if not self.is_asynchronous and self.turns.is_reading_document:
             release_worker_threads()
 
+    def begin(self, rows: Sequence[RunningAnswer]) -> None:
+        """Begin the next decoding pass, whose tokens `step` takes, if the runner can do so.
+
+        Args:
+            rows: none of them finished. The next `step` is for them, or for those that still run.
+        """
+        self.runner.begin_decode(rows)
+
     def step(
-        self, rows: Sequence[RunningAnswer], meanwhile: Callable[[], None] | None = None
+        self,
+        rows: Sequence[RunningAnswer],
+        meanwhile: Callable[[], None] | None = None,
+        then: Callable[[Sequence[LecternError | None]], None] | None = None,
     ) -> list[TextDelta | LecternError]:
         """Take one forward pass for answers that are all being prefilled, or are all decoding.
 
         Args:
             rows: none of them finished, none twice.
             meanwhile: called at most once, while the device computes, if given; it must not raise.
+            then: called once the tokens are known, if given, and before their text is worked out,
+                so that it may `begin` the next step; with what went wrong for each of the rows.
         Returns: for each the text that is certain now, "" while a character is incomplete or a
             prefill goes on; or NonFiniteNumbers if its logits were infinite or undefined.
         """
         with self.turns.answering():
-            return self._step(rows, meanwhile)
+            return self._step(rows, meanwhile, then)
 
     def finish(self, running: RunningAnswer) -> None:
         """Give back what the runner holds for an answer, whether it has ended or not."""
         self.runner.remove(running)
 
     def _step(
-        self, rows: Sequence[RunningAnswer], meanwhile: Callable[[], None] | None
+        self,
+        rows: Sequence[RunningAnswer],
+        meanwhile: Callable[[], None] | None,
+        then: Callable[[Sequence[LecternError | None]], None] | None,
     ) -> list[TextDelta | LecternError]:
-        """Take a pass, until its tokens are on the host."""
+        """Take a pass, until its tokens are on the host, and work out their text."""
         if rows[0].num_next_chunk == 0:
-            return self._choose(rows, self.runner.decode(rows), meanwhile)
-        chunks = [row.next_chunk for row in rows]
-        logits = self.runner.prefill(chunks)
-        last = [chunk.running for chunk in chunks if chunk.is_last]
-        found = dict(zip(last, self._choose(last, logits, meanwhile), strict=True)) if last else {}
-        return [found.get(row, TextDelta("")) for row in rows]
+            chosen: Sequence[RunningAnswer] = rows
+            logits = self.runner.decode(rows)
+        else:
+            chunks = [row.next_chunk for row in rows]
+            logits = self.runner.prefill(chunks)
+            chosen = [chunk.running for chunk in chunks if chunk.is_last]
+        failures: dict[RunningAnswer, LecternError] = {}
+        if chosen:
+            failures = self._choose(chosen, logits, meanwhile)
+        if then is not None:
+            then([failures.get(row) for row in rows])
+        texts = {row: row.read() for row in chosen if row not in failures}
+        return [failures.get(row) or texts.get(row) or TextDelta("") for row in rows]
 
     def _choose(
         self, rows: Sequence[RunningAnswer], logits: Tensor, meanwhile: Callable[[], None] | None
-    ) -> list[TextDelta | LecternError]:
-        """Choose the tokens that follow from a pass; logits (rows, vocabulary) fp32."""
+    ) -> dict[RunningAnswer, LecternError]:
+        """Let rows take the tokens that follow from a pass; logits (rows, vocabulary) fp32.
+
+        Returns: what went wrong for those that got none.
+        """
         forced = [row.forced_token() for row in rows]
         draws = [
             None if must is not None else row.draw() for row, must in zip(rows, forced, strict=True)
         ]
         drawn = draw_tokens(draws, logits, meanwhile)
-        found: list[TextDelta | LecternError] = []
+        failures: dict[RunningAnswer, LecternError] = {}
         for row, must, token in zip(rows, forced, drawn, strict=True):
             if token is None and must is None:
-                found.append(non_finite())
+                failures[row] = non_finite()
                 continue
             was_thinking = row.is_thinking
             if must is not None:
-                found.append(row.push(must))
+                row.take(must)
             elif token is not None:
-                found.append(row.push(token.token, token.log_probability))
+                row.take(token.token, token.log_probability)
             if was_thinking and not row.is_thinking:
                 self.runner.forget_evidence(row)
             elif row.may_end_sentence:
                 self.runner.collect_evidence(row)
                 row.mark_sentence()
-        return found
+        return failures
 
     def check(self) -> None:
         """Run a forward pass of a few tokens, as somebody who wants to know whether that works.

@@ -109,12 +109,14 @@ class _Step:
         self._last = Phase.TOKENIZE, 0
 
     def report(self, phase: Phase, tokens_done: int) -> None:
+        """Tell the progress; the next check begins the next piece.
+
+        What follows first may be work of the host, for which no answer should wait.
+        """
         self._last = phase, tokens_done
         if phase != Phase.TOKENIZE:
             self._pace.rest()
         self._progress(phase, tokens_done, self.num_tokens)
-        if phase != Phase.TOKENIZE:
-            self._pace.next_piece()
 
     def check(self) -> None:
         if self._last[0] == Phase.TOKENIZE:

@@ -157,10 +157,10 @@ class _PrefillState:
         check: Callable[[], None],
         dtype: torch.dtype,
     ) -> None:
-        self._layers = [
-            _layer(model, index, num_tokens, epsilon, check, dtype)
-            for index in range(model.spec.num_layers)
-        ]
+        self._layers: list[_Layer] = []
+        for index in range(model.spec.num_layers):
+            check()  # memory for a whole long document takes long, too
+            self._layers.append(_layer(model, index, num_tokens, epsilon, check, dtype))
         self._check = check
         self._dtype, self._kept_dtype = dtype, model.dtype
         self.finite = FiniteLayers(model.spec.num_layers, model.device)

@@ -59,7 +59,8 @@ class ProbeMaker:
     def __init__(self, document: DocumentCache, prompt: PromptTemplate, room: int, seed: int):
         self._text, self._prompt, self._room = document.text, prompt, room
         self._draw = random.Random(seed)
-        self._ends = [end for start, end in document.offsets.tolist() if end > start]
+        starts, ends = document.offsets.unbind(1)
+        self._ends: list[int] = ends[ends > starts].tolist()
         passages = list(self._passages())
         telling = [one for one in passages if _salient(self._text[slice(*one)])]
         chosen = telling if len(telling) >= min(ENOUGH_PASSAGES, len(passages)) else passages

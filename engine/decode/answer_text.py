@@ -7,6 +7,7 @@ from typing import Any
 from engine.decode.answer import TextDelta, Thinking
 from engine.decode.detokenizer import IncrementalDetokenizer
 from engine.decode.quote_decoder import QuoteDecoder
+from engine.decode.sentence_marks import SentenceEnds
 from engine.decode.stop_strings import StopStrings
 from engine.decode.token_limits import TokenLimits
 from engine.model.thinking import Part, ThinkingFormat
@@ -21,6 +22,7 @@ class AnswerText:
         limits: of both parts.
         stops: strings at which the answer ends; thinking may hold them.
         quotes: turns the answer's tokens into text, where it is to quote.
+        sentence_ends: tokens whose text is to be known when they are taken; None for all.
 
     Attributes:
         num_answer: tokens of the answer so far.
@@ -34,6 +36,7 @@ class AnswerText:
         limits: TokenLimits,
         stops: Sequence[str] = (),
         quotes: QuoteDecoder | None = None,
+        sentence_ends: SentenceEnds | None = None,
     ) -> None:
         self._tokenizer = tokenizer
         self._answer = quotes or IncrementalDetokenizer(tokenizer)
@@ -44,6 +47,11 @@ class AnswerText:
         self._stops = StopStrings(stops)
         self._forced: deque[int] = deque()
         self._is_cut = False
+        self._sentence_ends = sentence_ends
+        # Whether something else than the text itself follows from the text of every token.
+        self._needs_text = bool(stops) or thinking is not None or quotes is not None
+        self._unread: int | None = None  # a token that was taken, and whose text is not known
+        self._read = TextDelta("")  # of the token before, where it is known
         self.num_answer = self.num_thinking = 0
 
     @property
@@ -80,8 +88,32 @@ class AnswerText:
             self._is_cut = True
         return self._forced.popleft() if self._forced else None
 
-    def push(self, token: int) -> TextDelta:
-        """Add a token; return the text that is certain now, "" while a character is incomplete."""
+    @property
+    def is_read(self) -> bool:
+        """Whether the text of all tokens that were taken is known."""
+        return self._unread is None
+
+    def take(self, token: int) -> None:
+        """Add a token, to be followed by `read`.
+
+        Its text, which takes longest, is worked out there, unless anything else follows from it:
+        whether the answer ends, or whether a sentence does.
+        """
+        ends = self._sentence_ends
+        if self._needs_text or ends is None or ends.may_end(token):
+            self._read = self._push(token)
+        else:
+            self._unread = token
+            self.num_answer += 1
+
+    def read(self) -> TextDelta:
+        """Return the text that is certain now, "" while a character is incomplete."""
+        if self._unread is not None:
+            self._read = TextDelta(self._answer.push(self._unread))
+            self._unread = None
+        return self._read
+
+    def _push(self, token: int) -> TextDelta:
         part = self._parser.push(token) if self._parser else Part.ANSWER
         if part is Part.ANSWER and not self._is_gap(token):
             self.num_answer += 1

@@ -56,6 +56,18 @@ class _Held:
 
 
 @dataclass(frozen=True)
+class _Begun:
+    """A pass that was begun before it was asked for.
+
+    Attributes:
+        logits: of its rows (rows, vocabulary), which the device may still be computing.
+    """
+
+    rows: tuple[RunningAnswer, ...]
+    logits: Tensor
+
+
+@dataclass(frozen=True)
 class _Taken:
     """A pass that a row has taken, as row `place` of a graph's step."""
 
@@ -118,6 +130,7 @@ class BatchRunner(GraphRunner):
         self._held: dict[RunningAnswer, _Held] = {}
         self._alone: weakref.WeakSet[RunningAnswer] = weakref.WeakSet()  # for which it was told
         self._pending: list[_Taken] = []  # passes whose reads are still to be fetched
+        self._begun: _Begun | None = None
         self._graphs: dict[tuple[int, int], BatchGraph] = {}
         # What the last pass was about, and its graph: the next one is mostly about the same.
         self._chosen: tuple[list[Subject], BatchGraph] | None = None
@@ -147,8 +160,12 @@ class BatchRunner(GraphRunner):
         self._make_questions()
 
     def remove(self, running: RunningAnswer) -> None:
-        """Leave the answer's keys and values in its state, and give its pages back."""
-        self._settle()
+        """Leave the answer's keys and values in its state, and give its pages back.
+
+        It waits for a pass that was begun for the answer, as that reads its document.
+        """
+        if any(taken.running is running for taken in self._pending):
+            self._settle()
         self._release(running)
         super().remove(running)
 
@@ -170,8 +187,20 @@ class BatchRunner(GraphRunner):
         rows = [found[chunk.running] for chunk in chunks if chunk.is_last]
         return torch.stack(rows) if rows else torch.empty(0)
 
+    def begin_decode(self, rows: Sequence[RunningAnswer]) -> None:
+        """Launch what `decode` of these rows launches."""
+        self._begun = _Begun(tuple(rows), self._decode(rows))
+
     def decode(self, rows: Sequence[RunningAnswer]) -> Tensor:
         """Take a pass for all rows, or a few where they do not fit together."""
+        begun, self._begun = self._begun, None
+        if begun is None or not set(rows) <= set(begun.rows):
+            return self._decode(rows)
+        if tuple(rows) == begun.rows:
+            return begun.logits
+        return begun.logits[[begun.rows.index(row) for row in rows]]
+
+    def _decode(self, rows: Sequence[RunningAnswer]) -> Tensor:
         self._settle()
         self.warm_up()
         taken = [row for row in rows if self._hold(row)]
@@ -198,7 +227,7 @@ class BatchRunner(GraphRunner):
     def close(self) -> None:
         """Give up graphs and pages."""
         self._graphs, self._held, self._pending = {}, {}, []
-        self._questions = self._chosen = None
+        self._questions = self._chosen = self._begun = None
         super().close()
 
     def _question_part(self, chunk: PrefillChunk) -> QuestionPart | None:

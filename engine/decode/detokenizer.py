@@ -22,7 +22,7 @@ class IncrementalDetokenizer:
     """
 
     def __init__(self, tokenizer: Any) -> None:
-        self._text_of = _decoder(tokenizer)
+        self._text_of = text_decoder(tokenizer)
         self._tokens: list[int] = []
         self._start = 0  # of the window
         self._middle = 0  # of it, where the text was whole; the next window begins there
@@ -56,7 +56,7 @@ class IncrementalDetokenizer:
         return self._text_of(self._tokens[start:])
 
 
-def _decoder(tokenizer: Any) -> Callable[[Sequence[int]], str]:
+def text_decoder(tokenizer: Any) -> Callable[[Sequence[int]], str]:
     """Return what turns tokens into text, without special ones.
 
     A tokenizer of the `tokenizers` library does so itself where transformers adds nothing to it but

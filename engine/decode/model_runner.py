@@ -65,6 +65,15 @@ class ModelRunner(Protocol):
         """
         ...
 
+    def begin_decode(self, rows: Sequence[RunningAnswer]) -> None:
+        """Begin the pass that `decode` is called for next, if nothing waits for it meanwhile.
+
+        Args:
+            rows: as of `decode`. Until that is called for them, or for some of them, no other pass
+                is taken, and rows are at most removed.
+        """
+        ...
+
     def decode(self, rows: Sequence[RunningAnswer]) -> Tensor:
         """Take one pass for each row's latest token (`RunningAnswer.last_token`).
 

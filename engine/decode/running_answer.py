@@ -20,7 +20,7 @@ from engine.decode.quote_decoder import QuoteDecoder
 from engine.decode.quote_places import place_quotes
 from engine.decode.repetition import RepetitionDetector
 from engine.decode.sampling import Draw, Sampler, Sampling, TokenMask
-from engine.decode.sentence_marks import Mark, SentenceMarks
+from engine.decode.sentence_marks import Mark, SentenceEnds, SentenceMarks
 from engine.decode.token_limits import TokenLimits
 from engine.decode.turn_states import DocumentKey, TurnsKey, TurnStates
 from engine.document.budget import AutoBudget, Budget
@@ -79,6 +79,7 @@ class RunningAnswer:
         refusal: the sentence that says that the document holds no answer.
         question_text: the question alone, whose words evidence is looked for by, too.
         fallbacks: where it is counted what it does without; None for nowhere.
+        sentence_ends: tokens whose text is to be known when they are taken; None for all.
 
     Attributes:
         state: the question's own keys and values, and what it reads of the document.
@@ -106,6 +107,7 @@ class RunningAnswer:
         refusal: str = "",
         question_text: str = "",
         fallbacks: Fallbacks | None = None,
+        sentence_ends: SentenceEnds | None = None,
     ) -> None:
         self._started_s = time.perf_counter()
         self._model, self._document = model, document
@@ -138,8 +140,9 @@ class RunningAnswer:
         self._ends = () if sampling.ignore_eos else model.eos_ids
         limits = TokenLimits.within(room, sampling, model.prompt.thinking)
         self._text = AnswerText(
-            model.tokenizer, model.prompt.thinking, limits, sampling.stop, quotes
+            model.tokenizer, model.prompt.thinking, limits, sampling.stop, quotes, sentence_ends
         )
+        self._has_text = False  # the last token that was taken
         self.answer: list[int] = []
         ids = torch.tensor(self.question, dtype=torch.int64, pin_memory=model.device.type == "cuda")
         self._ids = ids.to(model.device, non_blocking=True)  # no wait for a pass that is running
@@ -203,29 +206,40 @@ class RunningAnswer:
         return None if self._quotes is None or self.is_thinking else self._quotes.allowed()
 
     def push(self, token: int, log_probability: float | None = None) -> TextDelta:
-        """Add the token that followed from a pass.
+        """Take a token, and return its text, as `take` and `read` do."""
+        self.take(token, log_probability)
+        return self.read()
+
+    def take(self, token: int, log_probability: float | None = None) -> None:
+        """Add the token that followed from a pass; afterwards it is known whether it was the last.
 
         Args:
             log_probability: what the model gave it, in nats; None where it had no choice.
-        Returns: the text that is certain now; "" while a character is incomplete.
         """
         self._marks_ms.setdefault("first_token", self._elapsed_ms())
         if not self.is_thinking:
             self._num_passes += 1
             if log_probability is not None:
                 self._log_probabilities.append(log_probability)
-        if self._text.is_end(token, self._ends):
+        self._has_text = not self._text.is_end(token, self._ends)
+        if not self._has_text:
             self._finish_reason = "stop"
-            return TextDelta("")
+            return
         self.answer.append(token)
-        delta = self._text.push(token)
+        self._text.take(token)
         if self._repetition is not None and not self.is_thinking and self._repetition.push(token):
             self._finish_reason = "repetition"
         if self._text.is_stopped:
             self._finish_reason = "stop"
         elif self._text.is_full or len(self.question) + len(self.answer) >= self.max_tokens:
             self._finish_reason = "length"
-        return delta
+
+    def read(self) -> TextDelta:
+        """Return the text that is certain with the token that was taken last.
+
+        To be called once for each token; "" while a character is incomplete.
+        """
+        return self._text.read() if self._has_text else TextDelta("")
 
     def forget_evidence(self) -> None:
         """Drop the attention mass that was collected so far: it belongs to no answer."""
@@ -235,9 +249,9 @@ class RunningAnswer:
     @property
     def may_end_sentence(self) -> bool:
         """Whether the answer's text ends as sentences do: then `mark_sentence` is to be called."""
-        return not (self.is_finished or self.is_thinking) and self._sentences.may_end(
-            self._text.answer
-        )
+        if self.is_finished or self.is_thinking or not self._text.is_read:
+            return False
+        return self._sentences.may_end(self._text.answer)
 
     def mark_sentence(self) -> None:
         """Note the attention mass so far; all that was collected is in the state."""

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
 from common.sentences import sentence_spans
+from engine.decode.detokenizer import REPLACEMENT, text_decoder
 
 MOST_MARKS = 32  # of an answer; what comes after the last one is a part of its last sentence
 ENDS = ".!?\u2026\u3002\uff01\uff1f\u0964"  # of sentences, in most scripts
@@ -31,6 +33,27 @@ class Mark:
         if before is None:
             return self
         return Mark(self.num_chars, self.num_passes - before.num_passes, self.mass - before.mass)
+
+
+class SentenceEnds:
+    """Says of tokens whether a text that ends with them may end as sentences do.
+
+    Args:
+        tokenizer: of the model.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._text_of = text_decoder(tokenizer)
+        self._known: dict[int, bool] = {}
+
+    def may_end(self, token: int) -> bool:
+        """Return whether it may; never False for a token with which a sentence ends."""
+        known = self._known.get(token)
+        if known is None:
+            text = self._text_of([token])
+            is_part = not text or REPLACEMENT in text  # of a character: its text is to come
+            known = self._known[token] = is_part or text[-1] in ("\n", *ENDS, *CLOSING)
+        return known
 
 
 class SentenceMarks:

@@ -65,6 +65,9 @@ class TorchRunner:
         last = [row for row, chunk in enumerate(chunks) if chunk.is_last]
         return logits if len(last) == len(chunks) else logits[last]
 
+    def begin_decode(self, rows: Sequence[RunningAnswer]) -> None:
+        """Nothing is computed before it is asked for."""
+
     def decode(self, rows: Sequence[RunningAnswer]) -> Tensor:
         """Take one pass for each row's latest token, see `ModelRunner.decode`."""
         tokens = torch.tensor([row.last_token for row in rows]).to(self._model.device)

@@ -2,13 +2,16 @@
 
 Questions come in through an inbox, from any thread; text goes out to their listeners. Documents are
 loaded, and whole answers put together, on a few other threads.
+
+On a GPU the next decoding pass begins as soon as the tokens of the last one are known; what these
+mean for text and listeners is worked out while it is computed.
 """
 
 import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -53,11 +56,13 @@ class Answering:
 
     Attributes:
         running: its answer; None until its document is there.
+        has_ended: whether its listener was told that it ended, or is about to be.
     """
 
     def __init__(self, request: AnswerRequest) -> None:
         self.request = request
         self.running: RunningAnswer | None = None
+        self.has_ended = False
 
 
 Question = Scheduled[Answering]
@@ -94,6 +99,12 @@ class EngineLoop:
         # Text that is handed out while the next step is computed.
         self._undelivered: list[tuple[Question, TextDelta]] = []
         self._is_ready = self._is_closed = False
+        self._present: Sequence[Question] = ()  # of the step that is being taken
+        # The step that was chosen when the tokens of the one before were known, when its pass
+        # began, and why it did not.
+        self._next: Step[Answering] | None = None
+        self._next_began_s: float | None = None
+        self._next_error: Exception | None = None
         self._step_began_s: float | None = None
         self._num_failures = self.num_failed_steps = 0
 
@@ -186,11 +197,21 @@ class EngineLoop:
             except Exception as error:  # a fault of our own: nothing that runs can be trusted
                 log.error("a turn of the engine loop failed: %s", error_trace(error))
                 self._num_failures += 1
+                self._next = self._next_began_s = self._next_error = None
                 self._end_all(StepFailed(FAILED))
         self._end_all(ShuttingDown(STOPPED))
 
     def _turn(self) -> None:
-        """Read the inbox, give slots, and take one step."""
+        """Take one step: the one that was chosen already, or whatever is to be done now."""
+        step, self._next = self._next, None
+        if step is None:
+            self._await_inbox()
+            step = self._choose_step()
+        if step is not None:
+            self._take(step)
+
+    def _choose_step(self) -> Step[Answering] | None:
+        """Read the inbox, give slots, and choose a step."""
         self._read_inbox()
         for question in self._scheduler.questions():
             if question.item.request.listener.is_cancelled:
@@ -201,18 +222,19 @@ class EngineLoop:
             loading = self._helpers.submit(self._prepare, question.item.request)
             loading.add_done_callback(partial(self._post_loaded, question))
         self._await_loaded(admitted)
-        step = self._scheduler.next_step()
-        if step is not None:
-            self._take(step)
+        return self._scheduler.next_step()
 
-    def _read_inbox(self) -> None:
-        """Do what came in; if there is no step to take, wait for it a while."""
+    def _await_inbox(self) -> None:
+        """If there is no step to take, wait a while for what comes in, and do it."""
         if not self._scheduler.has_step:
             self._deliver()
             try:
                 _do(self._inbox.get(timeout=IDLE_S))
             except queue.Empty:
                 self._engine.release_idle_threads()
+
+    def _read_inbox(self) -> None:
+        """Do what came in."""
         with suppress(queue.Empty):
             while True:
                 _do(self._inbox.get_nowait())
@@ -273,24 +295,37 @@ class EngineLoop:
 
     def _take(self, step: Step[Answering]) -> None:
         """Take a step, and give everybody what came out of it."""
-        rows = [one.item.running for one in step.questions if one.item.running is not None]
-        self._step_began_s = began_s = time.monotonic()
+        questions = [one for one in step.questions if not one.item.has_ended]
+        self._present = questions
+        rows = [one.item.running for one in questions if one.item.running is not None]
+        began_s, self._next_began_s = self._next_began_s, None
+        began_s = self._step_began_s = began_s or time.monotonic()
+        error, self._next_error = self._next_error, None
+        if not rows:
+            self._step_began_s, self._present = None, ()
+            return
+        # The first text of an answer is not kept waiting until the next pass has begun.
+        advances = step.kind is StepKind.DECODE and self._engine.is_asynchronous
         try:
+            if error is not None:
+                raise error
             with out_of_memory_as_busy():
-                meanwhile = self._deliver if self._engine.is_asynchronous else None
-                found = self._engine.step(rows, meanwhile)
-        except Exception as error:
-            self._fail(step, error)
+                found = self._engine.step(
+                    rows,
+                    self._deliver if self._engine.is_asynchronous else None,
+                    partial(self._advance, step, questions, began_s) if advances else None,
+                )
+        except Exception as failure:
+            self._fail(questions, failure)
+            self._present = ()
             return
         finally:
-            self._step_began_s = None
-        spent_s = time.monotonic() - began_s
-        note = self._pace.note_prefill if step.kind is StepKind.PREFILL else self._pace.note_decode
-        note(step.num_tokens, spent_s)
-        self._num_failures = 0
-        if self._on_step is not None:
-            self._on_step(step.kind, len(rows), step.num_tokens, spent_s)
-        for question, running, item in zip(step.questions, rows, found, strict=True):
+            self._step_began_s = self._next_began_s
+        if not advances:
+            self._note(step.kind, len(questions), step.num_tokens, began_s)
+        for question, running, item in zip(questions, rows, found, strict=True):
+            if question.item.has_ended:  # it was cancelled while the next step was chosen
+                continue
             if isinstance(item, LecternError):
                 self._end(question, item)
                 continue
@@ -298,10 +333,48 @@ class EngineLoop:
                 self._undelivered.append((question, item))
             if running.is_finished:
                 self._complete(question, running)
-            else:
+            elif not advances:
                 self._scheduler.stepped(question, running.num_next_chunk)
         if step.kind is StepKind.PREFILL or not self._engine.is_asynchronous:
             self._deliver()
+        self._present = ()
+
+    def _advance(
+        self,
+        step: Step[Answering],
+        questions: Sequence[Question],
+        began_s: float,
+        failures: Sequence[LecternError | None],
+    ) -> None:
+        """The tokens of a decoding step are known: choose the next one, and begin its pass."""
+        self._note(step.kind, len(questions), step.num_tokens, began_s)
+        for question, failure in zip(questions, failures, strict=True):
+            running = question.item.running
+            if failure is not None or running is None or running.is_finished:
+                self._scheduler.remove(question)
+            else:
+                self._scheduler.stepped(question, running.num_next_chunk)
+        self._next = following = self._choose_step()
+        if following is None or following.kind is not StepKind.DECODE:
+            return
+        if self._engine.turns.is_reading_document:
+            return  # which takes turns with steps
+        rows = [one.item.running for one in following.questions if one.item.running is not None]
+        self._next_began_s = time.monotonic()
+        try:
+            with out_of_memory_as_busy():
+                self._engine.begin(rows)
+        except Exception as error:  # it is told when the step is taken
+            self._next_error = error
+
+    def _note(self, kind: StepKind, num_questions: int, num_tokens: int, began_s: float) -> None:
+        """A step was taken; learn from its time, and tell who listens."""
+        spent_s = time.monotonic() - began_s
+        note = self._pace.note_prefill if kind is StepKind.PREFILL else self._pace.note_decode
+        note(num_tokens, spent_s)
+        self._num_failures = 0
+        if self._on_step is not None:
+            self._on_step(kind, num_questions, num_tokens, spent_s)
 
     def _deliver(self) -> None:
         """Hand out text that is still to be delivered."""
@@ -309,19 +382,20 @@ class EngineLoop:
         for question, text in undelivered:
             question.item.request.listener.deliver(text)
 
-    def _fail(self, step: Step[Answering], error: Exception) -> None:
+    def _fail(self, questions: Sequence[Question], error: Exception) -> None:
         """A step failed: what its questions have computed so far cannot be trusted."""
         if not isinstance(error, LecternError):
             log.error("a forward pass failed: %s", error_trace(error))
             self._num_failures += 1
             self.num_failed_steps += 1
         told = error if isinstance(error, LecternError) else StepFailed(FAILED)
-        for question in step.questions:
+        for question in questions:
             self._end(question, told)
 
     def _complete(self, question: Question, running: "RunningAnswer") -> None:
         """An answer has its last token: the rest is done on a helper's thread."""
         self._deliver()
+        question.item.has_ended = True
         self._scheduler.remove(question)
         self._engine.finish(running)
         finishing = self._helpers.submit(self._deliver_answer, question.item, running)
@@ -341,8 +415,11 @@ class EngineLoop:
         listener.deliver(running.result())
 
     def _end(self, question: Question, error: LecternError) -> None:
-        """End a question before its answer is complete."""
+        """End a question before its answer is complete; nothing if it has ended."""
         self._deliver()
+        if question.item.has_ended:
+            return
+        question.item.has_ended = True
         is_loading = question.phase is Phase.LOADING
         self._scheduler.remove(question)
         if question.item.running is not None:
@@ -351,9 +428,10 @@ class EngineLoop:
             self._hear_end(question, error)
 
     def _end_all(self, error: LecternError) -> None:
-        for question in self._scheduler.questions():
+        for question in (*self._scheduler.questions(), *self._present):
             with suppress(Exception):
                 self._end(question, error)
+        self._present = ()
 
     def _hear_end(self, question: Question, error: BaseException | None) -> None:
         """Tell a listener that this was all; what it submits then follows without a break."""

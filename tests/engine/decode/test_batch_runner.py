@@ -59,6 +59,31 @@ def test_rows_get_what_plain_torch_gives_them_alone(
         assert_close(found.state.mass.on_tokens(), one.state.mass.on_tokens(), rtol=1e-3, atol=1e-5)
 
 
+def test_a_pass_that_was_begun_is_the_one_that_is_asked_for(model: LoadedModel) -> None:
+    documents = [read(model, prose(chars, seed=chars)) for chars in (200, 500)]
+    batches, alone = BatchRunner(model, KERNELS, max_rows=4), TorchRunner(model)
+    crowd, wanted = (crowd_of(model, runner, documents, 3) for runner in (batches, alone))
+    for step in range(5):
+        if step in (1, 2, 3):
+            for row in crowd:
+                row.push(40 + step)
+            batches.begin_decode(crowd)
+            if step == 2:  # its caller went away meanwhile
+                batches.remove(crowd.pop(0))
+                wanted.pop(0)
+            found = batches.decode(crowd).clone()
+        else:
+            found = logits_of(batches, crowd, step)
+        for row, one in enumerate(wanted):
+            assert_close(found[row], logits_of(alone, [one], step)[0], rtol=2e-4, atol=2e-4)
+    for row, one in zip(crowd, wanted, strict=True):
+        batches.remove(row)
+        assert row.state.meter.num_passes == one.state.meter.num_passes == 5
+        assert row.state.meter.share() == pytest.approx(one.state.meter.share(), rel=1e-6)
+        assert row.state.position == one.state.position
+    assert len(batches._free_pages) == len(batches._pool[0, 0])
+
+
 @pytest.fixture(scope="module")
 def model() -> LoadedModel:
     return loaded(FAMILIES["llama"])
