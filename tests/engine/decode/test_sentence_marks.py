@@ -1,8 +1,14 @@
 """Each sentence of an answer has what was attended to while it was written."""
 
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from engine.decode.sentence_marks import MOST_MARKS, Mark, SentenceMarks
+from engine.decode.detokenizer import IncrementalDetokenizer
+from engine.decode.sentence_marks import MOST_MARKS, Mark, SentenceEnds, SentenceMarks
+from tests.models import byte_tokenizer
+
+TOKENIZER = byte_tokenizer()
 
 
 def mark(num_chars: int, passes: int, *mass: float) -> Mark:
@@ -46,3 +52,17 @@ def test_what_comes_after_the_last_mark_is_one_part() -> None:
     assert len(found) == MOST_MARKS + 1
     assert found[-1] == (("One is. " * 3).strip(), 40 - MOST_MARKS, [8.0])
     assert not SentenceMarks().may_end("")
+
+
+@given(text=st.text(st.sampled_from('ab .!\u2026\u3002"\u201d\n\u00e9'), max_size=12))
+@settings(max_examples=200, deadline=None)
+def test_a_sentence_ends_with_no_token_of_which_it_is_not_known(text: str) -> None:
+    ends, decoder = SentenceEnds(TOKENIZER), IncrementalDetokenizer(TOKENIZER)
+    for token in TOKENIZER(text)["input_ids"]:
+        decoder.push(token)
+        assert ends.may_end(token) or not SentenceMarks().may_end(decoder.text)
+
+
+def test_most_tokens_end_no_sentence() -> None:
+    ends = SentenceEnds(TOKENIZER)
+    assert [ends.may_end(token) for token in TOKENIZER("a b.")["input_ids"]] == [False] * 3 + [True]
