@@ -19,8 +19,6 @@ from engine.kernels.batch.workspace import Buffers, allocate_batch
 from engine.kernels.decode.inputs import Scoring
 from engine.model.attention import AttentionCall, forward
 
-WARM_UP_PASSES = 2  # in which kernels are compiled and libraries choose theirs
-
 
 @dataclass(frozen=True)
 class BatchLayer:
@@ -87,7 +85,7 @@ class BatchGraph:
 
     @torch.inference_mode()
     def warm_up(self, model: nn.Module) -> None:
-        """Take a few passes without rows; a fault in them is raised here.
+        """Take a pass without rows, for which kernels are compiled; a fault in it is raised here.
 
         Args:
             model: runs all passes from now on; its weights must stay where they are.
@@ -95,8 +93,6 @@ class BatchGraph:
         self._model = model
         self._tables.device.zero_()
         self.logits = torch.empty_like(self._pass())
-        for _ in range(WARM_UP_PASSES):
-            self._take_pass()
         if self._pool.is_cuda:
             torch.cuda.synchronize()
 
