@@ -1,8 +1,7 @@
 """The lexical score of passages: BM25 over the words that a question shares with them."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -19,16 +18,25 @@ _ENDINGS = ("ingly", "edly", "ing", "ied", "ies", "ed", "es", "s", "ly")
 _SHORTEST_STEM = 3
 
 
+def _go_on() -> None:
+    """Rest for no time."""
+
+
 class LexicalIndex:
     """The words of texts, to be scored for questions by plain BM25.
 
     Args:
         texts: the words of each, in any order.
         length_share: how much long texts are held against, b.
+        rest: called between texts.
     """
 
     def __init__(
-        self, texts: Iterable[Sequence[str]], *, length_share: float = LENGTH_SHARE
+        self,
+        texts: Iterable[Sequence[str]],
+        *,
+        length_share: float = LENGTH_SHARE,
+        rest: Callable[[], None] = _go_on,
     ) -> None:
         self._word_ids: dict[str, int] = {}
         ids: list[int] = []  # of each pair of a text and a word that it holds
@@ -41,6 +49,7 @@ class LexicalIndex:
             counts += of_text.values()
             lengths.append(len(words))
             num_words.append(len(of_text))
+            rest()
         self._num_texts = len(lengths)
         order = np.argsort(np.array(ids, np.int64), kind="stable")
         num_holders = np.bincount(np.array(ids, np.int64), minlength=len(self._word_ids))
@@ -78,18 +87,25 @@ class PassageIndex:
 
     Args:
         text: the document's text.
+        rest: called between two passages, and may take a while.
     """
 
-    def __init__(self, text: str, structure: DocumentStructure) -> None:
-        spoken = [words_of(text[one.start : one.end]) for one in structure.passages]
-        stems = {word: stem(word) for word in set(chain.from_iterable(spoken))}
-        passages = [[stems[word] for word in words] for words in spoken]
+    def __init__(
+        self, text: str, structure: DocumentStructure, rest: Callable[[], None] = _go_on
+    ) -> None:
+        stems: dict[str, str] = {}
+        passages: list[list[str]] = []
+        for one in structure.passages:
+            words = words_of(text[one.start : one.end])
+            stems |= {word: stem(word) for word in words if word not in stems}
+            passages.append([stems[word] for word in words])
+            rest()
         self._blocks = np.array([one.block for one in structure.passages], np.int64)
         blocks: list[list[str]] = [[] for _ in structure.blocks]
         for block, words in zip(self._blocks, passages, strict=True):
             blocks[block] += words
-        self._of_passages = LexicalIndex(passages, length_share=SENTENCE_LENGTH_SHARE)
-        self._of_blocks = LexicalIndex(blocks)
+        self._of_passages = LexicalIndex(passages, length_share=SENTENCE_LENGTH_SHARE, rest=rest)
+        self._of_blocks = LexicalIndex(blocks, rest=rest)
 
     def scores(self, question: str) -> FloatArray:
         """Score each passage for a question, the best with 1; all 0 if none shares a word with it.

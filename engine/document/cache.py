@@ -1,6 +1,6 @@
 """A document as the engine holds it: per layer its keys and values in cluster order."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -234,6 +234,16 @@ class DocumentCache:
     def lexical(self) -> PassageIndex:
         """The words of its passages; made when first asked for, .4 s for 128K tokens."""
         return PassageIndex(self.text, self.structure)
+
+    def index_words(self, rest: Callable[[], None]) -> None:
+        """Make `lexical` before somebody asks for it, who would not wait for this.
+
+        Args:
+            rest: called between two passages, and may take a while.
+        """
+        if "lexical" not in self.__dict__:
+            index = PassageIndex(self.text, self.structure, rest)
+            self.__dict__.setdefault("lexical", index)  # where `cached_property` looks
 
     @cached_property
     def passages_of_tokens(self) -> tuple[Tensor, Tensor]:

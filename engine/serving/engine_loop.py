@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # for annotations alone
 
 LOAD_S = 0.005  # that a step waits for a question whose document may be in memory
 IDLE_S = 0.25  # that the loop waits for its inbox while there is nothing to do
+INDEX_S, REST_S = 0.0005, 0.001  # of indexing a document's words at a time, while anybody waits
 STUCK_S = 30.0  # that a forward pass may take before the loop counts as stuck
 MOST_FAILURES = 3  # failed steps in a row that a loop which works may have
 HELPERS = 4  # threads that load documents and put answers together
@@ -95,6 +96,8 @@ class EngineLoop:
         self._scheduler: Scheduler[Answering] = Scheduler(self.max_running, self._pace)
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._helpers = ThreadPoolExecutor(HELPERS, "answer-helper", engine.keep_to_one_thread)
+        self._indexer = ThreadPoolExecutor(1, "word-indexer")
+        self._indexing_s = 0.0  # since when it has not rested
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         # Text that is handed out while the next step is computed.
         self._undelivered: list[tuple[Question, TextDelta]] = []
@@ -119,6 +122,7 @@ class EngineLoop:
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
         self._helpers.shutdown(wait=False, cancel_futures=True)
+        self._indexer.shutdown(wait=False, cancel_futures=True)
         if not self._thread.is_alive():  # then what came in too late is told so here
             with suppress(queue.Empty):
                 while True:
@@ -134,7 +138,16 @@ class EngineLoop:
         """A document is on the device, see `engine.residents.entry.Listener`."""
         self._inbox.put(partial(self._engine.runner.add_document, key, cache))
         with suppress(RuntimeError):  # the loop is closed
-            self._helpers.submit(_index_words, cache)
+            self._indexer.submit(cache.index_words, self._make_way)
+
+    def _make_way(self) -> None:
+        """Let the indexer rest every now and then while a question waits or is being answered.
+
+        Whoever computes in Python keeps an answer waiting at each launch of its passes.
+        """
+        if self.activity.is_busy and time.monotonic() - self._indexing_s > INDEX_S:
+            time.sleep(REST_S)
+            self._indexing_s = time.monotonic()
 
     def left(self, key: Hashable, cache: DocumentCache) -> None:  # noqa: ARG002
         """A document leaves the device, see `engine.residents.entry.Listener`."""
@@ -442,11 +455,6 @@ class EngineLoop:
         except Exception:  # the loop goes on, whatever becomes of one caller
             log.exception("a listener failed")
         self.activity.end()
-
-
-def _index_words(cache: DocumentCache) -> None:
-    """Make what evidence looks words up in, before an answer waits for it."""
-    _ = cache.lexical
 
 
 def _do(action: Callable[[], None]) -> None:

@@ -521,3 +521,20 @@ def test_words_of_a_document_are_indexed_before_an_answer_looks_them_up(
     while "lexical" not in vars(document) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert "lexical" in vars(document)
+
+
+def test_indexing_words_makes_way_for_questions(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve()
+    served.runner.held.clear()
+    asked = served.ask()
+    assert asked.begun.wait(WAIT_S)
+    document, rests = replace(served.documents[2]), list[float]()
+    monkeypatch.setattr("engine.serving.engine_loop.INDEX_S", 0.0)
+    monkeypatch.setattr("engine.serving.engine_loop.time.sleep", rests.append)
+    document.index_words(served.loop._make_way)
+    assert len(rests) >= len(document.structure.passages)
+    served.runner.held.set()
+    asked.result()
+    assert document.lexical.scores("maps").shape == (len(document.structure.passages),)
