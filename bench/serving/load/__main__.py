@@ -6,9 +6,10 @@ Starts `lectern serve` with its default settings (further ones as NAME=VALUE), o
 server by --url and --key. Each workload runs once for each budget in the same server: `exact` is
 the baseline that reads all of each document. With `--modes free quote`
 each budget's answers come in both modes. Workloads with a literal text ("hi hi hi ...") run on
-it and on a book's text of as many tokens. Some names stand for several workloads about the same
-documents, which are read once. The clock runs from the first request to the last token;
-answers ignore the end-of-text token, so that all have the length that was asked for.
+it and on a book's, both of as many tokens as the workload says. Some names stand for several
+workloads about the same documents, which are read once. The clock runs from the first request to
+the last token; answers ignore the end-of-text token, so that all have the length that was asked
+for.
 """
 
 import argparse
@@ -189,7 +190,7 @@ def _server(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 def _texts(workload: Workload) -> tuple[str, ...]:
     """The kinds of text that it runs on."""
-    return ("literal", "book") if any(workload.words) else ("book",)
+    return ("literal", "book") if workload.is_literal else ("book",)
 
 
 def _documents(
@@ -201,12 +202,18 @@ def _documents(
 ) -> list[str]:
     """The documents' texts."""
     if text == "literal":
-        return [literal_text(index, words) for index, words in enumerate(workload.words)]
-    lengths = [
-        tokens or len(tokenizer.encode(literal_text(index, words)).ids)
-        for index, (words, tokens) in enumerate(zip(workload.words, workload.tokens, strict=True))
-    ]
-    return [book_text(book, spans, index, tokens) for index, tokens in enumerate(lengths)]
+        word_tokens = _literal_word_tokens(tokenizer)
+        return [
+            literal_text(index, round(tokens / word_tokens))
+            for index, tokens in enumerate(workload.tokens)
+        ]
+    return [book_text(book, spans, index, tokens) for index, tokens in enumerate(workload.tokens)]
+
+
+def _literal_word_tokens(tokenizer: Tokenizer) -> float:
+    """Tokens of a word of `literal_text`: one in most vocabularies, more in small ones."""
+    few, many = (len(tokenizer.encode(literal_text(0, words)).ids) for words in (100, 1100))
+    return (many - few) / 1000
 
 
 async def _measure(

@@ -42,18 +42,18 @@ class Workload:
     """Documents, and the requests about them in their order.
 
     Attributes:
-        words: of each document: how many "hi" its literal text has; 0 where the text is a book's.
-        tokens: of each document of a book's text; 0 where it is to be as long as the literal text.
+        tokens: of each document.
         in_flight: how many requests may run at once; None if all have a time.
         warm_up: whether each document is asked once before the clock starts.
+        is_literal: whether its definition says what the documents' text is (`literal_text`).
     """
 
     name: str
-    words: tuple[int, ...]
     tokens: tuple[int, ...]
     requests: tuple[Request, ...]
     in_flight: int | None
     warm_up: bool = True
+    is_literal: bool = False
 
     @property
     def asked(self) -> frozenset[int]:
@@ -67,15 +67,16 @@ class Workload:
         return min(max(counts.values()), self.in_flight or len(self.requests))
 
 
-def lmcache(documents: int, words: int, output: int, repeat: int, in_flight: int) -> Workload:
+def lmcache(documents: int, tokens: int, output: int, repeat: int, in_flight: int) -> Workload:
     """LMCache's long-document question answering in `tile` order: 1 2 3 ... 1 2 3 ..."""
     order = list(range(documents)) * repeat
+    size = f"{documents} x {tokens}"
     return Workload(
-        name=f"lmcache {documents} x {words}, {output} out, repeat {repeat}, {in_flight} in flight",
-        words=(words,) * documents,
-        tokens=(0,) * documents,
+        name=f"lmcache {size}, {output} out, repeat {repeat}, {in_flight} in flight",
+        tokens=(tokens,) * documents,
         requests=tuple(Request(document, CONTINUE, output) for document in order),
         in_flight=in_flight,
+        is_literal=True,
     )
 
 
@@ -90,35 +91,34 @@ def four_questions(documents: int, tokens: int, output: int = 128, seed: int = 4
     random.shuffle(requests)
     return Workload(
         name=f"four questions, {documents} x {tokens}, {output} out",
-        words=(0,) * documents,
         tokens=(tokens,) * documents,
         requests=tuple(requests),
         in_flight=3,
     )
 
 
-def pegaflow(documents: int = 8, words: int = 10_000, rate: float = 4.0) -> Workload:
+def pegaflow(documents: int = 8, tokens: int = 10_000, rate: float = 4.0) -> Workload:
     """PegaFlow's: one token of output, so many requests a second, each document once."""
     return Workload(
-        name=f"pegaflow {documents} x {words}, 1 out, {rate:g} a second",
-        words=(words,) * documents,
-        tokens=(0,) * documents,
+        name=f"pegaflow {documents} x {tokens}, 1 out, {rate:g} a second",
+        tokens=(tokens,) * documents,
         requests=tuple(
             Request(document, CONTINUE, 1, at_s=document / rate) for document in range(documents)
         ),
         in_flight=None,
+        is_literal=True,
     )
 
 
-def throughput(documents: int = 8, words: int = 20_000) -> Workload:
+def throughput(documents: int = 8, tokens: int = 20_000) -> Workload:
     """vLLM's: ten tokens of output, each document twice, all at once."""
     order = list(range(documents)) * 2
     return Workload(
-        name=f"vllm {documents} x {words}, 10 out, repeat 2",
-        words=(words,) * documents,
-        tokens=(0,) * documents,
+        name=f"vllm {documents} x {tokens}, 10 out, repeat 2",
+        tokens=(tokens,) * documents,
         requests=tuple(Request(document, CONTINUE, 10) for document in order),
         in_flight=len(order),
+        is_literal=True,
     )
 
 
@@ -130,7 +130,6 @@ def askers(documents: int, tokens: int, num_askers: int, output: int = 128) -> W
     )
     return Workload(
         name=f"{num_askers} askers, {documents} x {tokens}, {output} out",
-        words=(0,) * documents,
         tokens=(tokens,) * documents,
         requests=requests,
         in_flight=num_askers,
@@ -159,7 +158,6 @@ def zipf(
     order = random.choices(range(documents), cum_weights=weights, k=requests)
     return Workload(
         name=f"zipf {exponent:g}, {documents} x {tokens}, {requests} requests, {output} out",
-        words=(0,) * documents,
         tokens=(tokens,) * documents,
         requests=tuple(
             Request(document, FOUR_QUESTIONS[index % 4], output)
@@ -176,7 +174,6 @@ def two_rounds(tokens: tuple[int, ...], output: int = 32) -> Workload:
     requests = (Request(one, FOUR_QUESTIONS[at % 4], output) for at, one in enumerate(order))
     return Workload(
         name=f"two rounds, {' + '.join(map(str, tokens))}, {output} out",
-        words=(0,) * len(tokens),
         tokens=tokens,
         requests=tuple(requests),
         in_flight=1,
@@ -193,7 +190,6 @@ def ten_each(documents: int, tokens: int, output: int = 8) -> Workload:
     )
     return Workload(
         name=f"ten each, {documents} x {tokens}, {output} out",
-        words=(0,) * documents,
         tokens=(tokens,) * documents,
         requests=tuple(requests),
         in_flight=1,
@@ -226,7 +222,6 @@ def mixtures(
         drawn.append(
             Workload(
                 name=f"mixture {number + 1} of {count}, {num_askers} askers, {output} out",
-                words=(0,) * len(tokens),
                 tokens=tokens,
                 requests=requests,
                 in_flight=num_askers,
