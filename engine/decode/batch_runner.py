@@ -132,6 +132,7 @@ class BatchRunner(GraphRunner):
         self._pending: list[_Taken] = []  # passes whose reads are still to be fetched
         self._begun: _Begun | None = None
         self._graphs: dict[tuple[int, int], BatchGraph] = {}
+        self._least_sizes: BatchSizes | None = None  # of the smallest graph
         # What the last pass was about, and its graph: the next one is mostly about the same.
         self._chosen: tuple[list[Subject], BatchGraph] | None = None
         self._questions: QuestionGraphs | None = None
@@ -339,8 +340,8 @@ class BatchRunner(GraphRunner):
             self._fallbacks.count(Part.BATCH, Cause.NO_ROOM)
 
     def _has_room(self, running: RunningAnswer, held: _Held) -> bool:
-        document = self._documents.size_of(held.slot)
-        sizes = self._graphs[min(self._graphs)].sizes
+        document, sizes = self._documents.size_of(held.slot), self._least_sizes
+        assert sizes is not None  # there are graphs
         return (
             held.num_keys < min(MAX_QUESTION_TOKENS, sizes.max_pages * PAGE)
             and document.num_clusters <= sizes.clusters
@@ -484,7 +485,7 @@ class BatchRunner(GraphRunner):
                     others = [other.pool for other in graphs.values()]
                     graph.capture(others[0] if others else None)
                 graphs[rows, group_rows] = graph
-        self._graphs = graphs
+        self._graphs, self._least_sizes = graphs, graphs[min(graphs)].sizes
 
     def _sizes(self, rows: int, group_rows: int) -> BatchSizes:
         """What a pass of so many rows may have: documents as long as the model's context."""

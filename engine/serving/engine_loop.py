@@ -366,7 +366,7 @@ class EngineLoop:
             if failure is not None or running is None or running.is_finished:
                 self._scheduler.remove(question)
             else:
-                self._scheduler.stepped(question, running.num_next_chunk)
+                self._scheduler.stepped(question, 0)  # it goes on decoding
         self._next = following = self._choose_step()
         if following is None or following.kind is not StepKind.DECODE:
             return
