@@ -19,13 +19,11 @@ def profile_attention(
     Returns: `num_bins` shares that add up to 1, rounded to 5 decimal places; () if there is no mass
         on tokens of the text.
     """
-    offsets = document.offsets.cpu().long()
-    inside = (offsets[:, 1] > offsets[:, 0]).nonzero()[:, 0]  # the template's tokens have no place
+    inside, middles = document.middles_of_tokens
     mass = mass.cpu()[inside]
     total = float(mass.sum())
     if total <= 0.0 or not document.text:
         return ()
-    middle = (offsets[inside, 0] + offsets[inside, 1] - 1) // 2
-    bins = (middle * num_bins // len(document.text)).clamp(0, num_bins - 1)
+    bins = (middles * num_bins // len(document.text)).clamp(0, num_bins - 1)
     shares = torch.zeros(num_bins).index_add_(0, bins, mass) / total
     return tuple(round(share, 5) for share in shares.tolist())

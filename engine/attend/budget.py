@@ -103,6 +103,11 @@ class ReadMeter:
         read = sum(self._settle(index) for index in range(self.num_passes)[start:end])
         return read / sum(full) if sum(full) else 1.0
 
+    def settle(self) -> None:
+        """Fetch what is still on a GPU, at a time at which nobody has to wait for that."""
+        for index in range(self.num_passes):
+            self._settle(index)
+
     def _settle(self, index: int) -> int:
         """Bytes read in a pass, after waiting, once, for what is still being counted."""
         settled = int(self._read[index])

@@ -165,9 +165,13 @@ class AttentionMass:
             return mass
         return mass.sub_(self._profile.neutral, alpha=num_passes).clamp_(min=0.0)
 
-    def on_tokens(self) -> Tensor:
-        """The mass of each document token (tokens,) on the CPU; sinks count nothing."""
-        mass = self._mass.cpu().clone()
+    def on_tokens(self, mass: Tensor | None = None) -> Tensor:
+        """The mass of each document token (tokens,) on the CPU; sinks count nothing.
+
+        Args:
+            mass: by place in the document (tokens,); None for all that was collected.
+        """
+        mass = (self._mass if mass is None else mass).cpu().clone()
         mass[: self._num_sinks] = 0.0
         return mass
 
@@ -220,8 +224,8 @@ def passage_shares(document: DocumentCache, mass: Tensor) -> Tensor:
     total = float(mass.sum())
     if total <= 0.0 or not passages:
         return shares
-    inside, owner = document.passages_of_tokens
-    return shares.index_add_(0, owner, mass.cpu()[inside]) / total
+    inside, _ = document.middles_of_tokens
+    return shares.index_add_(0, document.passages_of_tokens, mass.cpu()[inside]) / total
 
 
 def blend(

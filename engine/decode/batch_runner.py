@@ -325,6 +325,7 @@ class BatchRunner(GraphRunner):
                 return False
             self._held[running] = held
             self._write_pages(running, held)
+            running.state.meter.settle()  # the device has nothing to do yet
             return True
         if self._has_room(running, held) and self._take_pages(held):
             return True

@@ -281,8 +281,11 @@ class RunningAnswer:
         if self._text.is_thinking:
             self.forget_evidence()
         text, document = self._text.answer, self._document
-        raw = self._mass.on_tokens()
-        mass = self._mass.above_neutral(self._mass.by_place, self._num_passes)
+        # All of it at once: on a GPU each copy waits for the pass that others are in meanwhile.
+        collected, *at_marks = torch.stack((self._mass.by_place, *self._sentences.masses)).cpu()
+        self._sentences = self._sentences.with_masses(at_marks)
+        raw = self._mass.on_tokens(collected)
+        mass = self._mass.above_neutral(collected, self._num_passes)
         quotes = None
         if self._quotes is not None:
             quotes = place_quotes(document, mass, self._quotes.quotes(text))
@@ -322,7 +325,7 @@ class RunningAnswer:
             timings_ms={name: round(value, 3) for name, value in marks.items()},
             thinking=self._text.thinking,
             num_dropped_turns=self._num_dropped_turns,
-            sentences=self._sentence_evidence(text, quotes or ()),
+            sentences=self._sentence_evidence(text, collected, quotes or ()),
             confidence=self._confidence(raw),
             refused=" ".join(text.split()) == self._refusal,
             quotes=quotes,
@@ -330,10 +333,14 @@ class RunningAnswer:
         )
 
     def _sentence_evidence(
-        self, text: str, quotes: Sequence[Quote]
+        self, text: str, collected: Tensor, quotes: Sequence[Quote]
     ) -> tuple[SentenceEvidence, ...]:
-        """Each sentence of the answer with the passages that were attended to meanwhile."""
-        last = Mark(len(text), self._num_passes, self._mass.by_place)
+        """Each sentence of the answer with the passages that were attended to meanwhile.
+
+        Args:
+            collected: attention mass of the whole answer by place (tokens,).
+        """
+        last = Mark(len(text), self._num_passes, collected)
         found = []
         for (start, end), part in self._sentences.parts(text, last):
             mass = self._mass.above_neutral(part.mass, part.num_passes)

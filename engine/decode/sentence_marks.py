@@ -1,7 +1,7 @@
 """Which attention mass belongs to which sentence of an answer."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor
@@ -73,6 +73,19 @@ class SentenceMarks:
     def add(self, mark: Mark) -> None:
         """Add a mark behind all others."""
         self._marks.append(mark)
+
+    @property
+    def masses(self) -> tuple[Tensor, ...]:
+        """The mass at each mark, in their order."""
+        return tuple(mark.mass for mark in self._marks)
+
+    def with_masses(self, masses: Sequence[Tensor]) -> "SentenceMarks":
+        """The same marks with their masses from somewhere else."""
+        moved = SentenceMarks()
+        moved._marks = [
+            replace(mark, mass=mass) for mark, mass in zip(self._marks, masses, strict=True)
+        ]
+        return moved
 
     def parts(self, text: str, last: Mark) -> Iterator[tuple[tuple[int, int], Mark]]:
         """Yield each sentence's span in the answer's text, and what was collected meanwhile.

@@ -246,19 +246,26 @@ class DocumentCache:
             self.__dict__.setdefault("lexical", index)  # where `cached_property` looks
 
     @cached_property
-    def passages_of_tokens(self) -> tuple[Tensor, Tensor]:
-        """Tokens that stand in the text, and the passage that the middle of each is in.
+    def middles_of_tokens(self) -> tuple[Tensor, Tensor]:
+        """Tokens that stand in the text, and the character in the middle of each.
 
-        The template's tokens stand nowhere. There is a passage at least.
+        The template's tokens stand nowhere.
 
-        Returns: (tokens,) int64 indices of tokens and of passages, on the CPU.
+        Returns: (tokens,) int64 indices of tokens and of characters, on the CPU.
         """
-        starts = torch.tensor([passage.start for passage in self.structure.passages])
         offsets = self.offsets.cpu().long()
         inside = (offsets[:, 1] > offsets[:, 0]).nonzero()[:, 0]
-        middle = (offsets[inside, 0] + offsets[inside, 1] - 1) // 2
-        owner = torch.searchsorted(starts, middle, right=True).sub(1).clamp(min=0)
-        return inside, owner
+        return inside, (offsets[inside, 0] + offsets[inside, 1] - 1) // 2
+
+    @cached_property
+    def passages_of_tokens(self) -> Tensor:
+        """The passage that each of `middles_of_tokens` is in; there is one at least.
+
+        Returns: (tokens,) int64 on the CPU.
+        """
+        starts = torch.tensor([passage.start for passage in self.structure.passages])
+        _, middles = self.middles_of_tokens
+        return torch.searchsorted(starts, middles, right=True).sub(1).clamp(min=0)
 
     @property
     def num_tokens(self) -> int:

@@ -274,7 +274,7 @@ def _figures(workload: Workload, started_s: float, outcomes: list[Outcome]) -> d
     duration_s = max(outcome.ended_s for outcome in answered) - started_s
     first_ms = [outcome.first_token_ms for outcome in answered]
     later = [
-        (outcome.total_ms - outcome.first_token_ms) / (outcome.num_tokens - 1)
+        (outcome.last_token_ms - outcome.first_token_ms) / (outcome.num_tokens - 1)
         for outcome in answered
         if outcome.num_tokens > 1
     ]
@@ -284,6 +284,7 @@ def _figures(workload: Workload, started_s: float, outcomes: list[Outcome]) -> d
         "s_per_prompt": duration_s / len(answered),
         "first_token_ms": _spread(first_ms),
         "ms_per_later_token": _spread(later) if later else None,
+        "answer_ms": _spread([outcome.answer_ms for outcome in answered]),
         "cache_hits": sum(outcome.cache_hit for outcome in answered) / len(answered),
         "loaded": statistics.fmean(outcome.loaded for outcome in answered),
         "first_of_tenth": first_of_tenth(outcomes),

@@ -25,8 +25,9 @@ class Outcome:
 
     Attributes:
         first_token_ms: from the moment at which it had a place in flight to the first text.
-        total_ms: likewise, to the last event.
-        ended_s: when it ended, on the clock of `time.perf_counter`.
+        last_token_ms: likewise, to the last text.
+        ended_s: when that came, on the clock of `time.perf_counter`.
+        answer_ms: from the last text to the whole answer with its evidence.
         num_tokens: tokens of the answer.
         loaded: share of the document's cache that was read for each token.
         cache_hit: whether the document was in memory.
@@ -35,8 +36,9 @@ class Outcome:
 
     document: int
     first_token_ms: float
-    total_ms: float
+    last_token_ms: float
     ended_s: float
+    answer_ms: float = 0.0
     num_tokens: int = 0
     loaded: float = 0.0
     cache_hit: bool = False
@@ -120,7 +122,7 @@ class LoadClient:
         }
         if self._ignore_eos:
             body["ignore_eos"] = True
-        started_s, first_s = time.perf_counter(), 0.0
+        started_s, first_s, last_s = time.perf_counter(), 0.0, 0.0
         answer: dict[str, Any] = {}
         error = "no_answer"
         try:
@@ -130,19 +132,23 @@ class LoadClient:
                     error = (await reply.json())["error"]["code"]
                 else:
                     async for event, data in _events(reply):
-                        first_s = first_s or time.perf_counter()
                         if event == "answer":
                             answer, error = data, ""
                         elif event == "error":
                             error = data["error"]["code"]
+                        else:
+                            last_s = time.perf_counter()
+                            first_s = first_s or last_s
         except (aiohttp.ClientError, TimeoutError) as failure:
             error = type(failure).__name__
-        ended_s = time.perf_counter()
+        now_s = time.perf_counter()
+        last_s = last_s or now_s  # an answer without any text
         return Outcome(
             document=request.document,
-            first_token_ms=1000 * ((first_s or ended_s) - started_s),
-            total_ms=1000 * (ended_s - started_s),
-            ended_s=ended_s,
+            first_token_ms=1000 * ((first_s or last_s) - started_s),
+            last_token_ms=1000 * (last_s - started_s),
+            ended_s=last_s,
+            answer_ms=1000 * (now_s - last_s),
             num_tokens=answer["usage"]["completion_tokens"] if answer else 0,
             loaded=answer["budget"]["loaded_decode"] if answer else 0.0,
             cache_hit=bool(answer and answer["cache_hit"]),
