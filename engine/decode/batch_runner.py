@@ -169,6 +169,8 @@ class BatchRunner(GraphRunner):
             self._settle()
         self._release(running)
         super().remove(running)
+        if self._begun is not None and not any(row in self._sessions for row in self._begun.rows):
+            self._begun = None  # nobody will ask for it
 
     def prefill(self, chunks: Sequence[PrefillChunk]) -> Tensor:
         """Take parts in graphs, and those that fit into none as `TorchRunner` does."""

@@ -1,6 +1,7 @@
 """Passes of many rows by tables: each row computes and reads what plain torch gives it alone."""
 
 import gc
+import weakref
 
 import pytest
 import torch
@@ -82,6 +83,26 @@ def test_a_pass_that_was_begun_is_the_one_that_is_asked_for(model: LoadedModel) 
         assert row.state.meter.share() == pytest.approx(one.state.meter.share(), rel=1e-6)
         assert row.state.position == one.state.position
     assert len(batches._free_pages) == len(batches._pool[0, 0])
+
+
+def test_a_pass_that_nobody_asks_for_is_forgotten(model: LoadedModel) -> None:
+    document = read(model, prose(300))
+    batches, alone = BatchRunner(model, KERNELS, max_rows=2), TorchRunner(model)
+    crowd = crowd_of(model, batches, [document], 2)
+    logits_of(batches, crowd, 0)
+    for row in crowd:
+        row.push(41)
+    batches.begin_decode(crowd)
+    kept = weakref.ref(crowd[0])
+    while crowd:
+        batches.remove(crowd.pop())
+    del row
+    gc.collect()
+    assert kept() is None
+    (later,), (wanted,) = (crowd_of(model, runner, [document], 1) for runner in (batches, alone))
+    for step in range(2):
+        found = logits_of(batches, [later], step)
+        assert_close(found, logits_of(alone, [wanted], step), rtol=2e-4, atol=2e-4)
 
 
 @pytest.fixture(scope="module")
