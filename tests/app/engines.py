@@ -79,10 +79,14 @@ class ScriptedEngine(Engine):
         """Nothing is prepared."""
 
     def step(
-        self, rows: Sequence[RunningAnswer], meanwhile: Callable[[], None] | None = None
+        self,
+        rows: Sequence[RunningAnswer],
+        meanwhile: Callable[[], None] | None = None,
+        then: Callable[[Sequence[LecternError | None]], None] | None = None,
     ) -> list[TextDelta | LecternError]:
         """Take an item of each script."""
         assert meanwhile is None  # nothing is computed on a device
+        assert then is None
         return [cast(ScriptedAnswer, row).step() for row in rows]
 
     def finish(self, running: RunningAnswer) -> None:
