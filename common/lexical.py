@@ -18,10 +18,6 @@ _ENDINGS = ("ingly", "edly", "ing", "ied", "ies", "ed", "es", "s", "ly")
 _SHORTEST_STEM = 3
 
 
-def _go_on() -> None:
-    """Rest for no time."""
-
-
 class LexicalIndex:
     """The words of texts, to be scored for questions by plain BM25.
 
@@ -36,7 +32,7 @@ class LexicalIndex:
         texts: Iterable[Sequence[str]],
         *,
         length_share: float = LENGTH_SHARE,
-        rest: Callable[[], None] = _go_on,
+        rest: Callable[[], None] = lambda: None,
     ) -> None:
         self._word_ids: dict[str, int] = {}
         ids: list[int] = []  # of each pair of a text and a word that it holds
@@ -91,7 +87,7 @@ class PassageIndex:
     """
 
     def __init__(
-        self, text: str, structure: DocumentStructure, rest: Callable[[], None] = _go_on
+        self, text: str, structure: DocumentStructure, rest: Callable[[], None] = lambda: None
     ) -> None:
         stems: dict[str, str] = {}
         passages: list[list[str]] = []

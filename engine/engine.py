@@ -312,8 +312,8 @@ class Engine:
         if not self.is_asynchronous and self.turns.is_reading_document:
             release_worker_threads()
 
-    def begin(self, rows: Sequence[RunningAnswer]) -> None:
-        """Begin the next decoding pass, whose tokens `step` takes, if the runner can do so.
+    def begin_decode(self, rows: Sequence[RunningAnswer]) -> None:
+        """Launch the next decoding pass, whose tokens `step` takes, if the runner can do so.
 
         Args:
             rows: none of them finished. The next `step` is for them, or for those that still run.
@@ -324,20 +324,20 @@ class Engine:
         self,
         rows: Sequence[RunningAnswer],
         meanwhile: Callable[[], None] | None = None,
-        then: Callable[[Sequence[LecternError | None]], None] | None = None,
+        on_tokens: Callable[[Sequence[LecternError | None]], None] | None = None,
     ) -> list[TextDelta | LecternError]:
         """Take one forward pass for answers that are all being prefilled, or are all decoding.
 
         Args:
             rows: none of them finished, none twice.
             meanwhile: called at most once, while the device computes, if given; it must not raise.
-            then: called once the tokens are known, if given, and before their text is worked out,
-                so that it may `begin` the next step; with what went wrong for each of the rows.
+            on_tokens: called, if given, when the tokens are known and before their text is worked
+                out, so that it may `begin_decode`; with what went wrong for each of the rows.
         Returns: for each the text that is certain now, "" while a character is incomplete or a
             prefill goes on; or NonFiniteNumbers if its logits were infinite or undefined.
         """
         with self.turns.answering():
-            return self._step(rows, meanwhile, then)
+            return self._step(rows, meanwhile, on_tokens)
 
     def finish(self, running: RunningAnswer) -> None:
         """Give back what the runner holds for an answer, whether it has ended or not."""
@@ -347,7 +347,7 @@ class Engine:
         self,
         rows: Sequence[RunningAnswer],
         meanwhile: Callable[[], None] | None,
-        then: Callable[[Sequence[LecternError | None]], None] | None,
+        on_tokens: Callable[[Sequence[LecternError | None]], None] | None,
     ) -> list[TextDelta | LecternError]:
         """Take a pass, until its tokens are on the host, and work out their text."""
         if rows[0].num_next_chunk == 0:
@@ -360,8 +360,8 @@ class Engine:
         failures: dict[RunningAnswer, LecternError] = {}
         if chosen:
             failures = self._choose(chosen, logits, meanwhile)
-        if then is not None:
-            then([failures.get(row) for row in rows])
+        if on_tokens is not None:
+            on_tokens([failures.get(row) for row in rows])
         texts = {row: row.read() for row in chosen if row not in failures}
         return [failures.get(row) or texts.get(row) or TextDelta("") for row in rows]
 

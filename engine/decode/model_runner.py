@@ -66,7 +66,7 @@ class ModelRunner(Protocol):
         ...
 
     def begin_decode(self, rows: Sequence[RunningAnswer]) -> None:
-        """Begin the pass that `decode` is called for next, if nothing waits for it meanwhile.
+        """Launch the pass that `decode` is called for next, if the host need not wait for it.
 
         Args:
             rows: as of `decode`. Until that is called for them, or for some of them, no other pass

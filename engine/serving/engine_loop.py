@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -69,6 +70,20 @@ class Answering:
 Question = Scheduled[Answering]
 
 
+@dataclass(frozen=True)
+class _NextStep:
+    """A step that was chosen when the tokens of the one before were known.
+
+    Attributes:
+        began_s: when its pass was launched; None if that is still to be done.
+        error: why it could not be launched, which is told when the step is taken.
+    """
+
+    step: Step[Answering]
+    began_s: float | None = None
+    error: Exception | None = None
+
+
 class EngineLoop:
     """Answers questions on one thread, which alone uses the engine.
 
@@ -103,11 +118,7 @@ class EngineLoop:
         self._undelivered: list[tuple[Question, TextDelta]] = []
         self._is_ready = self._is_closed = False
         self._present: Sequence[Question] = ()  # of the step that is being taken
-        # The step that was chosen when the tokens of the one before were known, when its pass
-        # began, and why it did not.
-        self._next: Step[Answering] | None = None
-        self._next_began_s: float | None = None
-        self._next_error: Exception | None = None
+        self._next: _NextStep | None = None
         self._step_began_s: float | None = None
         self._num_failures = self.num_failed_steps = 0
 
@@ -210,18 +221,19 @@ class EngineLoop:
             except Exception as error:  # a fault of our own: nothing that runs can be trusted
                 log.error("a turn of the engine loop failed: %s", error_trace(error))
                 self._num_failures += 1
-                self._next = self._next_began_s = self._next_error = None
+                self._next = None
                 self._end_all(StepFailed(FAILED))
         self._end_all(ShuttingDown(STOPPED))
 
     def _turn(self) -> None:
         """Take one step: the one that was chosen already, or whatever is to be done now."""
-        step, self._next = self._next, None
-        if step is None:
+        following, self._next = self._next, None
+        if following is None:
             self._await_inbox()
             step = self._choose_step()
-        if step is not None:
-            self._take(step)
+            following = None if step is None else _NextStep(step)
+        if following is not None:
+            self._take(following)
 
     def _choose_step(self) -> Step[Answering] | None:
         """Read the inbox, give slots, and choose a step."""
@@ -306,22 +318,21 @@ class EngineLoop:
             return
         question.item.running = running
 
-    def _take(self, step: Step[Answering]) -> None:
+    def _take(self, following: _NextStep) -> None:
         """Take a step, and give everybody what came out of it."""
+        step = following.step
         questions = [one for one in step.questions if not one.item.has_ended]
         self._present = questions
         rows = [one.item.running for one in questions if one.item.running is not None]
-        began_s, self._next_began_s = self._next_began_s, None
-        began_s = self._step_began_s = began_s or time.monotonic()
-        error, self._next_error = self._next_error, None
         if not rows:
-            self._step_began_s, self._present = None, ()
+            self._step_began_s = None
             return
+        began_s = self._step_began_s = following.began_s or time.monotonic()
         # The first text of an answer is not kept waiting until the next pass has begun.
         advances = step.kind is StepKind.DECODE and self._engine.is_asynchronous
         try:
-            if error is not None:
-                raise error
+            if following.error is not None:
+                raise following.error
             with out_of_memory_as_busy():
                 found = self._engine.step(
                     rows,
@@ -333,7 +344,8 @@ class EngineLoop:
             self._present = ()
             return
         finally:
-            self._step_began_s = self._next_began_s
+            self._step_began_s = None if self._next is None else self._next.began_s
+        self._num_failures = 0
         if not advances:
             self._note(step.kind, len(questions), step.num_tokens, began_s)
         for question, running, item in zip(questions, rows, found, strict=True):
@@ -367,25 +379,27 @@ class EngineLoop:
                 self._scheduler.remove(question)
             else:
                 self._scheduler.stepped(question, 0)  # it goes on decoding
-        self._next = following = self._choose_step()
-        if following is None or following.kind is not StepKind.DECODE:
+        following = self._choose_step()
+        if following is None:
             return
-        if self._engine.turns.is_reading_document:
-            return  # which takes turns with steps
+        self._next = _NextStep(following)
+        if following.kind is not StepKind.DECODE or self._engine.turns.is_reading_document:
+            return  # a document that is being read takes turns with steps
         rows = [one.item.running for one in following.questions if one.item.running is not None]
-        self._next_began_s = time.monotonic()
+        launched_s = time.monotonic()
         try:
             with out_of_memory_as_busy():
-                self._engine.begin(rows)
-        except Exception as error:  # it is told when the step is taken
-            self._next_error = error
+                self._engine.begin_decode(rows)
+        except Exception as error:
+            self._next = _NextStep(following, launched_s, error)
+        else:
+            self._next = _NextStep(following, launched_s)
 
     def _note(self, kind: StepKind, num_questions: int, num_tokens: int, began_s: float) -> None:
         """A step was taken; learn from its time, and tell who listens."""
         spent_s = time.monotonic() - began_s
         note = self._pace.note_prefill if kind is StepKind.PREFILL else self._pace.note_decode
         note(num_tokens, spent_s)
-        self._num_failures = 0
         if self._on_step is not None:
             self._on_step(kind, num_questions, num_tokens, spent_s)
 

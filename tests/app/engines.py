@@ -82,11 +82,11 @@ class ScriptedEngine(Engine):
         self,
         rows: Sequence[RunningAnswer],
         meanwhile: Callable[[], None] | None = None,
-        then: Callable[[Sequence[LecternError | None]], None] | None = None,
+        on_tokens: Callable[[Sequence[LecternError | None]], None] | None = None,
     ) -> list[TextDelta | LecternError]:
         """Take an item of each script."""
         assert meanwhile is None  # nothing is computed on a device
-        assert then is None
+        assert on_tokens is None
         return [cast(ScriptedAnswer, row).step() for row in rows]
 
     def finish(self, running: RunningAnswer) -> None:

@@ -43,9 +43,10 @@ QUESTIONS = (
 
 
 @pytest.fixture(autouse=True, params=["CPU", "GPU"])
-def on_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def on_gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """As on a CPU, and as on a GPU, where passes begin before they are asked for."""
     monkeypatch.setattr(Engine, "is_asynchronous", request.param == "GPU")
+    return bool(request.param == "GPU")
 
 
 @pytest.fixture(scope="module")
@@ -257,13 +258,13 @@ def test_answers_in_a_crowd_are_those_alone(
 
 
 def test_passes_begin_when_the_tokens_of_the_last_one_are_known(
-    serve: Callable[..., Served], request: pytest.FixtureRequest
+    serve: Callable[..., Served], on_gpu: bool
 ) -> None:
     served = serve()
     assert served.ask(max_tokens=6).result().usage.completion_tokens == 6
     assert len(served.runner.rows) == 5
     # But for the first one, before which the first token is told.
-    assert served.runner.num_begun == (4 if "GPU" in request.node.name else 0)
+    assert served.runner.num_begun == (4 if on_gpu else 0)
     served.check_idle()
 
 
