@@ -28,6 +28,14 @@ START_S = 300.0
 STOP_S = 60.0
 SAMPLE_S = 0.1
 BOUNDARY = "bench-boundary"
+PASSED_ON = (  # of this program's environment to the server: threads, libraries, compilers' caches
+    "OMP_NUM_THREADS",
+    "LD_LIBRARY_PATH",
+    "CUDA_HOME",
+    "TRITON_CACHE_DIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "PYTHONPYCACHEPREFIX",
+)
 
 
 @dataclass(frozen=True)
@@ -239,6 +247,7 @@ def serving(model: str = "", root: Path = ROOT, /, **settings: str) -> Iterator[
             "LECTERN_DATA_DIR": str(folder / "data"),
             "LECTERN_SERVER__PORT": "0",
             "LECTERN_STORED_ANSWER_HOURS": "0",  # every question is worked on
+            **{name: os.environ[name] for name in PASSED_ON if name in os.environ},
             **({"LECTERN_MODEL": model} if model else {}),
             **settings,
         }

@@ -43,13 +43,6 @@ ANSWER_TOKENS = 400
 LONGEST = 12  # waits of which it is told when they ended
 TIMEOUT_S = 900.0
 WARM_TOKENS = 3000
-PASSED_ON = (  # of this program's environment to its server
-    "OMP_NUM_THREADS",
-    "LD_LIBRARY_PATH",
-    "CUDA_HOME",
-    "TRITON_CACHE_DIR",
-    "TORCHINDUCTOR_CACHE_DIR",
-)
 FIGURES = (
     "askable_s",
     "first_answer_s",
@@ -109,9 +102,6 @@ def _measure_server(
     named = {field.name for field in fields(ServerConfig)}
     if options.resident_bytes and "resident_cache_bytes" in named:
         settings["LECTERN_SERVER__RESIDENT_CACHE_BYTES"] = str(options.resident_bytes)
-    for name in PASSED_ON:
-        if name in os.environ:
-            settings[name] = os.environ[name]
     with serving(options.model, root, **settings) as server:
         try:
             _read(server, WARM_TOKENS, seed=99)  # kernels are compiled and chosen here
