@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine.decode.captured_pass import capture_pass
+from engine.decode.captured_pass import CapturedPass
 from engine.decode.side_stream import SideStream
 from engine.kernels.batch.accumulate_rows_mass import accumulate_rows_mass
 from engine.kernels.batch.append_rows import append_rows
@@ -73,15 +73,15 @@ class BatchGraph:
         self._tables = StepTables(sizes, self._work.tuning, device)
         self._side_stream = SideStream(device)  # evidence is collected beside the layers
         self._model: nn.Module | None = None
-        self._graph: torch.cuda.CUDAGraph | None = None
+        self._captured = CapturedPass()
         self.logits = torch.zeros(0, device=device)
         self.read_bytes = torch.zeros(sizes.rows, dtype=torch.int64, pin_memory=pool.is_cuda)
         self._done: torch.cuda.Event | None = None
 
     @property
     def pool(self) -> Any:
-        """The memory pool of the captured graph; None if passes are no replays of one."""
-        return None if self._graph is None else self._graph.pool()
+        """The memory pool of the captured graphs; None if passes are no replays of them."""
+        return self._captured.pool
 
     @torch.inference_mode()
     def warm_up(self, model: nn.Module) -> None:
@@ -97,13 +97,13 @@ class BatchGraph:
             torch.cuda.synchronize()
 
     def capture(self, pool: Any) -> None:
-        """Capture the pass in a CUDA graph, after a warm-up.
+        """Capture the pass in CUDA graphs, after a warm-up.
 
         Args:
-            pool: memory that it shares with graphs on the same stream; None for its own.
+            pool: memory that they share with graphs on the same stream; None for their own.
         Raises: RuntimeError where something in the pass waits for the host.
         """
-        self._graph = capture_pass(self._take_pass, pool)
+        self._captured.capture(self._take_pass, pool)
 
     @torch.inference_mode()
     def run(self, rows: Sequence[StepRow]) -> list[int]:
@@ -114,10 +114,10 @@ class BatchGraph:
         Returns: the order of the step: place i of `read_bytes` is rows[order[i]].
         """
         order = self._tables.write(rows, self._documents)
-        if self._graph is None:
-            self._take_pass()
+        if self._captured.is_captured:
+            self._captured.replay()
         else:
-            self._graph.replay()
+            self._take_pass()
         self.read_bytes.copy_(self._work.read_bytes, non_blocking=True)
         if self._pool.is_cuda:
             self._done = torch.cuda.Event()  # type: ignore[no-untyped-call]
@@ -138,6 +138,7 @@ class BatchGraph:
         append_rows(keys, values, call.key, call.value, self._tables)
         query = call.query.transpose(0, 1).contiguous()  # (rows, heads, head_dim)
         self._side_stream.join()  # as layers share workspaces
+        self._captured.cut_before(call.layer)
         inputs = BatchInputs(
             query,
             keys,

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from common.errors import UnsupportedModel
 from engine.attend.budget import ReadMeter
-from engine.decode.captured_pass import capture_pass
+from engine.decode.captured_pass import CapturedPass
 from engine.decode.layer_view import resident_layer
 from engine.decode.side_stream import SideStream
 from engine.document.budget import Thresholds
@@ -92,12 +92,12 @@ class DecodeGraph:
         self._num_used = 0
         self._read_bytes = torch.zeros((), dtype=torch.int64, device=device)
         self._logits = torch.zeros(0, device=device)
-        self._graph: torch.cuda.CUDAGraph | None = None
+        self._captured = CapturedPass()
 
     @property
     def pool(self) -> Any:
-        """The memory pool of the captured graph; None if passes are no replays of one."""
-        return None if self._graph is None else self._graph.pool()
+        """The memory pool of the captured graphs; None if passes are no replays of them."""
+        return self._captured.pool
 
     @property
     def mass(self) -> Tensor:
@@ -119,15 +119,15 @@ class DecodeGraph:
             torch.cuda.synchronize()
 
     def capture(self, pool: Any) -> None:
-        """Capture the pass in a CUDA graph, after a warm-up.
+        """Capture the pass in CUDA graphs, after a warm-up.
 
         Args:
-            pool: memory that it shares with graphs on the same stream; None for its own.
+            pool: memory that they share with graphs on the same stream; None for their own.
         Raises: RuntimeError where something in the pass waits for the host, or is done by it.
         """
         if not self._token.is_cuda:
             raise RuntimeError("Passes on a CPU cannot be captured.")
-        self._graph = capture_pass(self._take_pass, pool)
+        self._captured.capture(self._take_pass, pool)
 
     @torch.inference_mode()
     def begin(self, keys_and_values: Iterable[tuple[Tensor, Tensor]]) -> None:
@@ -160,10 +160,10 @@ class DecodeGraph:
         self._thresholds[0].fill_(max(thresholds.level1, LOWEST_THRESHOLD))
         self._thresholds[1].fill_(max(thresholds.level2, LOWEST_THRESHOLD))
         self._token.copy_(token)
-        if self._graph is None:
-            self._take_pass()
+        if self._captured.is_captured:
+            self._captured.replay()
         else:
-            self._graph.replay()
+            self._take_pass()
         read = self._read_bytes + self._fixed_bytes
         meter.add_pass(read, self._full_bytes, self._windowed_bytes)
         return self._logits
@@ -184,6 +184,7 @@ class DecodeGraph:
         )
         query = call.query.transpose(0, 1).contiguous()  # (1, heads, head_dim)
         self._side_stream.join()  # as layers share workspaces
+        self._captured.cut_before(call.layer)
         inputs = DecodeInputs(
             query,
             layer.resident,

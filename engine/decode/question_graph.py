@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.decode.batch_graph import BatchLayer
-from engine.decode.captured_pass import capture_pass
+from engine.decode.captured_pass import CapturedPass
 from engine.decode.side_stream import SideStream
 from engine.kernels.batch.tables import DocumentTable
 from engine.kernels.batch.workspace import Buffers
@@ -70,14 +70,14 @@ class QuestionGraph:
         self._ids = torch.zeros(shape, dtype=torch.int64, device=device)
         self._places = torch.arange(sizes.tokens, device=device)
         self._starts = torch.arange(len(buffers), device=device) * sizes.tokens
-        self._graph: torch.cuda.CUDAGraph | None = None
+        self._captured = CapturedPass()
         self._logits = torch.zeros(0, device=device)
         self.num_selected = torch.zeros(len(buffers), dtype=torch.int64, device=device)
 
     @property
     def pool(self) -> Any:
-        """The memory pool of the captured graph; None if passes are no replays of one."""
-        return None if self._graph is None else self._graph.pool()
+        """The memory pool of the captured graphs; None if passes are no replays of them."""
+        return self._captured.pool
 
     @torch.inference_mode()
     def warm_up(self) -> None:
@@ -87,13 +87,13 @@ class QuestionGraph:
             torch.cuda.synchronize()
 
     def capture(self, pool: Any) -> None:
-        """Capture the pass in a CUDA graph, after a warm-up.
+        """Capture the pass in CUDA graphs, after a warm-up.
 
         Args:
-            pool: memory that it shares with graphs on the same stream; None for its own.
+            pool: memory that they share with graphs on the same stream; None for their own.
         Raises: RuntimeError where something in the pass waits for the host.
         """
-        self._graph = capture_pass(self._take_pass, pool)
+        self._captured.capture(self._take_pass, pool)
 
     @torch.inference_mode()
     def run(self, questions: Sequence[tuple[Tensor, AskedQuestion]]) -> Tensor:
@@ -110,10 +110,10 @@ class QuestionGraph:
             self._ids[place, : len(ids)].copy_(ids)
         for table in self._tables[len(questions) :]:
             table.clear()
-        if self._graph is None:
-            self._take_pass()
+        if self._captured.is_captured:
+            self._captured.replay()
         else:
-            self._graph.replay()
+            self._take_pass()
         return self._logits[: len(questions)].clone()
 
     def own(self, question: int, num_tokens: int) -> Tensor:
@@ -132,6 +132,7 @@ class QuestionGraph:
 
         Returns: outputs (heads, tokens, head_dim) in the query's dtype.
         """
+        self._captured.cut_before(call.layer)
         for place, side_stream in enumerate(self._side_streams, start=1):
             with side_stream.branch(call.query, call.key, call.value):
                 self._attend_question(call, place)
