@@ -84,26 +84,21 @@ class BatchGraph:
         return self._captured.pool
 
     @torch.inference_mode()
-    def warm_up(self, model: nn.Module) -> None:
-        """Take a pass without rows, for which kernels are compiled; a fault in it is raised here.
+    def prepare(self, model: nn.Module, pool: Any) -> None:
+        """Take a pass without rows, for which kernels are compiled, and on a GPU capture it.
 
         Args:
             model: runs all passes from now on; its weights must stay where they are.
+            pool: memory that captured passes share on the same device; None for their own.
+        Raises: what the model, a compiler or a driver may raise; RuntimeError where something in
+            the pass waits for the host.
         """
         self._model = model
         self._tables.device.zero_()
-        self.logits = torch.empty_like(self._pass())
         if self._pool.is_cuda:
-            torch.cuda.synchronize()
-
-    def capture(self, pool: Any) -> None:
-        """Capture the pass in CUDA graphs, after a warm-up.
-
-        Args:
-            pool: memory that they share with graphs on the same stream; None for their own.
-        Raises: RuntimeError where something in the pass waits for the host.
-        """
-        self._captured.capture(self._take_pass, pool)
+            self._captured.capture(self._take_pass, pool)
+        else:
+            self._take_pass()
 
     @torch.inference_mode()
     def run(self, rows: Sequence[StepRow]) -> list[int]:
@@ -160,7 +155,10 @@ class BatchGraph:
 
     @torch.inference_mode()
     def _take_pass(self) -> None:
-        self.logits.copy_(self._pass())
+        logits = self._pass()
+        if self.logits.shape != logits.shape:  # the first pass
+            self.logits = torch.empty_like(logits)
+        self.logits.copy_(logits)
 
     def _pass(self) -> Tensor:
         """Compute the logits (rows, vocabulary) after the rows' tokens, as they were given."""

@@ -448,7 +448,7 @@ class BatchRunner(GraphRunner):
         )
         pools = (graph.pool for graph in self._graphs.values())
         try:
-            questions.capture(next(pools, None))
+            questions.prepare(next(pools, None))
         except Exception:  # whatever a compiler or a driver may raise: the other way still works
             log.warning("prefilling questions without graphs: they failed", exc_info=True)
             self._fallbacks.count(Part.PREFILL, Cause.FAILED)
@@ -483,10 +483,8 @@ class BatchRunner(GraphRunner):
                 graph = BatchGraph(
                     sizes, self._layers, self._pool, self._documents, self._aggregation, buffers
                 )
-                graph.warm_up(self._variant)
-                if self._pool.is_cuda:
-                    others = [other.pool for other in graphs.values()]
-                    graph.capture(others[0] if others else None)
+                pools = (other.pool for other in graphs.values())
+                graph.prepare(self._variant, next(pools, None))
                 graphs[rows, group_rows] = graph
         self._graphs, self._least_sizes = graphs, graphs[min(graphs)].sizes
 

@@ -33,11 +33,11 @@ class CapturedPass:
         return self._graphs[0].pool() if self.is_captured else None
 
     def capture(self, take_pass: Callable[[], None], pool: Any) -> None:
-        """Capture a pass that was warmed up; other threads may use the device meanwhile.
+        """Take a pass, which compiles all, and capture it; others may use the device meanwhile.
 
         Args:
             take_pass: takes the pass, between tensors that stay where they are, and calls
-                `cut_before` in each layer. Whatever it changes may be changed twice more.
+                `cut_before` in each layer. What it changes is changed twice.
             pool: memory that the graphs share with others on the same stream; None for their own.
         Raises: RuntimeError where something in the pass waits for the host.
         """
@@ -47,7 +47,7 @@ class CapturedPass:
         self._graphs, self._stream, self._pool = [], stream, pool
         try:
             with torch.cuda.stream(stream):
-                take_pass()  # libraries set themselves up once a stream
+                take_pass()  # kernels are compiled, and libraries set themselves up on the stream
                 with ExitStack() as self._capture:
                     self._begin_graph()
                     take_pass()

@@ -80,20 +80,18 @@ class QuestionGraph:
         return self._captured.pool
 
     @torch.inference_mode()
-    def warm_up(self) -> None:
-        """Take a pass without a question; a fault in it is raised here."""
-        self._logits = self._pass().clone()
-        if self._logits.is_cuda:
-            torch.cuda.synchronize()
-
-    def capture(self, pool: Any) -> None:
-        """Capture the pass in CUDA graphs, after a warm-up.
+    def prepare(self, pool: Any) -> None:
+        """Take a pass without a question, for which kernels are compiled, and on a GPU capture it.
 
         Args:
-            pool: memory that they share with graphs on the same stream; None for their own.
-        Raises: RuntimeError where something in the pass waits for the host.
+            pool: memory that captured passes share on the same device; None for their own.
+        Raises: what the model, a compiler or a driver may raise; RuntimeError where something in
+            the pass waits for the host.
         """
-        self._captured.capture(self._take_pass, pool)
+        if self._ids.is_cuda:
+            self._captured.capture(self._take_pass, pool)
+        else:
+            self._take_pass()
 
     @torch.inference_mode()
     def run(self, questions: Sequence[tuple[Tensor, AskedQuestion]]) -> Tensor:
@@ -161,7 +159,10 @@ class QuestionGraph:
 
     @torch.inference_mode()
     def _take_pass(self) -> None:
-        self._logits.copy_(self._pass())
+        logits = self._pass()
+        if self._logits.shape != logits.shape:  # the first pass
+            self._logits = torch.empty_like(logits)
+        self._logits.copy_(logits)
         for selected, work in zip(self.num_selected, self._works, strict=True):
             torch.sum(work.counts, dim=(0, 1), dtype=torch.int64, out=selected)
 

@@ -101,20 +101,17 @@ class QuestionGraphs:
             for tokens, counts in reversed(sizes.items())
         }
         self._token_bytes = 2 * first.head_dim * model.dtype.itemsize
-        self._is_on_gpu = model.device.type == "cuda"
 
-    def capture(self, pool: Any) -> None:
-        """Warm up, and on a GPU capture, all graphs.
+    def prepare(self, pool: Any) -> None:
+        """Compile, and on a GPU capture, all graphs.
 
         Args:
             pool: memory that they share with graphs on the same stream; None for their own.
         Raises: whatever the model, a compiler or a driver may raise.
         """
         for graph in (*reversed(self._graphs), *chain.from_iterable(self._shared.values())):
-            graph.warm_up()
-            if self._is_on_gpu:
-                graph.capture(pool)
-                pool = graph.pool
+            graph.prepare(pool)
+            pool = graph.pool
 
     def refuses(self, chunk: PrefillChunk, document: DocumentSizes) -> Cause | None:
         """Say why no graph can take a part of a prefill; None if one can."""

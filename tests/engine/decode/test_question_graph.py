@@ -283,7 +283,7 @@ def test_without_graphs_questions_are_answered_all_the_same(
     def fail(self: QuestionGraphs, pool: object) -> None:
         raise RuntimeError("no capture today")
 
-    monkeypatch.setattr(QuestionGraphs, "capture", fail)
+    monkeypatch.setattr(QuestionGraphs, "prepare", fail)
     documents = [read(model, prose(300))]
     fallbacks, alone = Fallbacks(), TorchRunner(model)
     graphs = BatchRunner(model, DecodeConfig(), max_rows=2, fallbacks=fallbacks)
