@@ -1,5 +1,6 @@
 """The `lectern` command: server, worker, demo, and client."""
 
+import gc
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -147,6 +148,7 @@ def serve(
     server = not_none(host=host, port=port, embedded_worker=worker)
     settings = read_settings(**not_none(data_dir=data_dir), server=server)
     listener = listen(settings.server.host, settings.server.port)
+    gc.disable()  # until the engine is prepared, as modules and compiled layers stay anyway
     from cli.serve import run_server  # importing torch takes seconds, so the port comes first
 
     run_server(make_console(), settings, listener)

@@ -216,6 +216,7 @@ def freeze_garbage_collector() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.enable()  # `lectern serve` is prepared without collections
 
 
 def run_server(console: Console, settings: Settings, listener: socket.socket) -> None:
@@ -243,7 +244,6 @@ def _serve(console: Console, stack: Stack, listener: socket.socket) -> threading
         f"Lectern serves on {url} (reading room; dashboard: {url}/admin). Ctrl-C stops it.",
     )
     server = _make_server(stack, listener)
-    gc.freeze()  # collections while layers are compiled need not look at what is there by now
     # Compiling one MLP leaves 160,000 objects, of which a full collection takes 80 ms on a CPU.
     stack.services.engine_loop.on_prepared = freeze_garbage_collector
     hurry = threading.Event()

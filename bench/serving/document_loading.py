@@ -77,6 +77,8 @@ def main() -> None:
     result["from_host"] = _measure_host(model, document, staging, options.repeats)
     path = write(name, result, options.out)
     if options.cold:
+        if options.cold_tokens:
+            document = replace(draw_document(model, options.cold_tokens), text=document.text)
         from_storage["cold"] = measure_storage(options.cold, is_cold=True)
         path = write(name, result, options.out)
     print(path.read_text())
@@ -88,6 +90,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--folder", type=Path, required=True, help="for a warm page cache")
     parser.add_argument("--cold", type=Path, help="on a disk, for a cold page cache")
+    parser.add_argument(
+        "--cold-tokens", type=int, default=0, help="of the document there, where a disk is slow"
+    )
     parser.add_argument("--staging-bytes", type=int, default=256 << 20)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--out", type=Path, default=RESULTS)

@@ -3,7 +3,7 @@
 The budget is the share of the document cache's bytes that may be read per generated token.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import mul
 
@@ -132,16 +132,14 @@ def divide_prefill_budget(document: DocumentCache, budget: float) -> tuple[int, 
     Returns: by layer, clustered keys and values to read over all heads, and level-2 centroids too
         with two levels of lookup; 0 for a layer without clusters.
     """
-    levels, layers = document.lookup.levels, document.layers
-    full = sum(layer.full_vectors for layer in document.budgeted_layers)
-    fixed = sum(layer.fixed_vectors(levels) for layer in document.budgeted_layers)
-    capacities = [2 * layer.num_clustered for layer in layers]
+    capacities = document.clustered_vectors
     shares = document.curves.split.at(budget)
     wanted = [share * most for share, most in zip(shares, capacities, strict=True)]
-    return _scaled(wanted, capacities, max(0.0, budget * full - fixed))
+    total = budget * document.full_vectors - document.fixed_vectors
+    return _scaled(wanted, capacities, max(0.0, total))
 
 
-def _scaled(wanted: list[float], capacities: list[int], total: float) -> tuple[int, ...]:
+def _scaled(wanted: Sequence[float], capacities: Sequence[int], total: float) -> tuple[int, ...]:
     """Scale amounts so that together they are `total`, none of them more than its capacity."""
     factor = 1.0
     for _ in range(len(wanted) + 1):  # once, and again for each layer that turns out to be full

@@ -284,6 +284,22 @@ class DocumentCache:
         """
         return tuple(layer for layer in self.layers if layer.window is None)
 
+    @cached_property
+    def full_vectors(self) -> int:
+        """Keys and values that full attention reads in the budgeted layers."""
+        return sum(layer.full_vectors for layer in self.budgeted_layers)
+
+    @cached_property
+    def fixed_vectors(self) -> int:
+        """Keys, values and centroids that every question reads in the budgeted layers."""
+        levels = self.lookup.levels
+        return sum(layer.fixed_vectors(levels) for layer in self.budgeted_layers)
+
+    @cached_property
+    def clustered_vectors(self) -> tuple[int, ...]:
+        """By layer, clustered keys and values over all retrieval heads."""
+        return tuple(2 * layer.num_clustered for layer in self.layers)
+
     @property
     def kv_bytes(self) -> int:
         """Bytes of keys and values held, centroids not counted."""

@@ -36,6 +36,7 @@ from training.record import circumstances, drawn, percentiles, write
 
 FEW_ASKERS = 8  # of one document: from so many on, reading all of it pays for itself
 LONG_TOKENS = 64_000  # a book's text is cut by tokens, and may have one more or less
+TEXTS = ("literal", "book")
 SHOWN = ("workload", "text", "budget", "mode", "tokens_per_s")
 
 
@@ -49,17 +50,16 @@ def main() -> None:
     with _server(options) as (url, key):
         for name in options.workloads:
             workloads = WORKLOADS[name]()
-            for text in _texts(workloads[0]):
+            for text in _texts(workloads[0], options.texts):
                 documents = _documents(workloads[0], text, tokenizer, book, spans)
-                rows += asyncio.run(_measure(workloads, text, documents, url, key, options))
-                path = write(options.name, _result(rows, options), options.out)
-    print(path)
+                asyncio.run(_measure(workloads, text, documents, url, key, options, rows))
+    print(write(options.name, _result(rows, options), options.out))
     if any(row["errors"] for row in rows):
         sys.exit("some requests were not answered")
 
 
 def _result(rows: list[dict[str, Any]], options: argparse.Namespace) -> dict[str, Any]:
-    """What is written; after each workload, in case that a later one does not end."""
+    """What is written; after each run, in case that a later one does not end."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     return {
         "benchmark": "load over HTTP",
@@ -80,6 +80,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--drawn", default="", help="the shape of random weights in that folder")
     parser.add_argument("--text", type=Path, required=True, help="a long plain text")
     parser.add_argument("--budgets", nargs="+", default=["balanced", "exact"])
+    parser.add_argument("--texts", nargs="+", default=["literal", "book"], choices=TEXTS)
     parser.add_argument("--modes", nargs="+", default=["free"], choices=["free", "quote"])
     parser.add_argument("--url", help="of a running server")
     parser.add_argument("--key", default="", help="API key of the running server")
@@ -188,9 +189,9 @@ def _server(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
         yield server.url, server.key
 
 
-def _texts(workload: Workload) -> tuple[str, ...]:
-    """The kinds of text that it runs on."""
-    return ("literal", "book") if workload.is_literal else ("book",)
+def _texts(workload: Workload, chosen: Sequence[str]) -> tuple[str, ...]:
+    """The kinds of text that it runs on: a book's alone unless its definition says another one."""
+    return tuple(text for text in TEXTS if text in chosen) if workload.is_literal else ("book",)
 
 
 def _documents(
@@ -223,9 +224,13 @@ async def _measure(
     url: str,
     key: str,
     options: argparse.Namespace,
-) -> list[dict[str, Any]]:
-    """Upload the documents once, then run the workloads with each budget."""
-    rows = []
+    rows: list[dict[str, Any]],
+) -> None:
+    """Upload the documents once, then run the workloads with each budget.
+
+    Args:
+        rows: grow with each run, whereupon all are written.
+    """
     ids: list[str] = []
     records: list[dict[str, Any]] = []
     for budget, mode in product(options.budgets, options.modes):
@@ -245,9 +250,9 @@ async def _measure(
                 row["reading_ms"] = [record["reading_ms"] for record in records]
                 print({name: row[name] for name in SHOWN})
                 rows.append(row)
+                write(options.name, _result(rows, options), options.out)
         finally:
             await client.close()
-    return rows
 
 
 def _warm_up(workloads: tuple[Workload, ...]) -> Workload:
