@@ -103,6 +103,11 @@ class ReadMeter:
         read = sum(self._settle(index) for index in range(self.num_passes)[start:end])
         return read / sum(full) if sum(full) else 1.0
 
+    def share_of(self, index: int) -> float:
+        """The same of one pass."""
+        full = self.full[index]
+        return self._settle(index) / full if full else 1.0
+
     def settle(self) -> None:
         """Fetch what is still on a GPU, at a time at which nobody has to wait for that."""
         for index in range(self.num_passes):
@@ -204,8 +209,7 @@ class BudgetController:
         """Take the thresholds of the next pass; to be called once before each pass."""
         done = self._num_passes
         if done > 0:
-            last = self._meter.num_prefills + done - 1
-            self._loaded += self._meter.share(last, last + 1)
+            self._loaded += self._meter.share_of(self._meter.num_prefills + done - 1)
         aim = self._aim(done)
         self._num_passes += 1
         self._aimed += aim

@@ -54,6 +54,11 @@ class _Held:
     num_keys: int
     pages: list[int] = field(default_factory=list)
 
+    @property
+    def room(self) -> int:
+        """Keys that the pages have room for."""
+        return len(self.pages) * PAGE
+
 
 @dataclass(frozen=True)
 class _Begun:
@@ -316,6 +321,8 @@ class BatchRunner(GraphRunner):
         if self._failed or running.state.mass is None:
             return False
         held = self._held.get(running)
+        if held is not None and held.num_keys < held.room:
+            return True
         if held is None:
             slot = self._slot_of(running.state.document)
             if slot is None:

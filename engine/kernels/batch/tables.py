@@ -227,7 +227,7 @@ class StepTables:
         self.header, self.groups, self.rows, self.pages = _views(self.device, shapes)
         self.plan: tuple[StepRow, ...] = ()
         self._copied: torch.cuda.Event | None = None  # the last copy to the device
-        # What the rows that were written last are about, in the order in which they were given.
+        # What the rows that were written last are about, in their order on the device.
         self._about: list[Subject] = []
         self._num_tokens = np.zeros(0, np.int64)  # of the document of each row of the plan
         self._dense = (0, 0)  # most dense keys of a document, and most of its last window
@@ -267,13 +267,13 @@ class StepTables:
         """
         if self._copied is not None:
             self._copied.synchronize()
-        order = sorted(range(len(rows)), key=lambda i: (rows[i].document, rows[i].reads_all))
+        order = sorted(range(len(rows)), key=lambda index: _by_document(rows[index]))
         self.plan = tuple(rows[index] for index in order)
-        about = subjects(rows, documents)
+        about = subjects(self.plan, documents)
         if about != self._about:  # the same from step to step, while nobody comes or goes
             self._write_groups([documents.size_of(row.document) for row in self.plan])
             self._about = about
-            self._rows[RowField.PLACE, order] = np.arange(len(order))
+        self._rows[RowField.PLACE, order] = np.arange(len(order))
         self._write_rows()
         self.device.copy_(self._host, non_blocking=True)
         if self.device.is_cuda:
@@ -360,9 +360,17 @@ class StepTables:
         return _before(parts)
 
 
-def subjects(rows: Sequence[StepRow], documents: DocumentTable) -> list[Subject]:
-    """What rows are about, in their order; groups and graphs follow from nothing else."""
-    return [Subject(row.document, row.reads_all, documents.size_of(row.document)) for row in rows]
+def subjects(rows: Iterable[StepRow], documents: DocumentTable) -> list[Subject]:
+    """What rows are about, by document; groups and graphs follow from nothing else."""
+    return [
+        Subject(row.document, row.reads_all, documents.size_of(row.document))
+        for row in sorted(rows, key=_by_document)
+    ]
+
+
+def _by_document(row: StepRow) -> tuple[int, bool]:
+    """What rows of a step are ordered by."""
+    return row.document, row.reads_all
 
 
 def form_groups(rows: Sequence[StepRow], group_rows: int) -> list[list[StepRow]]:
@@ -384,7 +392,7 @@ def fits(rows: Sequence[StepRow], documents: DocumentTable, sizes: BatchSizes) -
         return False
     if max(ceil_div(row.num_keys, PAGE) for row in rows) > sizes.max_pages:
         return False
-    ordered = sorted(rows, key=lambda row: (row.document, row.reads_all))
+    ordered = sorted(rows, key=_by_document)
     groups = form_groups(ordered, sizes.group_rows)
     of_groups = [documents.size_of(group[0].document) for group in groups]
     looked_up = [documents.size_of(g[0].document) for g in groups if not g[0].reads_all]
