@@ -6,9 +6,9 @@ Starts `lectern serve` with its default settings (further ones as NAME=VALUE), o
 server by --url and --key. Each workload runs once for each budget in the same server: `exact` is
 the baseline that reads all of each document. With `--modes free quote`
 each budget's answers come in both modes. Workloads with a literal text ("hi hi hi ...") run on
-it and on a book's, both of as many tokens as the workload says. Some names stand for several
-workloads about the same documents, which are read once. The clock runs from the first request to
-the last token; answers ignore the end-of-text token, so that all have the length that was asked
+it and on a book's, both of as many tokens as the workload says. A document that several workloads
+are about is read once, unless one asks right after reading. The clock runs from the first request
+to the last token; answers ignore the end-of-text token, so that all have the length that was asked
 for.
 """
 
@@ -40,6 +40,23 @@ TEXTS = ("literal", "book")
 SHOWN = ("workload", "text", "budget", "mode", "tokens_per_s")
 
 
+class Uploads:
+    """The documents that a server has been given: each text once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, dict[str, Any]]] = {}
+
+    async def of(self, client: LoadClient, name: str, text: str) -> tuple[str, dict[str, Any]]:
+        """Return a document's id and record, as `LoadClient.upload`; it may be there already."""
+        if text not in self._known:
+            self._known[text] = await client.upload(name, text)
+        return self._known[text]
+
+    def forget(self) -> None:
+        """Upload all anew from now on."""
+        self._known.clear()
+
+
 def main() -> None:
     """Run the workloads, print a line for each, write the result."""
     options = _options()
@@ -47,12 +64,13 @@ def main() -> None:
     book = options.text.read_text()
     spans = tokenizer.encode(book).offsets
     rows: list[dict[str, Any]] = []
+    uploads = Uploads()
     with _server(options) as (url, key):
         for name in options.workloads:
             workloads = WORKLOADS[name]()
             for text in _texts(workloads[0], options.texts):
                 documents = _documents(workloads[0], text, tokenizer, book, spans)
-                asyncio.run(_measure(workloads, text, documents, url, key, options, rows))
+                asyncio.run(_measure(workloads, text, documents, url, key, options, uploads, rows))
     print(write(options.name, _result(rows, options), options.out))
     if any(row["errors"] for row in rows):
         sys.exit("some requests were not answered")
@@ -224,9 +242,10 @@ async def _measure(
     url: str,
     key: str,
     options: argparse.Namespace,
+    uploads: Uploads,
     rows: list[dict[str, Any]],
 ) -> None:
-    """Upload the documents once, then run the workloads with each budget.
+    """Upload the documents that are not there yet, then run the workloads with each budget.
 
     Args:
         rows: grow with each run, whereupon all are written.
@@ -237,8 +256,10 @@ async def _measure(
         client = LoadClient(url, key, budget, ignore_eos=not options.stop_at_eos, mode=mode)
         try:
             if not ids:
+                if not workloads[0].warm_up:
+                    uploads.forget()
                 for index, document in enumerate(documents):
-                    document_id, record = await client.upload(f"{text}-{index}.txt", document)
+                    document_id, record = await uploads.of(client, f"{text}-{index}.txt", document)
                     ids.append(document_id)
                     records.append(record)
             if workloads[0].warm_up:

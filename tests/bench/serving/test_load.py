@@ -1,9 +1,11 @@
 """The load program asks for what the workloads define."""
 
+import asyncio
+
 import pytest
 
 from bench.serving.load import workloads
-from bench.serving.load.__main__ import first_of_tenth, least_of_exact, of_one_asker
+from bench.serving.load.__main__ import Uploads, first_of_tenth, least_of_exact, of_one_asker
 from bench.serving.load.client import Outcome
 
 BOOK = "The quick brown fox jumps over the lazy dog. " * 2000
@@ -115,3 +117,23 @@ def test_each_document_of_two_rounds_is_asked_again_after_all_others():
     assert [request.document for request in workload.requests] == [0, 1, 2, 0, 1, 2]
     assert not workload.warm_up
     assert len(workloads.ten_each(2, 100).requests) == 20
+
+
+def test_a_text_is_uploaded_once_until_all_are_forgotten():
+    class Client:
+        num_uploads = 0
+
+        async def upload(self, name, text):
+            self.num_uploads += 1
+            return f"{name}-{self.num_uploads}", {"text": text}
+
+    client, uploads = Client(), Uploads()
+
+    def upload(name, text):
+        return asyncio.run(uploads.of(client, name, text))
+
+    first = upload("a", "one text")
+    assert upload("b", "another")[0] == "b-2"
+    assert upload("c", "one text") == first
+    uploads.forget()
+    assert upload("d", "one text")[0] == "d-3"
