@@ -37,6 +37,7 @@ from training.record import circumstances, drawn, percentiles, write
 FEW_ASKERS = 8  # of one document: from so many on, reading all of it pays for itself
 LONG_TOKENS = 64_000  # a book's text is cut by tokens, and may have one more or less
 TEXTS = ("literal", "book")
+WARM_TOKENS = 8  # of the answers before the clock starts
 SHOWN = ("workload", "text", "budget", "mode", "tokens_per_s")
 
 
@@ -277,10 +278,13 @@ async def _measure(
 
 
 def _warm_up(workloads: tuple[Workload, ...]) -> Workload:
-    """Each document that is asked about once, one after the other."""
+    """Each document that is asked about once, one after the other, for a few tokens."""
     requests = [request for workload in workloads for request in workload.requests]
     firsts = {request.document: request for request in reversed(requests)}
-    ordered = tuple(replace(one, at_s=None) for _, one in sorted(firsts.items()))
+    ordered = tuple(
+        replace(one, at_s=None, max_tokens=min(one.max_tokens, WARM_TOKENS))
+        for _, one in sorted(firsts.items())
+    )
     return replace(workloads[0], requests=ordered, in_flight=1)
 
 
