@@ -9,6 +9,7 @@ transformers prefix cache.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -23,7 +24,7 @@ START, END = "<!-- written by python -m bench.headlines -->", "<!-- end of the f
 WHY, END_OF_WHY = "<!-- why: written by python -m bench.headlines -->", "<!-- end of why -->"
 SERVED, FULL, FIRST = "reader.json", "reader_full_attention.json", "first_token_cpu.json"
 FIRST_LONG = "first_token_cpu_128k.json"
-LOAD = "load_cuda.json"  # its first workload asks one document of 128K tokens, one by one
+LOAD = "load_cuda.json"
 CAPTURED = "prefill_graph.json"
 PREFIX = "decode_llama3_8b_128k.json"  # has transformers' prefix cache on that GPU
 DECODE, LAYER, QUESTION = "decode_llama3_8b.json", "kernels_decode.json", "kernels_prefill.json"
@@ -52,7 +53,7 @@ def main() -> None:
 
 def why() -> str:
     """What the first screen says: a first token here, and by every other way to get it."""
-    balanced, exact = (row["first_token_ms"]["p50"] for row in _result(LOAD)["rows"][:2])
+    balanced, exact = (row["first_token_ms"]["p50"] for row in _load("one by one")[0])
     gpu = (balanced, exact, _prefix_ms(), _reread_ms())
     rows: list[tuple[str, *tuple[float, ...]]] = [
         ("128K tokens, an 8B model's shape, one H200, over HTTP", *gpu)
@@ -249,11 +250,9 @@ def against(reread: str, resident: str, prefix: str) -> str:
 
 def at_the_client() -> str:
     """First tokens and tokens a second of `balanced` and of `exact`, alone and in crowds."""
-    rows = _result(LOAD)["rows"]
-    pairs = list(zip(rows[::2], rows[1::2], strict=True))
-    alone, alone_exact = pairs[0]
+    [(alone, alone_exact)] = _load("one by one")
     crowds = []
-    for row, exact in pairs[1:]:
+    for row, exact in _load(*(f"{askers} askers" for askers in (4, 16, 64))):
         asked = "it" if row["documents"] == 1 else f"{row['documents']} books of 64K"
         crowds.append(
             f"{row['tokens_per_s']:,.0f} ({exact['tokens_per_s']:,.0f}) for {row['requests']} "
@@ -267,6 +266,18 @@ def at_the_client() -> str:
         f"{alone['tokens_per_s']:.0f} (`exact` {alone_exact['tokens_per_s']:.0f}) one question "
         f"after the other, {', '.join(crowds)}"
     )
+
+
+def _load(*kinds: str) -> list[tuple[Result, Result]]:
+    """Runs of workloads whose names begin so, one kind after the other: `balanced`, `exact`."""
+    rows = _result(LOAD)["rows"]
+    return [
+        (balanced, exact)
+        for kind in kinds
+        for balanced, exact in pairwise(rows)
+        if balanced["workload"].startswith(kind) and balanced["budget"] == "balanced"
+        and exact["workload"] == balanced["workload"]
+    ]  # fmt: skip
 
 
 def token_times() -> str:
