@@ -165,6 +165,7 @@ class BatchGraph:
         assert self._model is not None  # it was warmed up
         self._work.read_bytes.zero_()
         tables, rows = self._tables, self.sizes.rows
-        logits = forward(self._model, tables.tokens, tables.positions, self, keep=rows)
+        # Positions in memory of their own, as a prefill's are: compiled layers look at that.
+        logits = forward(self._model, tables.tokens, tables.positions.clone(), self, keep=rows)
         self._side_stream.join()
         return logits[tables.places]

@@ -1,7 +1,7 @@
 """Variants of a model that decode faster, over the weights of the given model.
 
-Linear layers whose inputs have a few rows go through `matvec`, several layers of one input at a
-time; decoder layers are compiled one by one. The given model is never changed.
+Linear layers go through `products`, several layers of one input at a time; decoder layers are
+compiled one by one. The given model is never changed.
 """
 
 from collections.abc import Sequence
@@ -9,11 +9,10 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 from transformers import AttentionInterface
 
 from common.errors import UnsupportedModel
-from engine.kernels.decode.matvec import MAX_ROWS, matvec
+from engine.decode.products import products
 from engine.model.attention import NAME, lectern_attention
 from engine.model.quantisation import is_plain_linear
 from engine.model.share_weights import share_weights
@@ -23,7 +22,7 @@ SIBLINGS = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
 
 
 class TritonLinear(nn.Linear):
-    """A linear layer over another's weights, computed by `matvec` where its input has few rows."""
+    """A linear layer over another's weights, computed by `products`."""
 
     @classmethod
     def over(cls, other: nn.Linear) -> Self:
@@ -34,8 +33,6 @@ class TritonLinear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """As `nn.Linear`."""
-        if x.numel() > MAX_ROWS * self.in_features:
-            return linear(x, self.weight, self.bias)
         return _multiply(x, [self])
 
 
@@ -73,8 +70,6 @@ class SharedTritonLinear(TritonLinear):
 
     def forward(self, x: Tensor) -> Tensor:
         """As `nn.Linear`."""
-        if x.numel() > MAX_ROWS * self.in_features:
-            return linear(x, self.weight, self.bias)
         if self.index == 0:
             sizes = [sibling.out_features for sibling in self.siblings]
             parts = torch.split(_multiply(x, self.siblings), sizes, -1)
@@ -110,8 +105,7 @@ def with_triton_linears(model: nn.Module) -> nn.Module:
 def compile_layers(model: nn.Module, num_layers: int, backend: str = "inductor") -> nn.Module:
     """Make a variant of the model whose decoder layers are compiled one by one, to the same code.
 
-    The code takes any number of tokens; a single one, and numbers that other products are chosen
-    for, have code of their own.
+    The code takes any number of tokens; a single one has code of its own.
 
     What a layer does around attention (norms, RoPE, activations and residuals) becomes a few
     kernels instead of about forty; what stands beside the layers (rotary angles and a last norm)
@@ -151,12 +145,12 @@ def _multiply(x: Tensor, layers: Sequence[nn.Linear]) -> Tensor:
     biases = [layer.bias for layer in layers if layer.bias is not None]
     rows = x.reshape(-1, x.shape[-1])
     weights = [layer.weight for layer in layers]
-    product: Tensor = matvec(rows, weights, biases)
+    product: Tensor = products(rows, weights, biases)
     return product.view(*x.shape[:-1], -1)
 
 
 def _fit_one_launch(layers: Sequence[Any]) -> bool:
-    """Whether all are linear layers that one launch of `matvec` can take."""
+    """Whether all are linear layers whose `products` can be computed together."""
     if not all(map(is_plain_linear, layers)):
         return False
     return len({(layer.in_features, layer.bias is None) for layer in layers}) == 1

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import torch
@@ -60,7 +61,9 @@ class QuestionGraph:
         self._model, self._layers = model, layers
         self._documents, self._aggregation = documents, aggregation
         device, shape = documents.records.device, (len(buffers), sizes.tokens)
-        self._out = torch.zeros(*shape, sizes.num_heads, sizes.head_dim, dtype=dtype, device=device)
+        out_shape = (*shape, sizes.num_heads, sizes.head_dim)
+        # A view of a flat tensor, as a decoding pass's is: code of compiled layers is for one kind.
+        self._out = torch.zeros(prod(out_shape), dtype=dtype, device=device).view(out_shape)
         self._works = [
             replace(allocate_question(sizes, dtype, device, each), out=out)
             for each, out in zip(buffers, self._out, strict=True)

@@ -124,6 +124,16 @@ def lectern_attention(
     return out.transpose(0, 1)[None].contiguous(), None
 
 
+class _Handed:
+    """The `AttentionState` that a pass hands to its layers: of one class, whatever the state's is.
+
+    Layers that are compiled look at the class of each argument.
+    """
+
+    def __init__(self, state: AttentionState) -> None:
+        self.attend = state.attend
+
+
 @torch.inference_mode()
 def forward(
     model: nn.Module,
@@ -150,7 +160,7 @@ def forward(
         position_ids=positions[None],
         use_cache=False,
         logits_to_keep=keep,
-        lectern=state,
+        lectern=_Handed(state),
     )
     logits: Tensor = output.logits[0].float()
     return logits

@@ -6,10 +6,11 @@ import weakref
 import pytest
 import torch
 from torch.testing import assert_close
-from transformers import PretrainedConfig
+from transformers import LlamaConfig, PretrainedConfig
 
 from engine.config import DecodeConfig
 from engine.decode.batch_runner import BatchRunner, why_unsupported
+from engine.decode.model_variants import compile_layers
 from engine.decode.running_answer import RunningAnswer
 from engine.decode.torch_runner import TorchRunner
 from engine.document.cache import DocumentCache
@@ -143,3 +144,35 @@ def test_a_document_that_goes_leaves_its_slot(model: LoadedModel) -> None:
 def test_models_that_have_no_batches_say_why(config: PretrainedConfig) -> None:
     assert why_unsupported(loaded(config)) is not None
     assert torch.is_inference_mode_enabled() is False
+
+
+# Some builds of torch use a deprecated decorator of their own when they compile for the first time.
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is deprecated:DeprecationWarning")
+def test_layers_are_compiled_once_for_one_row_and_once_for_all_other_passes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = LlamaConfig(  # no size of which is a number of rows, which a compiler would tie to it
+        hidden_size=384,
+        intermediate_size=320,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        num_key_value_heads=3,
+        head_dim=128,
+        vocab_size=520,
+        max_position_embeddings=512,
+    )
+    graphs = []
+
+    def backend(graph: torch.fx.GraphModule, _: object) -> torch.fx.GraphModule:
+        graphs.append(graph)
+        return graph
+
+    monkeypatch.setattr(
+        "engine.decode.graph_pool.compile_layers",
+        lambda model, num_layers: compile_layers(model, num_layers, backend),  # type: ignore[arg-type]
+    )
+    torch.compiler.reset()
+    runner = BatchRunner(loaded(config), DecodeConfig(compiled_layers=True), max_rows=4)
+    runner.warm_up()
+    assert runner._questions is not None
+    assert len(graphs) == 12  # angles, four parts of a layer, and the last norm
