@@ -371,7 +371,15 @@ class EngineLoop:
         began_s: float,
         failures: Sequence[LecternError | None],
     ) -> None:
-        """The tokens of a decoding step are known: choose the next one, and begin its pass."""
+        """The tokens of a decoding step are known: choose the next one, and begin its pass.
+
+        While nobody comes or goes there is nothing to choose, and the pass begins first of all.
+        """
+        if self._goes_on(step, questions, failures):
+            self._begin(step)
+            self._scheduler.repeat(step)
+            self._note(step.kind, len(questions), step.num_tokens, began_s)
+            return
         self._note(step.kind, len(questions), step.num_tokens, began_s)
         for question, failure in zip(questions, failures, strict=True):
             running = question.item.running
@@ -382,18 +390,45 @@ class EngineLoop:
         following = self._choose_step()
         if following is None:
             return
-        self._next = _NextStep(following)
-        if following.kind is not StepKind.DECODE or self._engine.turns.is_reading_document:
-            return  # a document that is being read takes turns with steps
-        rows = [one.item.running for one in following.questions if one.item.running is not None]
+        if following.kind is StepKind.DECODE:
+            self._begin(following)
+        else:
+            self._next = _NextStep(following)
+
+    def _goes_on(
+        self,
+        step: Step[Answering],
+        questions: Sequence[Question],
+        failures: Sequence[LecternError | None],
+    ) -> bool:
+        """Whether the step that was taken is the next one, too."""
+
+        def goes_on(question: Question) -> bool:
+            item = question.item
+            is_wanted = not item.request.listener.is_cancelled
+            return is_wanted and item.running is not None and not item.running.is_finished
+
+        return (
+            self._inbox.empty()
+            and not any(failures)
+            and all(map(goes_on, questions))
+            and self._scheduler.can_repeat(step)
+        )
+
+    def _begin(self, step: Step[Answering]) -> None:
+        """Launch the pass of the next step, a decoding one, unless it takes turns with reading."""
+        self._next = _NextStep(step)
+        if self._engine.turns.is_reading_document:
+            return
+        rows = [one.item.running for one in step.questions if one.item.running is not None]
         launched_s = time.monotonic()
         try:
             with out_of_memory_as_busy():
                 self._engine.begin_decode(rows)
         except Exception as error:
-            self._next = _NextStep(following, launched_s, error)
+            self._next = _NextStep(step, launched_s, error)
         else:
-            self._next = _NextStep(following, launched_s)
+            self._next = _NextStep(step, launched_s)
 
     def _note(self, kind: StepKind, num_questions: int, num_tokens: int, began_s: float) -> None:
         """A step was taken; learn from its time, and tell who listens."""

@@ -219,6 +219,26 @@ class Scheduler(Generic[Item]):
             return self._decode_step(decoding)
         return None
 
+    def can_repeat(self, step: Step[Item]) -> bool:
+        """Whether the next step is a decoding step as it was: all go on, and nobody else is there.
+
+        Args:
+            step: the last one that was chosen.
+        """
+        return (
+            step.kind is StepKind.DECODE
+            and not self._waiting
+            and len(step.questions) == len(self._running)
+            and len(step.questions) <= self._pace.decode_rows
+            and all(question.phase is Phase.DECODE for question in step.questions)
+        )
+
+    def repeat(self, step: Step[Item]) -> None:
+        """Note that a step that `can_repeat` is taken once more."""
+        for question in step.questions:
+            self.stepped(question, 0)
+        self._note_decoding(step.questions)
+
     def stepped(self, question: Scheduled[Item], next_tokens: int) -> None:
         """A question took part in a step and has not ended.
 
@@ -342,11 +362,15 @@ class Scheduler(Generic[Item]):
             if chosen and len(chosen) + len(line) > self._pace.decode_rows:
                 break
             chosen += line[: self._pace.shared_rows]
+        self._note_decoding(chosen)
+        return Step(StepKind.DECODE, tuple(chosen), len(chosen))
+
+    def _note_decoding(self, chosen: Iterable[Scheduled[Item]]) -> None:
+        """Note whose rows a decoding step has."""
         for owner in dict.fromkeys(question.owner for question in chosen):
             self._tenants.decode(owner.tenant)
             self._keys.decode(owner)
         self._decoded_last = True
-        return Step(StepKind.DECODE, tuple(chosen), len(chosen))
 
     def _by_turn(self, decoding: list[Scheduled[Item]]) -> list[Scheduled[Item]]:
         """Sort rows so that the first one of every tenant precedes the second one of any.

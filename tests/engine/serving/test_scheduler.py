@@ -91,6 +91,30 @@ def test_prefills_go_in_parts_between_which_others_decode() -> None:
     ]  # fmt: skip
 
 
+def test_a_decoding_step_is_repeated_while_nobody_comes_or_goes() -> None:
+    simulation = Simulation(slots=4)
+    scheduler = simulation.scheduler
+    first, second = simulation.ask("key", "a", tokens=9), simulation.ask("other", "b", tokens=9)
+    prefill, step = simulation.step(), simulation.step()
+    assert prefill is not None
+    assert step is not None
+    assert not scheduler.can_repeat(prefill)
+    assert scheduler.can_repeat(step)
+    scheduler.repeat(step)
+    following = scheduler.next_step()
+    assert following is not None
+    assert set(following.questions) == {first, second}
+
+    third = simulation.ask("key", "c")
+    assert not scheduler.can_repeat(step), "somebody waits"
+    assert scheduler.admit() == [third]
+    assert not scheduler.can_repeat(step), "somebody's document is being loaded"
+    scheduler.remove(first)
+    assert not scheduler.can_repeat(step), "as many run as the step has rows, but others"
+    scheduler.remove(third)
+    assert not scheduler.can_repeat(step), "an answer has ended"
+
+
 def test_a_step_prefills_as_much_as_the_pace_allows_and_one_part_at_least() -> None:
     simulation = Simulation(slots=8, tokens=25)
     for name in "abc":
