@@ -34,8 +34,9 @@ from cli.worker_process import worker_command, worker_process
 from cli.worker_thread import WorkerThread
 from common.logging import configure
 from common.spans import SpanListener, ignore_spans, tell_all
+from engine.decode.model_variants import load_compiler
 from engine.engine import Engine
-from engine.model.loader import LoadedModel, load_model
+from engine.model.loader import LoadedModel, Meanwhile, load_model
 from engine.model.weights_check import WeightsCheck
 from precompute.build import most_document_chars
 from precompute.fingerprint import artifact_fingerprint
@@ -75,21 +76,27 @@ def open_engine(settings: Settings) -> Engine:
     return _open_engine(settings, None)
 
 
-def open_checked_engine(settings: Settings) -> tuple[Engine, WeightsCheck]:
+def open_checked_engine(
+    settings: Settings, meanwhile: Meanwhile | None = None
+) -> tuple[Engine, WeightsCheck]:
     """Load the model without hashing files that look unchanged.
 
+    Args:
+        meanwhile: see `load_model`.
     Returns: the engine, and a check of the model's files, which has to be started.
     """
     remembered = settings.data_dir / REMEMBERED_WEIGHTS
-    engine = _open_engine(settings, remembered)
+    engine = _open_engine(settings, remembered, meanwhile)
     model = engine.model
     assert model.folder is not None  # it was loaded from one
     return engine, WeightsCheck(model.folder, model.weights, remembered)
 
 
-def _open_engine(settings: Settings, remembered: Path | None) -> Engine:
+def _open_engine(
+    settings: Settings, remembered: Path | None, meanwhile: Meanwhile | None = None
+) -> Engine:
     disable_progress_bar()  # type: ignore[no-untyped-call]  # it would mix with our output
-    return Engine(load_model(settings.model_files(), remembered), settings.decoding)
+    return Engine(load_model(settings.model_files(), remembered, meanwhile), settings.decoding)
 
 
 def open_stack(settings: Settings, on_span: SpanListener = ignore_spans) -> Stack:
@@ -101,7 +108,9 @@ def open_stack(settings: Settings, on_span: SpanListener = ignore_spans) -> Stac
     make_files_private()
     storage = open_storage(settings.storage())
     started_s = time.monotonic()
-    engine, weights_check = open_checked_engine(settings)
+    decoding = settings.decoding
+    compiles = decoding.batch_graphs and decoding.compiled_layers is not False
+    engine, weights_check = open_checked_engine(settings, load_compiler if compiles else None)
     model = engine.model
     duration_ms = round(1000 * (time.monotonic() - started_s), 1)
     structlog.get_logger("lectern.server").info("model loaded", duration_ms=duration_ms)

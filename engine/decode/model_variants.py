@@ -5,6 +5,7 @@ compiled one by one. The given model is never changed.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Self
 
 import torch
@@ -138,6 +139,16 @@ def compile_layers(model: nn.Module, num_layers: int, backend: str = "inductor")
     for module in (*layers, *others):
         module.compile(dynamic=True, backend=backend)
     return variant
+
+
+def load_compiler(device: torch.device) -> None:
+    """Compile next to nothing on a GPU, for which all of the compiler is imported: some seconds.
+
+    Where that fails, compiling layers fails too, and tells why.
+    """
+    if device.type == "cuda":
+        with suppress(Exception):
+            torch.compile(lambda x: -x, dynamic=True)(torch.ones(2, device=device))
 
 
 def _multiply(x: Tensor, layers: Sequence[nn.Linear]) -> Tensor:

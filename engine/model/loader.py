@@ -1,12 +1,13 @@
 """Loading a Hugging Face causal language model for exact serving."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import torch
@@ -31,6 +32,7 @@ from engine.model.reorder_heads import order_heads
 from engine.model.spec import ModelSpec, probe
 from engine.model.support import check_windows, drop_idle_window, refuse_unsupported
 
+Meanwhile = Callable[[torch.device], None]
 log = logging.getLogger("lectern.model")
 DEFAULT_PLAN = "default"
 PLAN_FILE = "head_plan.json"  # in a model's folder
@@ -86,7 +88,11 @@ class LoadedModel:
         return self.generation.eos_ids
 
 
-def load_model(config: ModelConfig, remembered: Path | None = None) -> LoadedModel:
+def load_model(
+    config: ModelConfig,
+    remembered: Path | None = None,
+    meanwhile: Meanwhile | None = None,
+) -> LoadedModel:
     """Load a model folder, or an id that is in the local Hugging Face cache or can be fetched.
 
     The revision of an id is part of the model's fingerprint.
@@ -94,6 +100,8 @@ def load_model(config: ModelConfig, remembered: Path | None = None) -> LoadedMod
     Args:
         remembered: a file that remembers the digests of unchanged files (`weights_fingerprint`);
             whoever gives it verifies them later (`WeightsCheck`). None to hash all files.
+        meanwhile: called with the model's device, on a thread that nobody waits for, while weights
+            are read; it must not raise.
 
     Raises: UnsupportedModel with a sentence that says why, if it cannot be served exactly;
         HeadPlanRejected if the head plan is none or another model's; InvalidInput for an argument
@@ -101,6 +109,8 @@ def load_model(config: ModelConfig, remembered: Path | None = None) -> LoadedMod
     """
     device = torch.device(_choose_device(config.device))
     try:
+        if meanwhile is not None:
+            Thread(target=meanwhile, args=(device,), name="beside the weights", daemon=True).start()
         return _load_model(config, device, remembered)
     finally:
         if device.type == "cpu":

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 import torch
@@ -49,6 +50,12 @@ def test_a_folder_becomes_the_model_that_was_saved(saved: Path) -> None:
     assert model.spec.layers == (layer, layer)
     for name, weight in random_model(FAMILIES["llama"]).named_parameters():
         assert torch.equal(weight, model.model.get_parameter(name)), name
+
+
+def test_something_else_may_be_done_while_weights_are_read(saved: Path) -> None:
+    devices: SimpleQueue[torch.device] = SimpleQueue()
+    load_model(ModelConfig(str(saved), device="cpu"), meanwhile=devices.put)
+    assert devices.get(timeout=10) == torch.device("cpu")
 
 
 def test_what_a_layer_asks_for_is_found_by_asking() -> None:
