@@ -46,7 +46,7 @@ MIXES = (
 )  # fmt: skip
 # Tokens, stages, warps and programs of other tiles of `attend_kernel`: of 64 query rows, of more.
 MANY_ROWS_TILES = ((64, 2, 4, 264), (32, 5, 4, 264), (32, 3, 4, 264))
-WIDEST_TILES = ((32, 4, 8, 132), (32, 4, 8, 264), (16, 6, 8, 132), (64, 2, 8, 132))
+WIDEST_TILES = ((32, 6, 8, 132), (32, 4, 8, 264), (16, 6, 8, 132), (64, 2, 8, 132))
 ROTATED_BYTES = (
     400_000_000  # of the selected keys of a graph's layers together: no cache holds them
 )
