@@ -6,7 +6,8 @@ A synthetic document at the shape of Llama 3 8B (or of a small model, for a CPU)
 through the real storage. Loads are those of a server: read, verified and copied in one pipeline.
 Plain reading reads the same files once, by one thread and by as many as the loader has, the better
 of both; the ways take turns, each with the page cache cold where `--cold` names a folder on a disk.
-From the host's memory the document is copied as a server does, and its first question asked.
+From the host's memory the document is copied as a server does, and its first question asked; beside
+it, on a GPU, what as many bytes of pinned memory and as much memory for them take.
 """
 
 import argparse
@@ -45,6 +46,7 @@ SMALL = ModelShape(8192, 256, 512, 8, 8, 4)
 FINGERPRINT = "bench"
 QUESTION = "word " * 60  # about 64 tokens with the template's
 BLOCK = 8 << 20
+PINNED_BYTES = 256 << 20  # that a plain copy reads again and again
 ROOM_TOKENS = 4096  # of the model's context, behind the document
 
 
@@ -198,7 +200,32 @@ def _measure_host(
         taken["first_token"].append(time.perf_counter() - started_s)
         assert torch.equal(resident.layers[0].keys, document.layers[0].keys)
         del host, resident
-    return {f"{name}_s": percentiles(samples) for name, samples in taken.items()}
+    told: dict[str, Any] = {f"{name}_s": percentiles(samples) for name, samples in taken.items()}
+    if model.device.type == "cuda":
+        told["plain"] = _copy_plainly(document.num_bytes)
+    return told
+
+
+def _copy_plainly(num_bytes: int) -> dict[str, float]:
+    """Seconds to allocate so much memory of the GPU anew, and to fill it from a pinned buffer."""
+    buffer = torch.ones(PINNED_BYTES, dtype=torch.uint8, pin_memory=True)
+    torch.cuda.empty_cache()
+
+    def allocate() -> list[torch.Tensor]:
+        count = -(-num_bytes // PINNED_BYTES)
+        return [torch.empty(PINNED_BYTES, dtype=torch.uint8, device="cuda") for _ in range(count)]
+
+    started_s = time.perf_counter()
+    parts = allocate()
+    allocated_s = time.perf_counter() - started_s
+
+    def copy() -> None:
+        for part in parts:
+            part.copy_(buffer, non_blocking=True)
+        torch.cuda.synchronize()
+
+    copy()
+    return {"allocate_s": allocated_s, "pinned_copy_s": _seconds(copy)}
 
 
 def _first_token(engine: Engine, document: DocumentCache) -> None:
