@@ -3,7 +3,7 @@
 import logging
 import weakref
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -164,6 +164,11 @@ class BatchRunner(GraphRunner):
             "decoding in %d graphs with %s", len(self._graphs), variant or "the model as it is"
         )
         self._make_questions()
+
+    def add_document(self, key: Hashable, document: DocumentCache) -> None:  # noqa: ARG002
+        """Put a document into the table before its first question, while half of it is free."""
+        if self._graphs and len(self._slots) < SLOTS // 2 and self._slot_of(document) is not None:
+            self._bytes_of(document)
 
     def remove(self, running: RunningAnswer) -> None:
         """Leave the answer's keys and values in its state, and give its pages back.

@@ -10,6 +10,7 @@ from transformers import LlamaConfig, PretrainedConfig
 
 from engine.config import DecodeConfig
 from engine.decode.batch_runner import BatchRunner, why_unsupported
+from engine.decode.captured_pass import CUT_LAYERS
 from engine.decode.model_variants import compile_layers
 from engine.decode.running_answer import RunningAnswer
 from engine.decode.torch_runner import TorchRunner
@@ -17,9 +18,9 @@ from engine.document.cache import DocumentCache
 from engine.engine import Engine
 from engine.fallbacks import Cause, Fallbacks, Part
 from engine.model.head_plan import HeadPlan
-from engine.model.loader import LoadedModel
+from engine.model.loader import LoadedModel, assemble
 from tests.engine.decode.test_torch_runner import logits_of, start
-from tests.models import ALIBI, FAMILIES, HALF, loaded, prose, read
+from tests.models import ALIBI, FAMILIES, HALF, byte_tokenizer, loaded, prose, random_model, read
 
 KERNELS = DecodeConfig()
 
@@ -146,6 +147,24 @@ def test_models_that_have_no_batches_say_why(config: PretrainedConfig) -> None:
     assert torch.is_inference_mode_enabled() is False
 
 
+def test_a_document_is_ready_before_its_first_question(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document, runner = read(model, prose(300)), BatchRunner(model, KERNELS, max_rows=2)
+    runner.warm_up()
+    runner.add_document("key", document)
+
+    def fail(*_: object) -> None:
+        raise AssertionError("it was prepared already")
+
+    monkeypatch.setattr("engine.decode.batch_runner.resident_layer", fail)
+    monkeypatch.setattr("engine.decode.batch_runner.PassBytes.of", fail)
+    (row,) = crowd_of(model, runner, [document], 1)
+    assert logits_of(runner, [row], 0).isfinite().all()
+    assert logits_of(runner, [row], 1).isfinite().all()
+    assert runner._held
+
+
 # Some builds of torch use a deprecated decorator of their own when they compile for the first time.
 @pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is deprecated:DeprecationWarning")
 def test_layers_are_compiled_once_for_one_row_and_once_for_all_other_passes(
@@ -176,3 +195,30 @@ def test_layers_are_compiled_once_for_one_row_and_once_for_all_other_passes(
     runner.warm_up()
     assert runner._questions is not None
     assert len(graphs) == 12  # angles, four parts of a layer, and the last norm
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="captures CUDA graphs")
+def test_replays_are_the_passes_that_were_captured() -> None:
+    config = LlamaConfig(
+        hidden_size=512,
+        intermediate_size=512,
+        num_hidden_layers=6,
+        num_attention_heads=8,
+        num_key_value_heads=2,
+        head_dim=64,
+        vocab_size=512,
+        max_position_embeddings=4096,
+    )
+    tiny = random_model(config).to("cuda", torch.bfloat16)
+    model = assemble(tiny, byte_tokenizer(), name="tiny", fingerprint="tiny")
+    documents = [read(model, prose(chars, seed=chars)) for chars in (900, 700)]
+    runner = BatchRunner(model, DecodeConfig(compiled_layers=False), max_rows=4)
+    rows = crowd_of(model, runner, documents, 3)
+    logits_of(runner, rows, 0)
+    replayed = logits_of(runner, rows, 1).clone()
+    assert runner._chosen is not None
+    _, graph = runner._chosen
+    assert len(graph._captured._graphs) == 1 + len(CUT_LAYERS)
+    with torch.inference_mode():
+        graph._take_pass()
+    assert_close(graph.logits[: len(rows)], replayed, rtol=0.0, atol=0.0)
