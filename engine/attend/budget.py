@@ -104,7 +104,7 @@ class ReadMeter:
         return read / sum(full) if sum(full) else 1.0
 
     def share_of(self, index: int) -> float:
-        """The same of one pass."""
+        """Bytes read over full attention's bytes, in one pass; 1.0 where that reads nothing."""
         full = self.full[index]
         return self._settle(index) / full if full else 1.0
 

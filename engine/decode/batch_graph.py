@@ -1,4 +1,4 @@
-"""One decoding pass of many rows, for any mixture of documents, as a CUDA graph."""
+"""One decoding pass of many rows, for any mixture of documents, in CUDA graphs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -165,7 +165,7 @@ class BatchGraph:
         assert self._model is not None  # it was warmed up
         self._work.read_bytes.zero_()
         tables, rows = self._tables, self.sizes.rows
-        # Positions in memory of their own, as a prefill's are: compiled layers look at that.
+        # Compiled layers are compiled anew for a view at another offset, as a prefill's have none.
         logits = forward(self._model, tables.tokens, tables.positions.clone(), self, keep=rows)
         self._side_stream.join()
         return logits[tables.places]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from engine.kernels.decode.matvec import MAX_ROWS, matvec
+from engine.kernels.decode.matvec import MAX_ROWS, empty_products, matvec
 
 
 @torch.library.custom_op("lectern::products", mutates_args=())
@@ -28,8 +28,8 @@ def products(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> 
         return few
     if len(weights) == 1:
         return linear(x, weights[0], biases[0] if biases else None)
+    out = empty_products(x, weights, biases)
     sizes = [len(weight) for weight in weights]
-    out = x.new_empty(len(x), sum(sizes))
     for index, part in enumerate(torch.split(out, sizes, 1)):
         if biases:
             torch.addmm(biases[index], x, weights[index].T, out=part)
@@ -38,10 +38,4 @@ def products(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> 
     return out
 
 
-@products.register_fake
-def _(
-    x: Tensor,
-    weights: Sequence[Tensor],
-    biases: Sequence[Tensor],  # noqa: ARG001
-) -> Tensor:
-    return x.new_empty(x.shape[0], sum(weight.shape[0] for weight in weights))
+products.register_fake(empty_products)

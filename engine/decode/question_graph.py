@@ -1,4 +1,4 @@
-"""A prefill pass of a few questions, about any documents, as a CUDA graph."""
+"""A prefill pass of a few questions, about any documents, in CUDA graphs."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -62,7 +62,7 @@ class QuestionGraph:
         self._documents, self._aggregation = documents, aggregation
         device, shape = documents.records.device, (len(buffers), sizes.tokens)
         out_shape = (*shape, sizes.num_heads, sizes.head_dim)
-        # A view of a flat tensor, as a decoding pass's is: code of compiled layers is for one kind.
+        # A view of a flat tensor, as a decoding pass's: for others layers would be compiled anew.
         self._out = torch.zeros(prod(out_shape), dtype=dtype, device=device).view(out_shape)
         self._works = [
             replace(allocate_question(sizes, dtype, device, each), out=out)

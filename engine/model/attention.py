@@ -124,10 +124,10 @@ def lectern_attention(
     return out.transpose(0, 1)[None].contiguous(), None
 
 
-class _Handed:
-    """The `AttentionState` that a pass hands to its layers: of one class, whatever the state's is.
+class _StateHandle:
+    """What the layers get of an `AttentionState`: of one class, whatever the state's is.
 
-    Layers that are compiled look at the class of each argument.
+    Compiled layers are compiled anew for an argument of another class.
     """
 
     def __init__(self, state: AttentionState) -> None:
@@ -160,7 +160,7 @@ def forward(
         position_ids=positions[None],
         use_cache=False,
         logits_to_keep=keep,
-        lectern=_Handed(state),
+        lectern=_StateHandle(state),
     )
     logits: Tensor = output.logits[0].float()
     return logits
