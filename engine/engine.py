@@ -94,6 +94,7 @@ class Engine:
         self.turn_states = TurnStates(self._config.turn_state_bytes, self._config.turn_state_s)
         self._quoting = Quoting(model, self._config.refusal)
         self._sentence_ends = SentenceEnds(model.tokenizer)
+        self._coming: Tensor | None = None  # tokens of the present step, until they are known
         graph_runner = (
             _graph_runner_for(model, self._config, self.fallbacks)
             if runner is None
@@ -317,8 +318,17 @@ class Engine:
 
         Args:
             rows: none of them finished. The next `step` is for them, or for those that still run.
+                While a step is under way, its rows, if they `can_run_ahead`.
         """
-        self.runner.begin_decode(rows)
+        self.runner.begin_decode(rows, self._coming)
+
+    def can_run_ahead(self, rows: Sequence[RunningAnswer]) -> bool:
+        """Whether the next pass of rows may be launched before the tokens of this one are known.
+
+        A row that these end has its part of that pass thrown away.
+        """
+        is_open = all(row.may_run_ahead for row in rows)
+        return is_open and self._coming is not None and self.runner.can_run_ahead(rows)
 
     def step(
         self,
@@ -331,6 +341,7 @@ class Engine:
         Args:
             rows: none of them finished, none twice.
             meanwhile: called at most once, while the device computes, if given; it must not raise.
+                It may `begin_decode` of the rows of a decoding step that `can_run_ahead`.
             on_tokens: called, if given, when the tokens are known and before their text is worked
                 out, so that it may `begin_decode`; with what went wrong for each of the rows.
         Returns: for each the text that is certain now, "" while a character is incomplete or a
@@ -376,9 +387,13 @@ class Engine:
         draws = [
             None if must is not None else row.draw() for row, must in zip(rows, forced, strict=True)
         ]
-        drawn = draw_tokens(draws, logits, meanwhile)
+        drawn = draw_tokens(draws, logits)
+        if meanwhile is not None:
+            self._coming = drawn.ids
+            meanwhile()
+            self._coming = None
         failures: dict[RunningAnswer, LecternError] = {}
-        for row, must, token in zip(rows, forced, drawn, strict=True):
+        for row, must, token in zip(rows, forced, drawn.fetch(), strict=True):
             if token is None and must is None:
                 failures[row] = non_finite()
                 continue

@@ -216,7 +216,7 @@ def first_token_ms(model: LoadedModel, document: DocumentCache) -> float:
 
 def next_token(sampler: Sampler, logits: torch.Tensor) -> int:
     """The greedy token that follows from logits (vocabulary,)."""
-    (drawn,) = draw_tokens([Draw(sampler, (), ())], logits[None])
+    (drawn,) = draw_tokens([Draw(sampler, (), ())], logits[None]).fetch()
     assert drawn is not None
     return drawn.token
 

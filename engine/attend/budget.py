@@ -3,6 +3,7 @@
 The budget is the share of the document cache's bytes that may be read per generated token.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import mul
@@ -21,6 +22,7 @@ from engine.attend.clusters import (
 from engine.document.budget import READ_ALL, BudgetCurve, Thresholds
 from engine.document.cache import DocumentCache, LayerCache
 
+LAG = 1  # passes before the next one whose reads may still be counted
 SWING = 2.0  # a pass aims at no less than budget / SWING and at no more than budget x SWING
 
 
@@ -166,6 +168,9 @@ class BudgetController:
     A calibrated curve holds for the mean of its probes; one question's answer may lie well off it.
     The mean share over the decoding passes, not each pass alone, is held to the budget.
 
+    What a pass has read is known two passes later: a pass may be launched while the one before it
+    is still computed, and must not depend on whether it was.
+
     Args:
         curve: calibrated for decoding.
         budget: share of the cache's bytes, in (0, 1).
@@ -185,7 +190,8 @@ class BudgetController:
         self._attention_for = attention
         self._meter = meter
         self._num_passes = 0
-        self._aimed = self._loaded = 0.0  # sums over the decoding passes
+        self._aimed = self._loaded = 0.0  # sums over the decoding passes whose reads are known
+        self._open_aims: deque[float] = deque()  # of those whose reads are not known yet
         self._attention = attention(READ_ALL)
         self._thresholds = READ_ALL
 
@@ -207,21 +213,23 @@ class BudgetController:
 
     def next_thresholds(self) -> Thresholds:
         """Take the thresholds of the next pass; to be called once before each pass."""
-        done = self._num_passes
-        if done > 0:
-            self._loaded += self._meter.share_of(self._meter.num_prefills + done - 1)
-        aim = self._aim(done)
+        if len(self._open_aims) > LAG:
+            known = self._num_passes - len(self._open_aims)
+            self._loaded += self._meter.share_of(self._meter.num_prefills + known)
+            self._aimed += self._open_aims.popleft()
+        aim = self._aim()
         self._num_passes += 1
-        self._aimed += aim
+        self._open_aims.append(aim)
         return self._curve.at(aim)
 
-    def _aim(self, done: int) -> float:
+    def _aim(self) -> float:
         """The share to ask the curve for, so that the mean over the passes meets the budget."""
-        if done == 0:
+        if self._aimed == 0:
             return self._budget
-        left = self._budget * (done + 1) - self._loaded
-        wanted = min(max(left, self._budget / SWING), self._budget * SWING)
-        return wanted * self._aimed / self._loaded  # corrects the curve's bias on this question
+        bias = self._loaded / self._aimed  # of the curve, on this question
+        expected = self._loaded + bias * sum(self._open_aims)
+        left = self._budget * (self._num_passes + 1) - expected
+        return min(max(left, self._budget / SWING), self._budget * SWING) / bias
 
 
 @dataclass(frozen=True)

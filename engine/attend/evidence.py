@@ -62,6 +62,7 @@ class AttentionMass:
 
     def __init__(self, document: DocumentCache, device: torch.device) -> None:
         self._mass = torch.zeros(document.num_tokens, dtype=torch.float32, device=device)
+        self._ahead: Tensor | None = None  # the same with a pass that may turn out not to count
         self._num_sinks = document.num_sinks
         self._profile = document.profile
 
@@ -150,6 +151,24 @@ class AttentionMass:
     def by_place(self) -> Tensor:
         """The mass by place in the document (tokens,) fp32, which may be added to."""
         return self._mass
+
+    @staticmethod
+    def run_ahead(masses: "Sequence[AttentionMass]") -> list[Tensor]:
+        """Copy what was collected, for a pass that is launched before it is known to count.
+
+        Returns: for each what the pass adds to (tokens,) fp32; it counts from `accept` on.
+        """
+        for mass in masses:
+            if mass._ahead is None:
+                mass._ahead = torch.empty_like(mass._mass)
+        copies = [mass._ahead for mass in masses if mass._ahead is not None]
+        torch._foreach_copy_(copies, [mass._mass for mass in masses])
+        return copies
+
+    def accept(self) -> None:
+        """Let the pass count for which `run_ahead` made a copy."""
+        if self._ahead is not None:
+            self._mass, self._ahead = self._ahead, self._mass
 
     def above_neutral(self, mass: Tensor, num_passes: int) -> Tensor:
         """Take off what tokens get whatever is asked; sinks count nothing.

@@ -65,6 +65,11 @@ class AnswerText:
         return self.num_answer >= self._limits.answer
 
     @property
+    def ends_with_next(self) -> bool:
+        """Whether the answer has as many tokens as it may have with the next one."""
+        return self.num_answer + 1 >= self._limits.answer
+
+    @property
     def is_stopped(self) -> bool:
         """Whether the answer has come to a stop string, which is no part of it."""
         return self._stops.found

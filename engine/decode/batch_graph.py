@@ -35,6 +35,30 @@ class BatchLayer:
     has_sinks: bool
 
 
+@dataclass(frozen=True, eq=False)
+class LaunchedPass:
+    """A pass that the device may still be computing.
+
+    Attributes:
+        order: place i of the step is rows[order[i]].
+    """
+
+    order: Sequence[int]
+    _read_bytes: Tensor  # on the host
+    _done: torch.cuda.Event | None
+
+    def wait(self) -> None:
+        """Wait for its end."""
+        if self._done is not None:
+            self._done.synchronize()
+
+    def read_bytes(self) -> list[int]:
+        """Wait for its end; bytes of clusters that each row read, in the order of the step."""
+        self.wait()
+        read: list[int] = self._read_bytes.tolist()
+        return read
+
+
 class BatchGraph:
     """A pass of as many rows as its sizes say; an `AttentionState`.
 
@@ -51,8 +75,6 @@ class BatchGraph:
 
     Attributes:
         logits: (rows, vocabulary) fp32 of the last pass, in the order of the rows that were given.
-        read_bytes: (rows,) int64 on the host, of the last pass, in the order of the step; to be
-            read after `wait`.
     """
 
     def __init__(
@@ -75,8 +97,6 @@ class BatchGraph:
         self._model: nn.Module | None = None
         self._captured = CapturedPass()
         self.logits = torch.zeros(0, device=device)
-        self.read_bytes = torch.zeros(sizes.rows, dtype=torch.int64, pin_memory=pool.is_cuda)
-        self._done: torch.cuda.Event | None = None
 
     @property
     def pool(self) -> Any:
@@ -101,28 +121,29 @@ class BatchGraph:
             self._take_pass()
 
     @torch.inference_mode()
-    def run(self, rows: Sequence[StepRow]) -> list[int]:
-        """Take a pass; nothing waits for the device.
+    def run(self, rows: Sequence[StepRow], tokens: Tensor | None = None) -> LaunchedPass:
+        """Launch a pass; nothing waits for the device.
 
         Args:
             rows: that fit (`engine.kernels.batch.tables.fits`).
-        Returns: the order of the step: place i of `read_bytes` is rows[order[i]].
+            tokens: (rows,) int64 on the device, instead of those of the rows.
         """
-        order = self._tables.write(rows, self._documents)
+        tables = self._tables
+        order = tables.write(rows, self._documents)
+        if tokens is not None:
+            tables.tokens.scatter_(0, tables.places[: len(rows)], tokens)
         if self._captured.is_captured:
             self._captured.replay()
         else:
             self._take_pass()
-        self.read_bytes.copy_(self._work.read_bytes, non_blocking=True)
-        if self._pool.is_cuda:
-            self._done = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            self._done.record()
-        return order
-
-    def wait(self) -> None:
-        """Wait for the last pass."""
-        if self._done is not None:
-            self._done.synchronize()
+        is_cuda, done = self._pool.is_cuda, None
+        # Of this pass alone, as the next one may be launched before somebody looks at it.
+        read_bytes = torch.empty(self.sizes.rows, dtype=torch.int64, pin_memory=is_cuda)
+        read_bytes.copy_(self._work.read_bytes, non_blocking=True)
+        if is_cuda:
+            done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            done.record()
+        return LaunchedPass(order, read_bytes, done)
 
     def attend(self, call: AttentionCall) -> Tensor:
         """Write the rows' keys and values to their places, and attend.

@@ -10,11 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from common.errors import LecternError
+from engine.attend.evidence import AttentionMass
 from engine.config import DecodeConfig
-from engine.decode.batch_graph import BatchGraph, BatchLayer
+from engine.decode.batch_graph import BatchGraph, BatchLayer, LaunchedPass
 from engine.decode.graph_pool import VARIANTS, make_variant
 from engine.decode.graph_runner import GraphRunner
 from engine.decode.layer_view import resident_layer
+from engine.decode.model_variants import one_code_for_all_sizes
 from engine.decode.pass_bytes import PassBytes
 from engine.decode.question_graphs import QuestionGraphs, QuestionPart
 from engine.decode.running_answer import PrefillChunk, RunningAnswer
@@ -36,6 +38,7 @@ MAX_QUESTION_TOKENS = 8192  # of question and answer, in pages; longer ones deco
 PAGES_SHARE = 0.03  # of the device's memory for the questions' own keys
 WORK_SHARE = 1 / 100  # and for each of the three largest buffers of a pass
 MAX_ANCHORS = 4096  # of a document on average at most
+UNKNOWN = 0  # instead of a token that stands on the device alone
 CLUSTER_TOKENS = 16  # tokens of a cluster on average at least, where buffers are measured
 log = logging.getLogger("lectern.decoding")
 
@@ -61,25 +64,29 @@ class _Held:
 
 
 @dataclass(frozen=True)
+class _Taken:
+    """A pass that a row has taken, as row `place` of a graph's step."""
+
+    launched: LaunchedPass
+    place: int
+    running: RunningAnswer
+    reads_all: bool
+
+
+@dataclass(frozen=True)
 class _Begun:
     """A pass that was begun before it was asked for.
 
     Attributes:
         logits: of its rows (rows, vocabulary), which the device may still be computing.
+        taken: what its rows take with it.
+        runs_ahead: whether the tokens were not known when it was launched.
     """
 
     rows: tuple[RunningAnswer, ...]
     logits: Tensor
-
-
-@dataclass(frozen=True)
-class _Taken:
-    """A pass that a row has taken, as row `place` of a graph's step."""
-
-    graph: BatchGraph
-    place: int
-    running: RunningAnswer
-    reads_all: bool
+    taken: Sequence[_Taken]
+    runs_ahead: bool
 
 
 class BatchRunner(GraphRunner):
@@ -152,7 +159,8 @@ class BatchRunner(GraphRunner):
         if self._graphs or self._failed:
             return
         try:
-            variant = self._make_graphs()
+            with one_code_for_all_sizes():
+                variant = self._make_graphs()
         except LecternError:
             raise
         except Exception:  # whatever a compiler or a driver may raise: other ways still work
@@ -175,12 +183,21 @@ class BatchRunner(GraphRunner):
 
         It waits for a pass that was begun for the answer, as that reads its document.
         """
+        if self._begun is not None:
+            self._withdraw(running, self._begun)
         if any(taken.running is running for taken in self._pending):
             self._settle()
         self._release(running)
         super().remove(running)
         if self._begun is not None and not any(row in self._sessions for row in self._begun.rows):
             self._begun = None  # nobody will ask for it
+
+    def _withdraw(self, running: RunningAnswer, begun: _Begun) -> None:
+        """A pass that was begun turns out to be none of an answer's: nothing of it counts."""
+        for taken in begun.taken:
+            if taken.running is running:
+                taken.launched.wait()
+                self._held[running].num_keys -= 1
 
     def prefill(self, chunks: Sequence[PrefillChunk]) -> Tensor:
         """Take parts in graphs, and those that fit into none as `TorchRunner` does."""
@@ -200,42 +217,68 @@ class BatchRunner(GraphRunner):
         rows = [found[chunk.running] for chunk in chunks if chunk.is_last]
         return torch.stack(rows) if rows else torch.empty(0)
 
-    def begin_decode(self, rows: Sequence[RunningAnswer]) -> None:
+    def begin_decode(self, rows: Sequence[RunningAnswer], tokens: Tensor | None = None) -> None:
         """Launch what `decode` of these rows launches."""
-        self._begun = _Begun(tuple(rows), self._decode(rows))
+        if tokens is None:
+            self._settle()  # else the last pass is still computed
+        logits, taken = self._decode(rows, tokens)
+        self._begun = _Begun(tuple(rows), logits, taken, runs_ahead=tokens is not None)
+
+    def can_run_ahead(self, rows: Sequence[RunningAnswer]) -> bool:
+        """Whether graphs have taken the last pass of the rows, and will take the next one."""
+        in_graphs = {taken.running for taken in self._pending}
+        return in_graphs == set(rows) and all(self._can_hold(row) for row in rows)
 
     def decode(self, rows: Sequence[RunningAnswer]) -> Tensor:
         """Take a pass for all rows, or a few where they do not fit together."""
+        self._settle()
         begun, self._begun = self._begun, None
         if begun is None or not set(rows) <= set(begun.rows):
-            return self._decode(rows)
+            logits, self._pending = self._decode(rows)
+            return logits
+        self._pending = [taken for taken in begun.taken if taken.running in rows]
+        if begun.runs_ahead:
+            for row in rows:
+                _mass_of(row).accept()
         if tuple(rows) == begun.rows:
             return begun.logits
         return begun.logits[[begun.rows.index(row) for row in rows]]
 
-    def _decode(self, rows: Sequence[RunningAnswer]) -> Tensor:
-        self._settle()
+    def _decode(
+        self, rows: Sequence[RunningAnswer], tokens: Tensor | None = None
+    ) -> tuple[Tensor, list[_Taken]]:
+        """Launch a pass, as `begin_decode`; logits, and what rows that are held take with it."""
         self.warm_up()
-        taken = [row for row in rows if self._hold(row)]
-        if not taken:
-            return super().decode(rows)
-        steps = [(row, self._step_row(row)) for row in taken]
+        held = [row for row in rows if self._hold(row)]
+        if not held:
+            return super().decode(rows), []
+        masses = [_mass_of(row) for row in held]
+        places = [mass.by_place for mass in masses]
+        if tokens is not None:
+            places = AttentionMass.run_ahead(masses)
+        steps = [
+            (row, self._step_row(row, UNKNOWN if tokens is not None else row.last_token, by_place))
+            for row, by_place in zip(held, places, strict=True)
+        ]
+        taken: list[_Taken] = []
         logits: dict[RunningAnswer, Tensor] = {}
         for graph, part in self._parts(steps):
-            order = graph.run([row for _, row in part])
-            self._pending += [
-                _Taken(graph, place, part[row][0], part[row][1].reads_all)
-                for place, row in enumerate(order)
+            ids = tokens
+            if tokens is not None and len(part) < len(rows):
+                ids = tokens[[rows.index(row) for row, _ in part]]
+            launched = graph.run([row for _, row in part], ids)
+            taken += [
+                _Taken(launched, place, part[row][0], part[row][1].reads_all)
+                for place, row in enumerate(launched.order)
             ]
             if len(part) == len(rows):
-                return graph.logits[: len(rows)]
-            self._settle()  # a graph that runs again writes over what it read
+                return graph.logits[: len(rows)], taken
             for (running, _), each in zip(part, graph.logits, strict=False):
                 logits[running] = each.clone()
         others = [row for row in rows if row not in logits]
         if others:
             logits |= zip(others, super().decode(others), strict=True)
-        return torch.stack([logits[row] for row in rows])
+        return torch.stack([logits[row] for row in rows]), taken
 
     def close(self) -> None:
         """Give up graphs and pages."""
@@ -257,30 +300,26 @@ class BatchRunner(GraphRunner):
 
     # -- steps -------------------------------------------------------------------------------------
 
-    def _step_row(self, running: RunningAnswer) -> StepRow:
+    def _step_row(self, running: RunningAnswer, token: int, by_place: Tensor) -> StepRow:
+        """A row's next pass, whose attention mass is added to `by_place`."""
         held, state = self._held[running], running.state
         held.num_keys += 1
         reads_all, threshold = state.controller is None, 0.0
         if state.controller is not None:
             thresholds = state.controller.next_thresholds()
             reads_all, threshold = thresholds.reads_all, thresholds.level2
-        assert state.mass is not None
-        mass = state.mass.by_place
-        return StepRow(
-            held.slot, running.last_token, held.num_keys, held.pages, threshold, reads_all, mass
-        )
+        return StepRow(held.slot, token, held.num_keys, held.pages, threshold, reads_all, by_place)
 
     def _settle(self) -> None:
         """Tell the meters what the last pass read."""
-        read_bytes: dict[BatchGraph, list[int]] = {}
+        read_bytes: dict[LaunchedPass, list[int]] = {}
         for taken in self._pending:
-            if taken.graph not in read_bytes:
-                taken.graph.wait()
-                read_bytes[taken.graph] = taken.graph.read_bytes.tolist()
+            if taken.launched not in read_bytes:
+                read_bytes[taken.launched] = taken.launched.read_bytes()
             pass_bytes = self._bytes_of(taken.running.state.document)
             read = pass_bytes.whole
             if not taken.reads_all:
-                read = pass_bytes.fixed + read_bytes[taken.graph][taken.place]
+                read = pass_bytes.fixed + read_bytes[taken.launched][taken.place]
             meter = taken.running.state.meter
             meter.add_pass(read, pass_bytes.full, pass_bytes.windowed)
         self._pending = []
@@ -320,6 +359,13 @@ class BatchRunner(GraphRunner):
         ) * GROUP_COST[size]  # fmt: skip
 
     # -- what is held of answers -------------------------------------------------------------------
+
+    def _can_hold(self, running: RunningAnswer) -> bool:
+        """Whether an answer whose keys are in pages has, or gets, room for one more."""
+        held = self._held[running]
+        if held.num_keys < held.room:
+            return True
+        return self._has_room(running, held) and self._num_missing(held) <= len(self._free_pages)
 
     def _hold(self, running: RunningAnswer) -> bool:
         """Whether a graph can take the answer's next token: its keys have their pages then."""
@@ -367,11 +413,16 @@ class BatchRunner(GraphRunner):
 
     def _take_pages(self, held: _Held) -> bool:
         """Take pages for one more key; False, and none taken, if there are too few."""
-        missing = ceil_div(held.num_keys + 1, PAGE) - len(held.pages)
+        missing = self._num_missing(held)
         if missing > len(self._free_pages):
             return False
         held.pages += [self._free_pages.pop() for _ in range(missing)]
         return True
+
+    @staticmethod
+    def _num_missing(held: _Held) -> int:
+        """Pages that are missing for one more key."""
+        return ceil_div(held.num_keys + 1, PAGE) - len(held.pages)
 
     @torch.inference_mode()
     def _write_pages(self, running: RunningAnswer, held: _Held) -> None:
@@ -460,7 +511,8 @@ class BatchRunner(GraphRunner):
         )
         pools = (graph.pool for graph in self._graphs.values())
         try:
-            questions.prepare(next(pools, None))
+            with one_code_for_all_sizes():
+                questions.prepare(next(pools, None))
         except Exception:  # whatever a compiler or a driver may raise: the other way still works
             log.warning("prefilling questions without graphs: they failed", exc_info=True)
             self._fallbacks.count(Part.PREFILL, Cause.FAILED)
@@ -534,6 +586,12 @@ def why_unsupported(model: LoadedModel) -> str | None:
     if len({layer.window for layer in model.spec.layers} - {None}) > 1:
         return "its sliding windows differ"
     return None
+
+
+def _mass_of(running: RunningAnswer) -> AttentionMass:
+    """The attention mass of an answer that is held, see `BatchRunner._hold`."""
+    assert running.state.mass is not None
+    return running.state.mass
 
 
 def _memory_of(device: torch.device) -> int:

@@ -65,12 +65,22 @@ class ModelRunner(Protocol):
         """
         ...
 
-    def begin_decode(self, rows: Sequence[RunningAnswer]) -> None:
+    def begin_decode(self, rows: Sequence[RunningAnswer], tokens: Tensor | None = None) -> None:
         """Launch the pass that `decode` is called for next, if the host need not wait for it.
 
         Args:
             rows: as of `decode`. Until that is called for them, or for some of them, no other pass
-                is taken, and rows are at most removed.
+                is taken, and rows are at most removed: then the pass was none of theirs.
+            tokens: (rows,) int64 on the device, where the host does not know the latest ones yet;
+                the rows `can_run_ahead`.
+        """
+        ...
+
+    def can_run_ahead(self, rows: Sequence[RunningAnswer]) -> bool:
+        """Whether the next pass of rows can be launched before their latest tokens are known.
+
+        Args:
+            rows: of the last pass.
         """
         ...
 

@@ -189,6 +189,20 @@ class RunningAnswer:
         """Whether the model is still thinking, so that evidence is not collected yet."""
         return self._text.is_thinking
 
+    @property
+    def may_run_ahead(self) -> bool:
+        """Whether the pass of its next token may be launched before that token is known.
+
+        Not if it is known to be the last one, or if the host has a say in which one it is.
+        """
+        if self.is_finished or self.is_thinking or self._sampler.needs_tokens:
+            return False
+        return not (self._text.ends_with_next or self._num_tokens + 1 >= self.max_tokens)
+
+    @property
+    def _num_tokens(self) -> int:
+        return len(self.question) + len(self.answer)
+
     def forced_token(self) -> int | None:
         """Return the token that must come next, whatever the model says; None if it may choose.
 
@@ -231,7 +245,7 @@ class RunningAnswer:
             self._finish_reason = "repetition"
         if self._text.is_stopped:
             self._finish_reason = "stop"
-        elif self._text.is_full or len(self.question) + len(self.answer) >= self.max_tokens:
+        elif self._text.is_full or self._num_tokens >= self.max_tokens:
             self._finish_reason = "length"
 
     def read(self) -> TextDelta:

@@ -1,7 +1,7 @@
 """Choosing the next token, through transformers' logits processors."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -85,7 +85,8 @@ class Sampler:
         self._device, self._mask = device, mask
         self._greedy = sampling.temperature == 0.0
         self._processors = LogitsProcessorList()
-        if repetition_penalty != 1.0:
+        self._has_penalty = repetition_penalty != 1.0
+        if self._has_penalty:
             self._processors.append(RepetitionPenaltyLogitsProcessor(repetition_penalty))
         if not self._greedy:
             self._processors += _warpers(sampling)
@@ -94,6 +95,11 @@ class Sampler:
             self._generator.seed()
         else:
             self._generator.manual_seed(sampling.seed)
+
+    @property
+    def needs_tokens(self) -> bool:
+        """Whether a token cannot be drawn before the host knows those before it."""
+        return self._has_penalty or self._mask is not None
 
     @property
     def takes_best(self) -> bool:
@@ -123,7 +129,8 @@ class Sampler:
             logits = logits.masked_fill(~allowed, -math.inf)
         scores = logits[None]
         if self._processors:
-            ids = torch.tensor([[*question, *answer]]).to(self._device)
+            seen = [*question, *answer] if self._has_penalty else []  # the others see logits alone
+            ids = torch.tensor([seen], dtype=torch.int64).to(self._device)
             scores = self._processors(ids, scores)  # type: ignore[arg-type]
         if self._greedy:
             return scores[0].argmax()
@@ -156,16 +163,31 @@ class Drawn:
     log_probability: float
 
 
-def draw_tokens(
-    draws: Sequence[Draw | None], logits: Tensor, meanwhile: Callable[[], None] | None = None
-) -> list[Drawn | None]:
-    """Draw the next tokens of several answers; waits for the device once.
+class DrawnTokens:
+    """Tokens that were drawn on a device, which may still be computing them.
+
+    Attributes:
+        ids: (answers,) int64 on the device; any where a logit is infinite or undefined.
+    """
+
+    def __init__(self, ids: Tensor, highest: Tensor, log_probabilities: Tensor) -> None:
+        self.ids = ids
+        self._figures = torch.stack((ids.double(), highest.double(), log_probabilities.double()))
+
+    def fetch(self) -> list[Drawn | None]:
+        """Wait for the device; for each answer a token, None where a logit is infinite or so."""
+        return [
+            Drawn(int(token), log_probability) if math.isfinite(top) else None
+            for token, top, log_probability in zip(*self._figures.tolist(), strict=True)
+        ]
+
+
+def draw_tokens(draws: Sequence[Draw | None], logits: Tensor) -> DrawnTokens:
+    """Draw the next tokens of several answers without waiting for the device.
 
     Args:
         draws: None for an answer whose token is known already.
         logits: (answers, vocabulary) fp32.
-        meanwhile: called once before the wait, if given; it must not raise.
-    Returns: for each answer a token; None where a logit is infinite or undefined.
     """
     highest = logits.amax(dim=1)  # undefined if any logit is
     best = logits.argmax(dim=1)
@@ -183,13 +205,7 @@ def draw_tokens(
         masked = logits[rows].masked_fill_(~torch.stack([*masks.values()]), -math.inf)
         best[rows] = masked.argmax(dim=1)
     chosen = logits.gather(1, best[:, None])[:, 0] - logits.logsumexp(dim=1)
-    figures = torch.stack((best.double(), highest.double(), chosen.double()))
-    if meanwhile is not None:
-        meanwhile()
-    return [
-        Drawn(int(token), log_probability) if math.isfinite(top) else None
-        for token, top, log_probability in zip(*figures.tolist(), strict=True)
-    ]
+    return DrawnTokens(best, highest, chosen)
 
 
 def non_finite() -> NonFiniteNumbers:

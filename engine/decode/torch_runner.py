@@ -65,8 +65,12 @@ class TorchRunner:
         last = [row for row, chunk in enumerate(chunks) if chunk.is_last]
         return logits if len(last) == len(chunks) else logits[last]
 
-    def begin_decode(self, rows: Sequence[RunningAnswer]) -> None:
+    def begin_decode(self, rows: Sequence[RunningAnswer], tokens: Tensor | None = None) -> None:
         """Nothing is computed before it is asked for."""
+
+    def can_run_ahead(self, rows: Sequence[RunningAnswer]) -> bool:  # noqa: ARG002
+        """Never: attention asks the host for each row's thresholds."""
+        return False
 
     def decode(self, rows: Sequence[RunningAnswer]) -> Tensor:
         """Take one pass for each row's latest token, see `ModelRunner.decode`."""

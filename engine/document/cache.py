@@ -1,7 +1,7 @@
 """A document as the engine holds it: per layer its keys and values in cluster order."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -266,6 +266,16 @@ class DocumentCache:
         starts = torch.tensor([passage.start for passage in self.structure.passages])
         _, middles = self.middles_of_tokens
         return torch.searchsorted(starts, middles, right=True).sub(1).clamp(min=0)
+
+    def with_layers(self, layers: Sequence[LayerCache]) -> "DocumentCache":
+        """The same document with its layers' tensors elsewhere.
+
+        What was made of its text, which takes a while, is kept.
+        """
+        copy = replace(self, layers=tuple(layers))
+        kept = ("lexical", "middles_of_tokens", "passages_of_tokens")
+        copy.__dict__.update({name: self.__dict__[name] for name in kept if name in self.__dict__})
+        return copy
 
     @property
     def num_tokens(self) -> int:

@@ -522,7 +522,6 @@ class ResidentDocuments(Generic[Cache]):
         self, entry: Entry[Cache], open_source: Callable[[], Source[Cache]], room: Room | None
     ) -> None:
         """Load a document whose move was announced, and tell those who wait for it."""
-        tier = entry.tier
         try:
             loaded = self._load_counted(entry, open_source, room)
             with self._changed:
@@ -539,7 +538,10 @@ class ResidentDocuments(Generic[Cache]):
             raise
         artifact_id, num_bytes = entry.key, loaded.cache.num_bytes
         log.info(
-            "document resident artifact_id=%s from=%s num_bytes=%d", artifact_id, tier, num_bytes
+            "document resident artifact_id=%s from=%s num_bytes=%d",
+            artifact_id,
+            loaded.tier,
+            num_bytes,
         )
 
     def _load_counted(

@@ -1,17 +1,18 @@
 """The way between the host's memory and a device: threads, and pinned buffers of a bounded size.
 
 A GPU copies at full speed from pinned memory alone, and pinned memory is taken from everybody else:
-so pieces go through a few buffers, each filled while others are being copied. On a CPU pieces go
-straight to their place.
+so pieces go through a few buffers, each filled while others are being copied. Files are read by
+several threads, as they are hashed on the way; what is in the host's memory already is copied by
+one. On a CPU pieces go straight to their place.
 """
 
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +20,9 @@ from torch import Tensor
 
 PIECE_BYTES = 8 << 20  # small enough that a piece is hashed while it is in a processor's cache
 STAGES_PER_THREAD = 2  # one is filled while the other is copied
+WIDE_SHARE = 1 / 16  # of the pinned memory for each of the two buffers of whole documents
+ALIGNMENT = 16  # bytes, of pieces in a wide buffer
+WORD = 8
 MOST_THREADS = 16
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -30,7 +34,7 @@ class Staging:
 
     Args:
         device: where documents go.
-        num_bytes: of pinned memory, on a GPU; at least two pieces are taken.
+        num_bytes: of pinned memory, on a GPU; at least four pieces are taken.
         piece_bytes: copied at a time.
     """
 
@@ -39,12 +43,15 @@ class Staging:
     ) -> None:
         self.device = device
         self._piece_bytes = piece_bytes
-        num_stages = max(STAGES_PER_THREAD, num_bytes // piece_bytes)
+        self._wide_bytes = max(piece_bytes, int(num_bytes * WIDE_SHARE) // ALIGNMENT * ALIGNMENT)
+        num_pieces = (num_bytes - 2 * self._wide_bytes) // piece_bytes
+        num_stages = max(STAGES_PER_THREAD, num_pieces)
         cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 4
         self.num_threads = max(1, min(MOST_THREADS, cpus, num_stages // STAGES_PER_THREAD))
         self._threads = ThreadPoolExecutor(self.num_threads, "staging")
         self._num_stages = STAGES_PER_THREAD * self.num_threads
-        self._making = threading.Lock()
+        self._making, self._copying = threading.Lock(), threading.Lock()
+        self._wide: list[Tensor] | None = None
         self._stages: queue.SimpleQueue[Tensor] | None = None
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
@@ -56,6 +63,8 @@ class Staging:
         """Take the pinned memory now rather than with the first document."""
         if self._stream is not None:
             self._pinned()
+            with self._wide_stages():
+                pass
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """Do work on the threads, all copies included; the first error stops what has not begun.
@@ -108,40 +117,77 @@ class Staging:
                 piece.copy_(stage[: len(piece)], non_blocking=True)
                 copied.record(self._stream)
 
-    def to_device(self, source: Tensor) -> Tensor:
-        """Copy a contiguous tensor of the host to the device; within `map` only."""
-        target, offset = self.empty(source.shape, source.dtype), 0
-        data = _bytes_of(source).numpy()
+    def to_device(self, sources: Sequence[Tensor]) -> list[Tensor]:
+        """Copy contiguous tensors of the host to the device; on the calling thread, in order.
 
-        def fill(buffer: memoryview) -> None:
-            nonlocal offset
-            np.copyto(np.frombuffer(buffer, np.uint8), data[offset : offset + len(buffer)])
-            offset += len(buffer)
-
-        self.fill(target, fill)
-        return target
-
-    def to_host(self, source: Tensor) -> Tensor:
-        """Copy a contiguous tensor of the device to the host; within `map` only."""
-        if source.numel() == 0:
-            return torch.empty(source.shape, dtype=source.dtype)
-        target = np.empty(source.nbytes, np.uint8)  # asks for huge pages, unlike torch
-        places = _pieces(target, self._piece_bytes)
-        pieces = torch.split(_bytes_of(source), self._piece_bytes)
-        if self._stream is None:
-            for piece, place in zip(pieces, places, strict=True):
-                np.copyto(place, piece.numpy())
-        else:
-            with self._two_stages() as stages:
-                waiting: tuple[np.ndarray[Any, Any], Tensor, Any] | None = None
-                for index, (piece, place) in enumerate(zip(pieces, places, strict=True)):
+        One thread is enough, and Python is not in its way: torch copies large pieces by all of the
+        processors, into one wide buffer while the device copies from another.
+        """
+        with self._on_stream():
+            targets = [self.empty(source.shape, source.dtype) for source in sources]
+            pairs = list(zip(map(_bytes_of, sources), map(_bytes_of, targets), strict=True))
+            if self._stream is None:
+                _copy_all(pairs)
+                return targets
+            with self._wide_stages() as stages:
+                for index, moves in enumerate(_batches(pairs, len(stages[0][0]))):
                     stage, copied = stages[index % 2]
-                    stage[: len(piece)].copy_(piece, non_blocking=True)
+                    copied.synchronize()
+                    for source, target, place in moves:
+                        part = stage[place : place + len(source)]
+                        _copy(part, source)
+                        target.copy_(part, non_blocking=True)
                     copied.record(self._stream)
-                    _empty(waiting)
-                    waiting = place, stage[: len(piece)], copied
-                _empty(waiting)
-        return torch.from_numpy(target).view(source.dtype).view(source.shape)
+            self._synchronize()
+        return targets
+
+    def to_host(self, sources: Sequence[Tensor]) -> list[Tensor]:
+        """Copy contiguous tensors of the device to the host, as `to_device` the other way round."""
+        with self._on_stream():
+            # numpy asks for huge pages, unlike torch.
+            whole = [torch.from_numpy(np.empty(source.nbytes, np.uint8)) for source in sources]
+            pairs = list(zip(map(_bytes_of, sources), whole, strict=True))
+            if self._stream is None:
+                _copy_all(pairs)
+            else:
+                self._copy_to_host(pairs)
+        return [
+            target.view(source.dtype).view(source.shape)
+            for source, target in zip(sources, whole, strict=True)
+        ]
+
+    def _copy_to_host(self, pairs: "list[tuple[Tensor, Tensor]]") -> None:
+        def empty(moves: "list[_Move]", stage: Tensor, copied: Any) -> None:
+            copied.synchronize()
+            for _, target, place in moves:
+                _copy(target, stage[place : place + len(target)])
+
+        with self._wide_stages() as stages:
+            waiting: tuple[list[_Move], Tensor, Any] | None = None
+            for index, moves in enumerate(_batches(pairs, len(stages[0][0]))):
+                stage, copied = stages[index % 2]
+                for source, _, place in moves:
+                    stage[place : place + len(source)].copy_(source, non_blocking=True)
+                copied.record(self._stream)
+                if waiting is not None:
+                    empty(*waiting)
+                waiting = moves, stage, copied
+            if waiting is not None:
+                empty(*waiting)
+
+    @contextmanager
+    def _wide_stages(self) -> Iterator[list[tuple[Tensor, Any]]]:
+        """Have the two wide pinned buffers, each with the event of its last copy; one at a time."""
+        with self._copying:
+            if self._wide is None:
+                wide = torch.empty((2, self._wide_bytes), dtype=torch.uint8, pin_memory=True)
+                self._wide = list(wide)
+            stages = [(stage, torch.cuda.Event()) for stage in self._wide]  # type: ignore[no-untyped-call]
+            try:
+                yield stages
+            finally:
+                for _, copied in stages:
+                    copied.synchronize()
 
     @contextmanager
     def _two_stages(self) -> Iterator[list[tuple[Tensor, Any]]]:
@@ -180,13 +226,40 @@ def _bytes_of(tensor: Tensor) -> Tensor:
     return tensor.detach().reshape(-1).view(torch.uint8)
 
 
-def _pieces(data: "np.ndarray[Any, Any]", size: int) -> "list[np.ndarray[Any, Any]]":
-    return [data[start : start + size] for start in range(0, len(data), size)]
+def _copy(target: Tensor, source: Tensor) -> None:
+    """Copy bytes on the host; torch spreads words over processors better than bytes."""
+    words = len(source) > 0 and len(source) % WORD == 0
+    if words and source.storage_offset() % WORD == 0 and target.storage_offset() % WORD == 0:
+        target, source = target.view(torch.int64), source.view(torch.int64)
+    target.copy_(source)
 
 
-def _empty(waiting: "tuple[np.ndarray[Any, Any], Tensor, Any] | None") -> None:
-    """Take what was copied into a pinned buffer to its place."""
-    if waiting is not None:
-        place, stage, copied = waiting
-        copied.synchronize()
-        np.copyto(place, stage.numpy())
+def _copy_all(pairs: "list[tuple[Tensor, Tensor]]") -> None:
+    for source, target in pairs:
+        _copy(target, source)
+
+
+class _Move(NamedTuple):
+    """A part of a tensor, in bytes, where it goes, and its place in a wide buffer between."""
+
+    source: Tensor
+    target: Tensor
+    place: int
+
+
+def _batches(pairs: "list[tuple[Tensor, Tensor]]", size: int) -> "Iterator[list[_Move]]":
+    """Cut tensors into parts, and gather parts that fit together into `size` bytes."""
+    moves: list[_Move] = []
+    place = 0
+    for source, target in pairs:
+        begin = 0
+        while begin < len(source):
+            if place >= size:
+                yield moves
+                moves, place = [], 0
+            end = min(len(source), begin + size - place)
+            moves.append(_Move(source[begin:end], target[begin:end], place))
+            place += -(-(end - begin) // ALIGNMENT) * ALIGNMENT
+            begin = end
+    if moves:
+        yield moves

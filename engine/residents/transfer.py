@@ -1,6 +1,6 @@
 """Copies of documents between the device's memory and the host's."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from torch import Tensor
@@ -10,11 +10,12 @@ from engine.model.memory import out_of_memory_as_busy
 from engine.residents.staging import Staging
 
 Copy = Callable[[Tensor], Tensor]
+CopyAll = Callable[[Sequence[Tensor]], list[Tensor]]
 
 
 @dataclass(frozen=True)
 class DocumentTransfer:
-    """Copies documents between a device and the host, several layers at once; a `Transfer`.
+    """Copies documents between a device and the host; a `Transfer`.
 
     On a CPU both are the host's memory, and a copy is a copy all the same.
     """
@@ -23,17 +24,21 @@ class DocumentTransfer:
 
     def to_host(self, cache: DocumentCache) -> DocumentCache:
         """See `Transfer.to_host`."""
-        return self._copy(cache, self.staging.to_host)
+        return _with_copies(cache, self.staging.to_host)
 
     def to_device(self, cache: DocumentCache) -> DocumentCache:
         """See `Transfer.to_device`."""
         with out_of_memory_as_busy():
-            return self._copy(cache, self.staging.to_device)
+            return _with_copies(cache, self.staging.to_device)
 
-    def _copy(self, cache: DocumentCache, copy: Copy) -> DocumentCache:
-        """Return a document whose layers' tensors are copies; its ids and text are shared."""
-        layers = self.staging.map(lambda layer: copy_layer(layer, copy), cache.layers)
-        return replace(cache, layers=tuple(layers))
+
+def _with_copies(cache: DocumentCache, copy_all: CopyAll) -> DocumentCache:
+    """Return a document whose layers' tensors are copies; its ids and text are shared."""
+    sources = [tensor for layer in cache.layers for tensor in layer.tensors()]
+    copies = dict(zip(map(id, sources), copy_all(sources), strict=True))
+    return cache.with_layers(
+        [copy_layer(layer, lambda tensor: copies[id(tensor)]) for layer in cache.layers]
+    )
 
 
 def copy_layer(layer: LayerCache, copy: Copy) -> LayerCache:

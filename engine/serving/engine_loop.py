@@ -3,8 +3,9 @@
 Questions come in through an inbox, from any thread; text goes out to their listeners. Documents are
 loaded, and whole answers put together, on a few other threads.
 
-On a GPU the next decoding pass begins as soon as the tokens of the last one are known; what these
-mean for text and listeners is worked out while it is computed.
+On a GPU the next decoding pass is launched before the tokens of the last one are known, if it is
+for the same answers whatever these are, and else as soon as they are. What they mean for text and
+listeners is worked out while it is computed.
 """
 
 import logging
@@ -14,7 +15,7 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -72,10 +73,10 @@ Question = Scheduled[Answering]
 
 @dataclass(frozen=True)
 class _NextStep:
-    """A step that was chosen when the tokens of the one before were known.
+    """A step that was chosen while the one before was taken.
 
     Attributes:
-        began_s: when its pass was launched; None if that is still to be done.
+        began_s: when its pass was launched, or could begin; None if that is still to be done.
         error: why it could not be launched, which is told when the step is taken.
     """
 
@@ -104,7 +105,7 @@ class EngineLoop:
     ) -> None:
         self._engine = engine
         self._on_step = on_step
-        self.on_prepared: Callable[[], None] = lambda: None
+        self.on_prepared: list[Callable[[], None]] = []
         self.max_running = min(max_running, engine.runner.max_rows)
         self.activity = Activity()
         self._pace = Pace(self.max_running)
@@ -213,7 +214,8 @@ class EngineLoop:
         else:
             prepared_s = time.monotonic() - started_s
             log.info("the engine was prepared in %.1f s", prepared_s)
-        _do(self.on_prepared)
+        for action in self.on_prepared:
+            _do(action)
         self._is_ready = True
         while not self._is_closed:
             try:
@@ -336,7 +338,9 @@ class EngineLoop:
             with out_of_memory_as_busy():
                 found = self._engine.step(
                     rows,
-                    self._deliver if self._engine.is_asynchronous else None,
+                    partial(self._meanwhile, step, questions)
+                    if self._engine.is_asynchronous
+                    else None,
                     partial(self._advance, step, questions, began_s) if advances else None,
                 )
         except Exception as failure:
@@ -364,6 +368,15 @@ class EngineLoop:
             self._deliver()
         self._present = ()
 
+    def _meanwhile(self, step: Step[Answering], questions: Sequence[Question]) -> None:
+        """The device computes a step: launch what follows anyway, and hand out text."""
+        goes_on = not self._engine.turns.is_reading_document and self._goes_on(step, questions)
+        rows = [one.item.running for one in questions if one.item.running is not None]
+        if goes_on and self._engine.can_run_ahead(rows):
+            self._begin(step)
+            self._scheduler.repeat(step)
+        self._deliver()
+
     def _advance(
         self,
         step: Step[Answering],
@@ -375,7 +388,10 @@ class EngineLoop:
 
         While nobody comes or goes there is nothing to choose, and the pass begins first of all.
         """
-        if self._goes_on(step, questions, failures):
+        runs_ahead = self._next is not None
+        if self._next is not None:
+            self._next = replace(self._next, began_s=time.monotonic())
+        elif not any(failures) and self._goes_on(step, questions):
             self._begin(step)
             self._scheduler.repeat(step)
             self._note(step.kind, len(questions), step.num_tokens, began_s)
@@ -385,8 +401,10 @@ class EngineLoop:
             running = question.item.running
             if failure is not None or running is None or running.is_finished:
                 self._scheduler.remove(question)
-            else:
+            elif not runs_ahead:
                 self._scheduler.stepped(question, 0)  # it goes on decoding
+        if runs_ahead:
+            return
         following = self._choose_step()
         if following is None:
             return
@@ -395,13 +413,8 @@ class EngineLoop:
         else:
             self._next = _NextStep(following)
 
-    def _goes_on(
-        self,
-        step: Step[Answering],
-        questions: Sequence[Question],
-        failures: Sequence[LecternError | None],
-    ) -> bool:
-        """Whether the step that was taken is the next one, too."""
+    def _goes_on(self, step: Step[Answering], questions: Sequence[Question]) -> bool:
+        """Whether the step that is being taken is the next one, too, as far as is known."""
 
         def goes_on(question: Question) -> bool:
             item = question.item
@@ -410,7 +423,6 @@ class EngineLoop:
 
         return (
             self._inbox.empty()
-            and not any(failures)
             and all(map(goes_on, questions))
             and self._scheduler.can_repeat(step)
         )

@@ -315,6 +315,10 @@ def _figures(workload: Workload, started_s: float, outcomes: list[Outcome]) -> d
         "first_token_ms": _spread(first_ms),
         "ms_per_later_token": _spread(later) if later else None,
         "answer_ms": _spread([outcome.answer_ms for outcome in answered]),
+        "server_ms": {
+            part: statistics.fmean(outcome.timings_ms[part] for outcome in answered)
+            for part in answered[0].timings_ms
+        },
         "cache_hits": sum(outcome.cache_hit for outcome in answered) / len(answered),
         "loaded": statistics.fmean(outcome.loaded for outcome in answered),
         "first_of_tenth": first_of_tenth(outcomes),

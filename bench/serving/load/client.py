@@ -7,8 +7,8 @@ milliseconds of a request and a tenth of one for each token, which would be meas
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
@@ -31,6 +31,7 @@ class Outcome:
         num_tokens: tokens of the answer.
         loaded: share of the document's cache that was read for each token.
         cache_hit: whether the document was in memory.
+        timings_ms: what the server says that its parts took; those of an answer add up.
         error: the code of the error; empty if it was answered.
     """
 
@@ -42,6 +43,7 @@ class Outcome:
     num_tokens: int = 0
     loaded: float = 0.0
     cache_hit: bool = False
+    timings_ms: Mapping[str, float] = field(default_factory=dict)
     error: str = ""
 
 
@@ -152,6 +154,7 @@ class LoadClient:
             num_tokens=answer["usage"]["completion_tokens"] if answer else 0,
             loaded=answer["budget"]["loaded_decode"] if answer else 0.0,
             cache_hit=bool(answer and answer["cache_hit"]),
+            timings_ms=answer["timings_ms"] if answer else {},
             error=error,
         )
 

@@ -18,7 +18,7 @@ def draw(sampling: Sampling, count: int = 400, penalty: float = 1.0) -> Counter[
 
 
 def next_token(sampler: Sampler, question: Sequence[int] = ()) -> int | None:
-    return token_of(draw_tokens([Draw(sampler, question, ())], LOGITS[None])[0])
+    return token_of(draw_tokens([Draw(sampler, question, ())], LOGITS[None]).fetch()[0])
 
 
 def token_of(drawn: Drawn | None) -> int | None:
@@ -87,7 +87,7 @@ class Allows:
 
 def test_a_token_comes_with_what_the_model_gave_it_before_mask_and_temperature() -> None:
     sampler = Sampler(Sampling(temperature=2.0, seed=0), 1.0, CPU, Allows(2))
-    (drawn,) = draw_tokens([Draw(sampler, (), ())], LOGITS[None])
+    (drawn,) = draw_tokens([Draw(sampler, (), ())], LOGITS[None]).fetch()
     assert drawn is not None
     assert drawn.log_probability == pytest.approx(float(LOGITS.log_softmax(0)[2]))
 
@@ -105,7 +105,7 @@ def test_a_mask_says_which_tokens_may_come(temperature: float) -> None:
     how, mask = Sampling(temperature=temperature, seed=0), Allows(2, 3)
     sampler = Sampler(how, 1.0, CPU, mask)
     draws = [Draw(sampler, (9,), (1, 0))]
-    drawn = {token_of(draw_tokens(draws, LOGITS[None])[0]) for _ in range(300)}
+    drawn = {token_of(draw_tokens(draws, LOGITS[None]).fetch()[0]) for _ in range(300)}
     assert drawn == ({2} if temperature == 0.0 else {2, 3})
     assert set(mask.seen) == {(1, 0)}
     assert next_token(Sampler(Sampling(), 1.0, CPU, Allows())) == 0
@@ -116,7 +116,7 @@ def test_rows_are_drawn_each_in_its_own_way() -> None:
     rows = [Sampling(), Sampling(temperature=1.0, seed=3), Sampling()]
     for _ in range(20):
         draws = [Draw(Sampler(one, 1.0, CPU), (), ()) for one in rows]
-        first, second, third = draw_tokens(draws, logits)
+        first, second, third = draw_tokens(draws, logits).fetch()
         assert (token_of(first), third) == (0, None)
-        wanted = draw_tokens([Draw(Sampler(rows[1], 1.0, CPU), (), ())], logits[1:2])
+        wanted = draw_tokens([Draw(Sampler(rows[1], 1.0, CPU), (), ())], logits[1:2]).fetch()
         assert [second] == wanted

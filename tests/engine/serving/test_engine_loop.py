@@ -22,6 +22,7 @@ from common.errors import (
 from common.owner import Owner
 from engine.config import DecodeConfig
 from engine.decode.answer import Answer, TextDelta
+from engine.decode.batch_runner import BatchRunner
 from engine.decode.graph_runner import GraphRunner
 from engine.decode.running_answer import PrefillChunk, RunningAnswer
 from engine.decode.sampling import Sampling
@@ -137,7 +138,8 @@ class Runner(GraphRunner):
         self._wait()
         return super().prefill(chunks)
 
-    def begin_decode(self, rows: Sequence[RunningAnswer]) -> None:
+    def begin_decode(self, rows: Sequence[RunningAnswer], tokens: Tensor | None = None) -> None:
+        assert tokens is None, "it never runs ahead"
         assert self.begun is None, "what was begun is taken first"
         self.begun = rows, self.decode(rows)
         self.num_begun += 1
@@ -227,7 +229,7 @@ def test_what_follows_the_preparation_comes_before_the_loop_is_ready(model: Load
         problems.append(loop.problem())
         raise RuntimeError("It fails.")
 
-    loop.on_prepared = note_and_fail
+    loop.on_prepared.append(note_and_fail)
     loop.start()
     try:
         loop.check()
@@ -255,6 +257,50 @@ def test_answers_in_a_crowd_are_those_alone(
         assert [one.quote for one in found.evidence] == [one.quote for one in wanted.evidence]
     assert max(served.runner.rows) > 4, "they shared passes"
     served.check_idle()
+
+
+class Batches(BatchRunner):
+    """Passes by tables, of which those that were launched before their tokens were known count."""
+
+    num_ahead = 0
+
+    def begin_decode(self, rows: Sequence[RunningAnswer], tokens: Tensor | None = None) -> None:
+        if tokens is not None:
+            self.num_ahead += 1
+        super().begin_decode(rows, tokens)
+
+
+def test_passes_that_run_ahead_change_no_answer(
+    model: LoadedModel, documents: list[DocumentCache], on_gpu: bool
+) -> None:
+    stop = (alone(model, documents[0], 3, max_tokens=40).text[10:14],)
+    how: list[dict[str, object]] = [
+        {"max_tokens": 40},
+        {"max_tokens": 40, "temperature": 0.7, "seed": 9},
+        {"max_tokens": 20},
+        {"max_tokens": 40, "stop": stop},  # nobody knows in advance where it ends
+    ]
+    runner = Batches(model, DecodeConfig(), max_rows=8)
+    loop = EngineLoop(Engine(model, runner=runner), 8)
+    loop.start()
+    try:
+        served = Served(loop, runner, documents)
+        asked = [served.ask(number, key=str(number), **how[number % 4]) for number in range(8)]
+        for number, listener in enumerate(asked):
+            found, place = listener.result(), number % 4
+            wanted = alone(model, documents[number % 3], number, **how[place])
+            assert found.text == wanted.text
+            assert found.finish_reason == wanted.finish_reason
+            assert found.budget == wanted.budget
+            assert found.usage == wanted.usage
+            for mine, other in zip(found.evidence, wanted.evidence, strict=True):
+                assert mine.quote == other.quote
+                assert mine.weight == pytest.approx(other.weight, abs=2e-4)
+            assert len(found.sentences) == len(wanted.sentences)
+    finally:
+        loop.close()
+    assert runner.num_ahead > 20 if on_gpu else runner.num_ahead == 0
+    assert len(runner._free_pages) == len(runner._pool[0, 0])
 
 
 def test_passes_begin_when_the_tokens_of_the_last_one_are_known(

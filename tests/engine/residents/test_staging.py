@@ -1,0 +1,59 @@
+"""Copies of whole tensors between the host and a device, through buffers that hold none of them."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine.residents.staging import ALIGNMENT, Staging, _batches, _bytes_of
+
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+    ),
+]
+
+
+def tensors() -> list[Tensor]:
+    """Of all kinds of sizes: none, some bytes, and more than a buffer."""
+    return [
+        torch.arange(5000, dtype=torch.int32).view(50, 100),
+        torch.zeros(3, 0, 8),
+        torch.randn(3, 7, 11),
+        torch.randint(0, 255, (13,), dtype=torch.uint8),
+        torch.randn(40, 333).to(torch.bfloat16),
+        torch.arange(6, dtype=torch.int32)[1:],  # begins in the middle of a word
+        torch.tensor([5]),
+    ]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_tensors_come_back_as_they_were(device: str) -> None:
+    staging = Staging(torch.device(device), 4096, 1024)
+    sources = tensors()
+    there = staging.to_device(sources)
+    back = staging.to_host(there)
+    for source, on_device, copy in zip(sources, there, back, strict=True):
+        assert on_device.device.type == device
+        assert copy.dtype == source.dtype
+        assert torch.equal(copy, source)
+        assert torch.equal(on_device.cpu(), source)
+        if source.numel():
+            assert copy.data_ptr() != source.data_ptr()
+    staging.close()
+
+
+@pytest.mark.parametrize("size", [16, 48, 1024, 1 << 20])
+def test_parts_fill_buffers_without_touching_each_other(size: int) -> None:
+    pairs = [(_bytes_of(one), torch.zeros(one.nbytes, dtype=torch.uint8)) for one in tensors()]
+    for moves in _batches(pairs, size):
+        buffer, end = torch.zeros(size, dtype=torch.uint8), 0
+        for source, _, place in moves:
+            assert place % ALIGNMENT == 0
+            assert end <= place
+            end = place + len(source)
+            buffer[place:end] = source  # no longer than the buffer
+        for source, target, place in moves:
+            target.copy_(buffer[place : place + len(source)])
+    for source, target in pairs:
+        assert torch.equal(source, target)
