@@ -144,8 +144,7 @@ class Staging:
     def to_host(self, sources: Sequence[Tensor]) -> list[Tensor]:
         """Copy contiguous tensors of the device to the host, as `to_device` the other way round."""
         with self._on_stream():
-            # numpy asks for huge pages, unlike torch.
-            whole = [torch.from_numpy(np.empty(source.nbytes, np.uint8)) for source in sources]
+            whole = [_empty_bytes(source.nbytes) for source in sources]
             pairs = list(zip(map(_bytes_of, sources), whole, strict=True))
             if self._stream is None:
                 _copy_all(pairs)
@@ -224,6 +223,11 @@ class _Stopped(Exception):
 
 def _bytes_of(tensor: Tensor) -> Tensor:
     return tensor.detach().reshape(-1).view(torch.uint8)
+
+
+def _empty_bytes(num_bytes: int) -> Tensor:
+    """Bytes on the host; numpy asks for huge pages, unlike torch."""
+    return torch.from_numpy(np.empty(max(1, num_bytes), np.uint8))[:num_bytes]
 
 
 def _copy(target: Tensor, source: Tensor) -> None:
