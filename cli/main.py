@@ -29,6 +29,7 @@ from cli.options import (
 from cli.show import make_console, say
 from common.errors import LecternError
 from common.logging import configure
+from engine.model.lean_transformers import import_transformers
 
 app = typer.Typer(
     name="lectern",
@@ -149,6 +150,7 @@ def serve(
     settings = read_settings(**not_none(data_dir=data_dir), server=server)
     listener = listen(settings.server.host, settings.server.port)
     gc.disable()  # until the engine is prepared, as modules and compiled layers stay anyway
+    import_transformers()
     from cli.serve import run_server  # importing torch takes seconds, so the port comes first
 
     run_server(make_console(), settings, listener)
