@@ -390,8 +390,10 @@ class Engine:
         drawn = draw_tokens(draws, logits)
         if meanwhile is not None:
             self._coming = drawn.ids
-            meanwhile()
-            self._coming = None
+            try:
+                meanwhile()
+            finally:
+                self._coming = None
         failures: dict[RunningAnswer, LecternError] = {}
         for row, must, token in zip(rows, forced, drawn.fetch(), strict=True):
             if token is None and must is None:

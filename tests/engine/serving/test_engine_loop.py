@@ -558,6 +558,30 @@ def test_a_listener_that_fails_ends_no_later_answer(
     served.check_idle()
 
 
+def test_a_listener_that_fails_while_a_pass_runs_ahead_harms_no_later_answer(
+    model: LoadedModel, documents: list[DocumentCache], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = Batches(model, DecodeConfig(), max_rows=2)
+    loop = EngineLoop(Engine(model, runner=runner), 2)
+    served, texts = Served(loop, runner, documents), 0
+    broken = served.ask(max_tokens=40)
+
+    def fail_later(_: TextDelta | Answer) -> None:
+        nonlocal texts
+        texts += 1
+        if texts > 4:
+            raise RuntimeError("nobody listens")
+
+    monkeypatch.setattr(broken, "deliver", fail_later)
+    loop.start()
+    try:
+        assert broken.ended.wait(WAIT_S)
+        assert served.ask(1).result().text == alone(model, documents[1], 1).text
+    finally:
+        loop.close()
+    assert len(runner._free_pages) == len(runner._pool[0, 0])
+
+
 def test_words_of_a_document_are_indexed_before_an_answer_looks_them_up(
     serve: Callable[..., Served],
 ) -> None:
