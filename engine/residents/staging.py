@@ -141,38 +141,30 @@ class Staging:
             self._synchronize()
         return targets
 
-    def to_host(self, sources: Sequence[Tensor]) -> list[Tensor]:
-        """Copy contiguous tensors of the device to the host, as `to_device` the other way round."""
-        with self._on_stream():
-            whole = [_empty_bytes(source.nbytes) for source in sources]
-            pairs = list(zip(map(_bytes_of, sources), whole, strict=True))
-            if self._stream is None:
-                _copy_all(pairs)
-            else:
-                self._copy_to_host(pairs)
-        return [
-            target.view(source.dtype).view(source.shape)
-            for source, target in zip(sources, whole, strict=True)
-        ]
+    def to_host(self, source: Tensor) -> Tensor:
+        """Copy a contiguous tensor of the device to the host; within `map` only.
 
-    def _copy_to_host(self, pairs: "list[tuple[Tensor, Tensor]]") -> None:
-        def empty(moves: "list[_Move]", stage: Tensor, copied: Any) -> None:
-            copied.synchronize()
-            for _, target, place in moves:
-                _copy(target, stage[place : place + len(target)])
-
-        with self._wide_stages() as stages:
-            waiting: tuple[list[_Move], Tensor, Any] | None = None
-            for index, moves in enumerate(_batches(pairs, len(stages[0][0]))):
-                stage, copied = stages[index % 2]
-                for source, _, place in moves:
-                    stage[place : place + len(source)].copy_(source, non_blocking=True)
-                copied.record(self._stream)
-                if waiting is not None:
-                    empty(*waiting)
-                waiting = moves, stage, copied
-            if waiting is not None:
-                empty(*waiting)
+        By several threads, as most of the time goes into the host's new pages.
+        """
+        target = _empty_bytes(source.nbytes)
+        pieces, places = (
+            torch.split(data, self._piece_bytes) for data in (_bytes_of(source), target)
+        )
+        pairs = zip(pieces, places, strict=True)
+        if self._stream is None:
+            for piece, place in pairs:
+                np.copyto(place.numpy(), piece.numpy())
+        elif source.numel():
+            with self._two_stages() as stages:
+                waiting: tuple[Tensor, Tensor, Any] | None = None
+                for index, (piece, place) in enumerate(pairs):
+                    stage, copied = stages[index % 2]
+                    stage[: len(piece)].copy_(piece, non_blocking=True)
+                    copied.record(self._stream)
+                    _empty(waiting)
+                    waiting = place, stage[: len(piece)], copied
+                _empty(waiting)
+        return target.view(source.dtype).view(source.shape)
 
     @contextmanager
     def _wide_stages(self) -> Iterator[list[tuple[Tensor, Any]]]:
@@ -223,6 +215,14 @@ class _Stopped(Exception):
 
 def _bytes_of(tensor: Tensor) -> Tensor:
     return tensor.detach().reshape(-1).view(torch.uint8)
+
+
+def _empty(waiting: "tuple[Tensor, Tensor, Any] | None") -> None:
+    """Take what was copied into a pinned buffer to its place."""
+    if waiting is not None:
+        place, stage, copied = waiting
+        copied.synchronize()
+        np.copyto(place.numpy(), stage.numpy())
 
 
 def _empty_bytes(num_bytes: int) -> Tensor:

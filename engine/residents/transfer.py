@@ -1,6 +1,6 @@
 """Copies of documents between the device's memory and the host's."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from torch import Tensor
@@ -10,7 +10,6 @@ from engine.model.memory import out_of_memory_as_busy
 from engine.residents.staging import Staging
 
 Copy = Callable[[Tensor], Tensor]
-CopyAll = Callable[[Sequence[Tensor]], list[Tensor]]
 
 
 @dataclass(frozen=True)
@@ -24,21 +23,20 @@ class DocumentTransfer:
 
     def to_host(self, cache: DocumentCache) -> DocumentCache:
         """See `Transfer.to_host`."""
-        return _with_copies(cache, self.staging.to_host)
+        copy = self.staging.to_host
+        return cache.with_layers(
+            self.staging.map(lambda layer: copy_layer(layer, copy), cache.layers)
+        )
 
     def to_device(self, cache: DocumentCache) -> DocumentCache:
         """See `Transfer.to_device`."""
+        sources = [tensor for layer in cache.layers for tensor in layer.tensors()]
         with out_of_memory_as_busy():
-            return _with_copies(cache, self.staging.to_device)
-
-
-def _with_copies(cache: DocumentCache, copy_all: CopyAll) -> DocumentCache:
-    """Return a document whose layers' tensors are copies; its ids and text are shared."""
-    sources = [tensor for layer in cache.layers for tensor in layer.tensors()]
-    copies = dict(zip(map(id, sources), copy_all(sources), strict=True))
-    return cache.with_layers(
-        [copy_layer(layer, lambda tensor: copies[id(tensor)]) for layer in cache.layers]
-    )
+            targets = self.staging.to_device(sources)
+        copies = dict(zip(map(id, sources), targets, strict=True))
+        return cache.with_layers(
+            [copy_layer(layer, lambda tensor: copies[id(tensor)]) for layer in cache.layers]
+        )
 
 
 def copy_layer(layer: LayerCache, copy: Copy) -> LayerCache:

@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -31,6 +31,7 @@ QUARANTINE_SUFFIX = ".quarantine"
 QUARANTINE_S = 24 * 3600.0
 USED_EVERY = timedelta(hours=1)
 OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+AHEAD_BYTES = 64 << 20  # of a file, read before they are asked for
 MAX_MANIFEST_BYTES = 64 * 1024 * 1024
 DAMAGED = "The stored cache is damaged."
 REPLACED = "The stored cache was replaced while it was being loaded; ask again."
@@ -54,6 +55,7 @@ class StoredFile:
         self._expected = expected["blake3"]
         self._position = 0
         self._hash = blake3()
+        self._read_ahead()
 
     def read_into(self, buffer: memoryview) -> None:
         """Read the next bytes, as many as the buffer holds.
@@ -67,7 +69,15 @@ class StoredFile:
                 raise CorruptArtifact(DAMAGED)
             self._position += num_bytes
             unread = unread[num_bytes:]
+        self._read_ahead()
         self._hash.update(buffer)
+
+    def _read_ahead(self) -> None:
+        """Let the operating system read on while these bytes are hashed and copied."""
+        num_left = min(AHEAD_BYTES, self.num_bytes - self._position)
+        if num_left > 0 and hasattr(os, "posix_fadvise"):
+            with suppress(OSError):  # some file systems take no advice
+                os.posix_fadvise(self._descriptor, self._position, num_left, os.POSIX_FADV_WILLNEED)
 
     def verify(self) -> None:
         """Return if the whole file was read and is what was published. Raises: CorruptArtifact."""
