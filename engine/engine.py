@@ -34,9 +34,10 @@ from engine.decode.running_answer import RunningAnswer
 from engine.decode.sampling import Sampling, TokenMask, draw_tokens, non_finite
 from engine.decode.sentence_marks import SentenceEnds
 from engine.decode.turn_states import DocumentKey, TurnStates
-from engine.document.budget import Budget
+from engine.document.budget import EXACT, Budget
 from engine.document.cache import DocumentCache
 from engine.fallbacks import Cause, Fallbacks, Part
+from engine.model.empty_document import empty_document
 from engine.model.fingerprint import digest
 from engine.model.loader import LoadedModel
 from engine.model.prompt import Ids, Turn
@@ -126,6 +127,26 @@ class Engine:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def warm_up(self) -> None:
+        """Prepare the runner, so that no question pays for compiling and capturing.
+
+        Where graphs were captured something is answered, too: what libraries bring to a GPU with
+        its first use is there before the first question.
+
+        Raises: whatever the runner, a compiler or a driver may raise.
+        """
+        self.runner.warm_up()
+        if self.model.device.type == "cuda" and isinstance(self.runner, BatchRunner):
+            self.answer_anything()
+
+    def answer_anything(self) -> None:
+        """Answer a question without a document by a few tokens, the best ones and drawn ones."""
+        document = empty_document(self.model)
+        for temperature in (0.0, 1.0):
+            sampling = Sampling(3, temperature=temperature, top_p=0.9, ignore_eos=True)
+            for _ in self.answer(document, "Hello", budget=EXACT, sampling=sampling):
+                pass
 
     def close(self) -> None:
         """Give up graphs and cached device memory; no answer may still be running."""

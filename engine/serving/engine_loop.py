@@ -208,7 +208,7 @@ class EngineLoop:
     def _run(self) -> None:
         started_s = time.monotonic()
         try:
-            self._engine.runner.warm_up()
+            self._engine.warm_up()
         except Exception as error:  # what cannot be prepared may still be computed
             log.error("preparing the engine failed: %s", error_trace(error))
         else:

@@ -178,6 +178,21 @@ def test_models_that_have_no_batches_say_why(config: PretrainedConfig) -> None:
     assert torch.is_inference_mode_enabled() is False
 
 
+@pytest.mark.parametrize("name", ["llama", "gemma2", "mistral-window"])
+def test_an_answer_before_the_first_question_leaves_nothing(name: str) -> None:
+    fallbacks = Fallbacks()
+    runner = BatchRunner(loaded(FAMILIES[name]), KERNELS, max_rows=2, fallbacks=fallbacks)
+    engine = Engine(runner._model, runner=runner)
+    runner.warm_up()
+    engine.answer_anything()
+    assert len(runner._free_pages) == len(runner._pool[0, 0])
+    assert not runner._sessions
+    assert not runner._held
+    gc.collect()
+    assert runner._slots == {}
+    assert not any(fallbacks.counts().values())
+
+
 def test_a_document_is_ready_before_its_first_question(
     model: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
