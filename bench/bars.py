@@ -17,9 +17,10 @@ from typing import Any
 
 import training
 from bench import RESULTS
+from bench.random_llama import DRAWN_FOLDERS, SEED
 from engine.model.fingerprint import weights_fingerprint
 from reader import WEIGHTS
-from training.record import NO_MODEL
+from training.record import NO_MODEL, drawn
 
 BARS = Path(__file__).parent / "bars.toml"
 FOLDERS = (RESULTS, training.RESULTS)  # of the results
@@ -104,6 +105,8 @@ def weights_told(weights: str | Mapping[str, Any] | None) -> str:
     """Of which weights a result is, in short: a fingerprint's first digits, or what was drawn."""
     if weights is None:
         return NOT_RECORDED
+    if isinstance(weights, str) and weights in DRAWN_FOLDERS:
+        weights = drawn(DRAWN_FOLDERS[weights], SEED)
     if isinstance(weights, str):
         return weights[:_SHOWN_DIGITS]
     return f"drawn: {weights['shape']}; seeds {', '.join(map(str, weights['seeds']))}"

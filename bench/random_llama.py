@@ -36,6 +36,12 @@ SHAPES = {
     "llama3_8b": ModelShape(128_256, 4096, 14_336, 32, 32, 8),
     "llama2_7b": ModelShape(32_000, 4096, 11_008, 32, 32, 32),
 }
+# Fingerprints of folders by the shape that `bench.serving.model_folder` drew, for results that tell
+# no more of their weights. They are the same each time on one kind of device.
+DRAWN_FOLDERS = {
+    # --shape llama3_8b --context 135168 --device cuda, on an H200
+    "2e77d6c166f403ab15e38e12d9a55e39d0a7219b57ad985a8095cd52ed418c4f": "llama3_8b",
+}
 
 
 def random_llama(

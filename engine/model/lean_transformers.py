@@ -12,6 +12,8 @@ def import_transformers() -> None:
     """Import what all models need of transformers, without libraries that nothing here needs it to.
 
     They take a second of each start. It changes nothing if transformers was imported before.
+
+    Raises: ImportError if transformers is missing.
     """
     utils: Any = importlib.import_module("transformers.utils")
     names = [f"is_{library}_available" for library in UNUSED]
