@@ -218,7 +218,12 @@ class BatchRunner(GraphRunner):
         return torch.stack(rows) if rows else torch.empty(0)
 
     def begin_decode(self, rows: Sequence[RunningAnswer], tokens: Tensor | None = None) -> None:
-        """Launch what `decode` of these rows launches."""
+        """Launch what `decode` of these rows launches.
+
+        Args:
+            tokens: (rows,) int64 on the device, see `ModelRunner.begin_decode`; None: each row's
+                `last_token`.
+        """
         if tokens is None:
             self._settle()  # else the last pass is still computed
         logits, taken = self._decode(rows, tokens)

@@ -122,6 +122,8 @@ class Staging:
 
         One thread is enough, and Python is not in its way: torch copies large pieces by all of the
         processors, into one wide buffer while the device copies from another.
+
+        Raises: torch.OutOfMemoryError; then nothing is left of the copies.
         """
         with self._on_stream():
             targets = [self.empty(source.shape, source.dtype) for source in sources]
@@ -145,6 +147,8 @@ class Staging:
         """Copy a contiguous tensor of the device to the host; within `map` only.
 
         By several threads, as most of the time goes into the host's new pages.
+
+        Returns: a tensor of the same shape and dtype, on memory of its own.
         """
         target = _empty_bytes(source.nbytes)
         pieces, places = (
