@@ -136,7 +136,7 @@ class Staging:
                     stage, copied = stages[index % 2]
                     copied.synchronize()
                     for source, target, place in moves:
-                        part = stage[place : place + len(source)]
+                        part = stage[place : place + source.numel()]
                         _copy(part, source)
                         target.copy_(part, non_blocking=True)
                     copied.record(self._stream)
@@ -236,7 +236,8 @@ def _empty_bytes(num_bytes: int) -> Tensor:
 
 def _copy(target: Tensor, source: Tensor) -> None:
     """Copy bytes on the host; torch spreads words over processors better than bytes."""
-    words = len(source) > 0 and len(source) % WORD == 0
+    num_bytes = source.numel()
+    words = num_bytes > 0 and num_bytes % WORD == 0
     if words and source.storage_offset() % WORD == 0 and target.storage_offset() % WORD == 0:
         target, source = target.view(torch.int64), source.view(torch.int64)
     target.copy_(source)
@@ -260,12 +261,12 @@ def _batches(pairs: "list[tuple[Tensor, Tensor]]", size: int) -> "Iterator[list[
     moves: list[_Move] = []
     place = 0
     for source, target in pairs:
-        begin = 0
-        while begin < len(source):
+        begin, num_bytes = 0, source.numel()
+        while begin < num_bytes:
             if place >= size:
                 yield moves
                 moves, place = [], 0
-            end = min(len(source), begin + size - place)
+            end = min(num_bytes, begin + size - place)
             moves.append(_Move(source[begin:end], target[begin:end], place))
             place += -(-(end - begin) // ALIGNMENT) * ALIGNMENT
             begin = end
