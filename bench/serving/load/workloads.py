@@ -248,7 +248,7 @@ WORKLOADS: dict[str, Callable[[], tuple[Workload, ...]]] = {
     "ten-each": lambda: (ten_each(4, 65_536),),
     "mixtures": lambda: mixtures((65_536,) * 8 + (8_192,) * 8, 12),
     "zipf": lambda: (zipf(8, 65_536, 200),),
-    "small": lambda: (askers(2, 400, 4, output=8),),
+    "small": lambda: (askers(2, 1_500, 4, output=8),),
     "small-mixtures": lambda: mixtures((400, 400, 200), 2, most_askers=4, output=8),
 }
 
