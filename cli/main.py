@@ -162,6 +162,7 @@ def worker(data_dir: DataDir = None) -> None:
 
     Shares the server's database and data folder.
     """
+    import_transformers()
     from cli.serve import run_worker
 
     run_worker(make_console(), read_settings(**not_none(data_dir=data_dir)))

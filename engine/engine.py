@@ -131,17 +131,17 @@ class Engine:
     def warm_up(self) -> None:
         """Prepare the runner, so that no question pays for compiling and capturing.
 
-        Where graphs were captured something is answered, too: what libraries bring to a GPU with
-        its first use is there before the first question.
+        Where graphs were captured a dummy question is answered, too: kernels that libraries load
+        with their first use are on the GPU before the first real one.
 
         Raises: whatever the runner, a compiler or a driver may raise.
         """
         self.runner.warm_up()
         if self.model.device.type == "cuda" and isinstance(self.runner, BatchRunner):
-            self.answer_anything()
+            self.answer_dummy_question()
 
-    def answer_anything(self) -> None:
-        """Answer a question without a document by a few tokens, the best ones and drawn ones."""
+    def answer_dummy_question(self) -> None:
+        """Answer a question without a document by a few tokens, greedily and by sampling."""
         document = empty_document(self.model)
         for temperature in (0.0, 1.0):
             sampling = Sampling(3, temperature=temperature, top_p=0.9, ignore_eos=True)

@@ -4,8 +4,8 @@ Questions come in through an inbox, from any thread; text goes out to their list
 loaded, and whole answers put together, on a few other threads.
 
 On a GPU the next decoding pass is launched before the tokens of the last one are known, if it is
-for the same answers whatever these are, and else as soon as they are. What they mean for text and
-listeners is worked out while it is computed.
+for the same answers whatever these are (asynchronous scheduling), and else as soon as they are.
+What they mean for text and listeners is worked out while it is computed.
 """
 
 import logging
@@ -386,25 +386,23 @@ class EngineLoop:
     ) -> None:
         """The tokens of a decoding step are known: choose the next one, and begin its pass.
 
-        While nobody comes or goes there is nothing to choose, and the pass begins first of all.
+        While nobody comes or goes there is nothing to choose, and the pass begins first of all, if
+        it does not run ahead already.
         """
-        runs_ahead = self._next is not None
         if self._next is not None:
             self._next = replace(self._next, began_s=time.monotonic())
         elif not any(failures) and self._goes_on(step, questions):
             self._begin(step)
             self._scheduler.repeat(step)
-            self._note(step.kind, len(questions), step.num_tokens, began_s)
-            return
         self._note(step.kind, len(questions), step.num_tokens, began_s)
         for question, failure in zip(questions, failures, strict=True):
             running = question.item.running
             if failure is not None or running is None or running.is_finished:
                 self._scheduler.remove(question)
-            elif not runs_ahead:
-                self._scheduler.stepped(question, 0)  # it goes on decoding
-        if runs_ahead:
+        if self._next is not None:
             return
+        for question in questions:
+            self._scheduler.stepped(question, 0)  # those that go on
         following = self._choose_step()
         if following is None:
             return

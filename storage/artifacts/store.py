@@ -53,7 +53,7 @@ class StoredFile:
         self.num_bytes = int(expected["num_bytes"])
         self._descriptor = descriptor
         self._expected = expected["blake3"]
-        self._position = 0
+        self._position = self._ahead = 0  # bytes that were read, and that the system reads by now
         self._hash = blake3()
         self._read_ahead()
 
@@ -74,10 +74,11 @@ class StoredFile:
 
     def _read_ahead(self) -> None:
         """Let the operating system read on while these bytes are hashed and copied."""
-        num_left = min(AHEAD_BYTES, self.num_bytes - self._position)
-        if num_left > 0 and hasattr(os, "posix_fadvise"):
+        begin, end = self._ahead, min(self._position + AHEAD_BYTES, self.num_bytes)
+        if end > begin and hasattr(os, "posix_fadvise"):
+            self._ahead = end
             with suppress(OSError):  # some file systems take no advice
-                os.posix_fadvise(self._descriptor, self._position, num_left, os.POSIX_FADV_WILLNEED)
+                os.posix_fadvise(self._descriptor, begin, end - begin, os.POSIX_FADV_WILLNEED)
 
     def verify(self) -> None:
         """Return if the whole file was read and is what was published. Raises: CorruptArtifact."""

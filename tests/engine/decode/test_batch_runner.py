@@ -179,12 +179,12 @@ def test_models_that_have_no_batches_say_why(config: PretrainedConfig) -> None:
 
 
 @pytest.mark.parametrize("name", ["llama", "gemma2", "mistral-window"])
-def test_an_answer_before_the_first_question_leaves_nothing(name: str) -> None:
+def test_the_dummy_question_leaves_nothing(name: str) -> None:
     fallbacks = Fallbacks()
     runner = BatchRunner(loaded(FAMILIES[name]), KERNELS, max_rows=2, fallbacks=fallbacks)
     engine = Engine(runner._model, runner=runner)
     runner.warm_up()
-    engine.answer_anything()
+    engine.answer_dummy_question()
     assert len(runner._free_pages) == len(runner._pool[0, 0])
     assert not runner._sessions
     assert not runner._held
