@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from engine.decode.captured_pass import CapturedPass
+from engine.decode.model_variants import with_few_layers
 from engine.decode.side_stream import SideStream
 from engine.kernels.batch.accumulate_rows_mass import accumulate_rows_mass
 from engine.kernels.batch.append_rows import append_rows
@@ -33,6 +35,18 @@ class BatchLayer:
     retrieval: int
     window: int | None
     has_sinks: bool
+
+
+def few_of_each_kind(layers: Sequence[BatchLayer]) -> list[int]:
+    """Choose layers, a few of each kind, for which the kernels of all layers are compiled.
+
+    Triton compiles anew where a number is 1 or a multiple of 16, or an address is a multiple of 16:
+    what a layer's index is multiplied with has four bytes at least.
+    """
+    found: dict[tuple[BatchLayer, int, bool, bool], int] = {}
+    for index, layer in enumerate(layers):
+        found.setdefault((layer, index % 4, index % 16 == 0, index == 1), index)
+    return sorted(found.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,10 +129,13 @@ class BatchGraph:
         """
         self._model = model
         self._tables.device.zero_()
-        if self._pool.is_cuda:
+        if not self._pool.is_cuda:
+            self._take_pass()
+        elif pool is None:  # the first pass, in which layers are compiled
             self._captured.capture(self._take_pass, pool)
         else:
-            self._take_pass()
+            few = with_few_layers(model, len(self._layers), few_of_each_kind(self._layers))
+            self._captured.capture(self._take_pass, pool, partial(self._take_pass, few))
 
     @torch.inference_mode()
     def run(self, rows: Sequence[StepRow], tokens: Tensor | None = None) -> LaunchedPass:
@@ -175,18 +192,19 @@ class BatchGraph:
         return out.transpose(0, 1)
 
     @torch.inference_mode()
-    def _take_pass(self) -> None:
-        logits = self._pass()
+    def _take_pass(self, model: nn.Module | None = None) -> None:
+        """Take a pass; model: that runs it, if it is another one than usually."""
+        logits = self._pass(model or self._model)
         if self.logits.shape != logits.shape:  # the first pass
             self.logits = torch.empty_like(logits)
         self.logits.copy_(logits)
 
-    def _pass(self) -> Tensor:
+    def _pass(self, model: nn.Module | None) -> Tensor:
         """Compute the logits (rows, vocabulary) after the rows' tokens, as they were given."""
-        assert self._model is not None  # it was warmed up
+        assert model is not None  # it was warmed up
         self._work.read_bytes.zero_()
         tables, rows = self._tables, self.sizes.rows
         # Compiled layers are compiled anew for a view at another offset, as a prefill's have none.
-        logits = forward(self._model, tables.tokens, tables.positions.clone(), self, keep=rows)
+        logits = forward(model, tables.tokens, tables.positions.clone(), self, keep=rows)
         self._side_stream.join()
         return logits[tables.places]

@@ -1,5 +1,6 @@
 """A pass in CUDA graphs."""
 
+import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import torch
 
 CUT_LAYERS = (1, 5)  # before which a further graph begins
+log = logging.getLogger("lectern.decoding")
 
 
 class CapturedPass:
@@ -32,22 +34,41 @@ class CapturedPass:
         """The memory pool of the graphs; None before they are captured."""
         return self._graphs[0].pool() if self.is_captured else None
 
-    def capture(self, take_pass: Callable[[], None], pool: Any) -> None:
+    def capture(
+        self,
+        take_pass: Callable[[], None],
+        pool: Any,
+        warm_up: Callable[[], None] | None = None,
+    ) -> None:
         """Take a pass, which compiles all, and capture it; others may use the device meanwhile.
 
         Args:
             take_pass: takes the pass, between tensors that stay where they are, and calls
                 `cut_before` in each layer. What it changes is changed twice.
             pool: memory that the graphs share with others on the same stream; None for their own.
+            warm_up: is called before the capture instead of `take_pass`, and should do enough of
+                it. If the capture fails, `take_pass` is called, and captured once more.
         Raises: RuntimeError where something in the pass waits for the host.
         """
+        if warm_up is not None:
+            try:
+                self._capture_after(warm_up, take_pass, pool)
+            except Exception:
+                log.info("all of a pass is taken before it is captured", exc_info=True)
+            else:
+                return
+        self._capture_after(take_pass, take_pass, pool)
+
+    def _capture_after(
+        self, warm_up: Callable[[], None], take_pass: Callable[[], None], pool: Any
+    ) -> None:
         current = torch.cuda.current_stream()
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(current)
         self._graphs, self._stream, self._pool = [], stream, pool
         try:
             with torch.cuda.stream(stream):
-                take_pass()  # kernels are compiled, and libraries set themselves up on the stream
+                warm_up()  # kernels are compiled, and libraries set themselves up on the stream
                 with ExitStack() as self._capture:
                     self._begin_graph()
                     take_pass()

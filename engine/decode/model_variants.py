@@ -4,7 +4,8 @@ Linear layers go through `products`, several layers of one input at a time; deco
 compiled one by one. The given model is never changed.
 """
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Any, Self
 
@@ -122,25 +123,37 @@ def compile_layers(model: nn.Module, num_layers: int, backend: str = "inductor")
     uncompiled = torch.compiler.disable(lectern_attention)  # type: ignore[no-untyped-call]
     AttentionInterface.register(NAME, uncompiled)
     variant = share_weights(model)
-    owners = [
-        (owner, module)
-        for owner in variant.modules()
-        for module in owner.children()
-        if isinstance(module, nn.ModuleList) and len(module) == num_layers
-    ]
-    if len(owners) != 1:
-        raise UnsupportedModel(
-            f"The model has {len(owners)} lists of {num_layers} layers, not one."
-        )
-    owner, layers = owners[0]
+    place = _place_of_layers(variant, num_layers)
+    owner, layers = variant.get_submodule(place.rpartition(".")[0]), variant.get_submodule(place)
     others = [
         module
         for module in owner.children()
         if module is not layers and not isinstance(module, nn.Embedding)
     ]
-    for module in (*layers, *others):
+    for module in (*layers.children(), *others):
         module.compile(dynamic=True, backend=backend)
     return variant
+
+
+def with_few_layers(model: nn.Module, num_layers: int, kept: Iterable[int]) -> nn.Module:
+    """Make a variant of the model that has some of its decoder layers alone.
+
+    Its layers are the very modules of the given model, compiled if those are.
+
+    Args:
+        num_layers: number of decoder layers of the model.
+        kept: indices of those that the variant has.
+    Raises: UnsupportedModel if the model has no single list of `num_layers` layers.
+    """
+    place = _place_of_layers(model, num_layers)
+    layers = list(model.get_submodule(place).children())
+    part: nn.Module = nn.ModuleList(layers[index] for index in kept)
+    while place:  # the modules around it are copied, from the inside
+        around, _, name = place.rpartition(".")
+        owner = copy.copy(model.get_submodule(around))
+        owner._modules = {**owner._modules, name: part}
+        place, part = around, owner
+    return part
 
 
 def one_code_for_all_sizes() -> AbstractContextManager[None]:
@@ -162,6 +175,20 @@ def load_compiler(device: torch.device) -> None:
     if device.type == "cuda":
         with suppress(Exception):
             torch.compile(lambda x: -x, dynamic=True)(torch.ones(2, device=device))
+
+
+def _place_of_layers(model: nn.Module, num_layers: int) -> str:
+    """The name of the list of decoder layers. Raises: UnsupportedModel if there is not one."""
+    places: list[str] = [
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, nn.ModuleList) and len(module) == num_layers
+    ]
+    if len(places) != 1:
+        raise UnsupportedModel(
+            f"The model has {len(places)} lists of {num_layers} layers, not one."
+        )
+    return places[0]
 
 
 def _multiply(x: Tensor, layers: Sequence[nn.Linear]) -> Tensor:

@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from engine.decode.batch_graph import BatchLayer
+from engine.decode.batch_graph import BatchLayer, few_of_each_kind
 from engine.decode.captured_pass import CapturedPass
+from engine.decode.model_variants import with_few_layers
 from engine.decode.side_stream import SideStream
 from engine.kernels.batch.tables import DocumentTable
 from engine.kernels.batch.workspace import Buffers
@@ -91,10 +93,13 @@ class QuestionGraph:
         Raises: what the model, a compiler or a driver may raise; RuntimeError where something in
             the pass waits for the host.
         """
-        if self._ids.is_cuda:
+        if not self._ids.is_cuda:
+            self._take_pass()
+        elif pool is None:
             self._captured.capture(self._take_pass, pool)
         else:
-            self._take_pass()
+            few = with_few_layers(self._model, len(self._layers), few_of_each_kind(self._layers))
+            self._captured.capture(self._take_pass, pool, partial(self._take_pass, few))
 
     @torch.inference_mode()
     def run(self, questions: Sequence[tuple[Tensor, AskedQuestion]]) -> Tensor:
@@ -161,19 +166,20 @@ class QuestionGraph:
         attend_question(inputs, self._works[place])
 
     @torch.inference_mode()
-    def _take_pass(self) -> None:
-        logits = self._pass()
+    def _take_pass(self, model: nn.Module | None = None) -> None:
+        """Take a pass; model: that runs it, if it is another one than usually."""
+        logits = self._pass(model or self._model)
         if self._logits.shape != logits.shape:  # the first pass
             self._logits = torch.empty_like(logits)
         self._logits.copy_(logits)
         for selected, work in zip(self.num_selected, self._works, strict=True):
             torch.sum(work.counts, dim=(0, 1), dtype=torch.int64, out=selected)
 
-    def _pass(self) -> Tensor:
+    def _pass(self, model: nn.Module) -> Tensor:
         """Compute the logits (questions, vocabulary) after each question's last token."""
         last = torch.cat([table.last for table in self._tables])
         first = torch.cat([table.position for table in self._tables])
         places = torch.minimum(self._places, last[:, None])  # padding: the last token's
         positions = (places + first[:, None]).flatten()
         keep = last + self._starts
-        return forward(self._model, self._ids.flatten(), positions, self, keep=keep)
+        return forward(model, self._ids.flatten(), positions, self, keep=keep)
