@@ -63,7 +63,8 @@ class CapturedPass:
         self, warm_up: Callable[[], None], take_pass: Callable[[], None], pool: Any
     ) -> None:
         current = torch.cuda.current_stream()
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        # What runs on other streams, evidence or a document's reading, makes way for the layers.
+        stream = torch.cuda.Stream(priority=-1)  # type: ignore[no-untyped-call]
         stream.wait_stream(current)
         self._graphs, self._stream, self._pool = [], stream, pool
         try:

@@ -189,8 +189,7 @@ def draw_tokens(draws: Sequence[Draw | None], logits: Tensor) -> DrawnTokens:
         draws: None for an answer whose token is known already.
         logits: (answers, vocabulary) fp32.
     """
-    highest = logits.amax(dim=1)  # undefined if any logit is
-    best = logits.argmax(dim=1)
+    highest, best = logits.max(dim=1)  # undefined if any logit is
     masks: dict[int, Tensor] = {}  # of rows that take the best of what they may
     for row, draw in enumerate(draws):
         if draw is None or draw.sampler.takes_best:
@@ -204,7 +203,9 @@ def draw_tokens(draws: Sequence[Draw | None], logits: Tensor) -> DrawnTokens:
         rows = rows.to(logits.device, non_blocking=True)
         masked = logits[rows].masked_fill_(~torch.stack([*masks.values()]), -math.inf)
         best[rows] = masked.argmax(dim=1)
-    chosen = logits.gather(1, best[:, None])[:, 0] - logits.logsumexp(dim=1)
+    # As `logsumexp`, which would look for the highest ones once more.
+    log_sums = (logits - highest[:, None]).exp_().sum(dim=1).log_() + highest
+    chosen = logits.gather(1, best[:, None])[:, 0] - log_sums
     return DrawnTokens(best, highest, chosen)
 
 

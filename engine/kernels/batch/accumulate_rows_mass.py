@@ -38,11 +38,11 @@ def accumulate_rows_mass_reference(inputs: BatchInputs) -> None:
         inputs: of the layer; nothing is checked.
     """
     found, documents = attend_rows_reference(inputs), inputs.documents
-    lse = inputs.weighted_lse(found.lse)
     group = inputs.query.shape[1] // inputs.keys.shape[1]
     for place, row in enumerate(inputs.tables.plan):
         layer = documents.layers[row.document][inputs.layer]
         positions = documents.positions[row.document][inputs.layer]
+        head_weights = documents.log_weights[row.document, inputs.layer].exp()
         for head in range(inputs.retrieval):
             sizes = layer.offsets[head].diff()
             clustered = found.selected[place][head].repeat_interleave(sizes).nonzero()[:, 0]
@@ -52,10 +52,10 @@ def accumulate_rows_mass_reference(inputs: BatchInputs) -> None:
             weights: Tensor = attention_weights_reference(
                 inputs.query[place, heads][None],
                 layer.keys[head, tokens][None],
-                lse[place, heads][None],
+                found.lse[place, heads][None],
                 scale=inputs.scoring.scale,
                 softcap=inputs.scoring.softcap,
                 bias=None,
             )
-            squares = weights[0].square().sum(0)
+            squares = weights[0].square().sum(0) * head_weights[head]
             row.mass.index_add_(0, positions[head, tokens].long(), squares)

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from common.errors import ShapeError
 from engine.kernels.batch.sizes import PAGE, BatchSizes
-from engine.kernels.batch.tables import DocumentTable, RowField, StepTables
+from engine.kernels.batch.tables import DocumentTable, StepTables
 from engine.kernels.decode.inputs import Scoring
 from engine.kernels.shared.checks import check_contiguous, check_dims, check_values
 
@@ -40,18 +40,6 @@ class BatchInputs:
     scoring: Scoring
     window: int | None = None
     sink_logits: Tensor | None = None
-
-    def weighted_lse(self, lse: Tensor) -> Tensor:
-        """Raise the rows' log-sum-exp so that squared weights count by their heads' weights.
-
-        Args:
-            lse: (rows, num_heads) fp32, in nats.
-        Returns: the same shape, contiguous.
-        """
-        slots = self.tables.rows[RowField.DOCUMENT]
-        shift = self.documents.log_weights[:, self.layer].index_select(0, slots)
-        group = lse.shape[1] // self.keys.shape[1]
-        return lse - 0.5 * shift[:, : self.keys.shape[1]].repeat_interleave(group, dim=1)
 
     def validate(self, sizes: BatchSizes) -> None:
         """Check the tensors against the sizes, by their metadata alone.

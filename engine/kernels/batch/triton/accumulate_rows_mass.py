@@ -43,6 +43,7 @@ def _add_listed(
     record,
     groups,
     rows,
+    log_weight,
     lookup_lse,
     lse,
     listed_scores,
@@ -58,7 +59,7 @@ def _add_listed(
 ):
     """Add the squared weights of a group's rows on a tile of the tokens that it read of a head.
 
-    num_segments: that are listed; negative where all of the head is read.
+    num_segments: that are listed; negative where all of the head is read. log_weight: of the head.
     """
     first_row = load_number(groups, FIRST_ROW * ROWS + group)
     num_rows = load_number(groups, GROUP_ROWS * ROWS + group)
@@ -76,7 +77,8 @@ def _add_listed(
     is_row = (question < num_rows)[:, None] & (member < GROUP)[None, :]
     expected = tl.load(lookup_lse + heads, mask=is_row, other=0.0)
     found = tl.load(lse + heads, mask=is_row, other=float("inf"))
-    shift = (expected - found) * LOG2_E  # [QUESTIONS, GROUP_PAD]; -inf for padding
+    # Half of the head's, as weights are squared; -inf for padding. [QUESTIONS, GROUP_PAD]
+    shift = (expected - found + 0.5 * log_weight) * LOG2_E
     slots_begin, num_slots = find_slots(
         groups, group, head, retrieval, num_keys, capacity, ROWS, SEGMENT, WHOLE
     )
@@ -106,6 +108,7 @@ def _add_anchors(
     num_anchors,
     segments,
     rows,
+    log_weight,
     lse,
     anchor_scores,
     ROWS: tl.constexpr,
@@ -123,7 +126,8 @@ def _add_anchors(
         mask=(member < GROUP)[:, None] & seen[None, :],
         other=0.0,
     )
-    weights = tl.exp(score - row_lse[:, None])  # heads beyond the group: exp(-inf)
+    shift = 0.5 * log_weight - row_lse  # [GROUP_PAD]; -inf for heads beyond the group
+    weights = tl.exp(score + shift[:, None])
     squares = tl.sum(weights * weights, 0)  # [PAGE]
     num_tokens = load_number(record, NUM_ANCHORS) + load_number(record, NUM_KEYS)
     positions = load_pointer(record, POSITIONS, segments) + head * num_tokens
@@ -181,13 +185,15 @@ def accumulate_rows_mass_kernel(
         pair = tl.sum((ends <= item).to(tl.int32), 0)
         tile = item - tl.sum(tl.where(pairs == pair, ends - tiles, 0), 0)
         own = tl.sum(tl.where(pairs == pair, listed, 0), 0)
+        log_weight = tl.sum(tl.where(pairs == pair, weights, 0.0), 0)
         group, head = pair // retrieval, pair % retrieval
         record = load_record(
             documents, tl.load(groups + GROUP_DOCUMENT * ROWS + group), document_stride
         )
         _add_listed(
-            group, head, tile, own, segments, record, groups, rows, lookup_lse, lse, listed_scores,
-            retrieval, ROWS, NUM_HEADS, GROUP, GROUP_PAD, QUESTIONS, SEGMENT, BLOCK, WHOLE,
+            group, head, tile, own, segments, record, groups, rows, log_weight, lookup_lse, lse,
+            listed_scores, retrieval, ROWS, NUM_HEADS, GROUP, GROUP_PAD, QUESTIONS, SEGMENT, BLOCK,
+            WHOLE,
         )  # fmt: skip
     anchor_tiles = load_number(header, ANCHOR_TILES)
     items = load_number(header, NUM_ROWS) * retrieval * anchor_tiles
@@ -200,8 +206,8 @@ def accumulate_rows_mass_kernel(
         num_anchors = load_number(record, NUM_ANCHORS)
         if log_weight > float("-inf"):
             _add_anchors(
-                row, head, tile, record, num_anchors, segments, rows, lse, anchor_scores, ROWS,
-                NUM_HEADS, GROUP, GROUP_PAD,
+                row, head, tile, record, num_anchors, segments, rows, log_weight, lse,
+                anchor_scores, ROWS, NUM_HEADS, GROUP, GROUP_PAD,
             )  # fmt: skip
 
 
@@ -226,7 +232,7 @@ def accumulate_rows_mass_triton(inputs: BatchInputs, work: BatchWorkspace) -> No
         work.lookup_lse,
         work.listed_scores,
         work.anchor_scores,
-        inputs.weighted_lse(work.lse),
+        work.lse,
         ROWS=s.rows,
         NUM_HEADS=s.num_heads,
         GROUP=s.group,

@@ -14,7 +14,9 @@ import triton.language as tl
 from torch import Tensor
 
 from engine.kernels.decode.triton.weight_list import find_weight, list_weights
+from engine.kernels.shared.overlap import can_overlap, launch_options
 from engine.kernels.shared.sizes import ceil_div, power_of_two
+from engine.kernels.shared.triton.overlap import release_next_launch, wait_for_previous_launch
 
 MIN_VECTORS, MIN_COLS = 8, 16  # of a product of the matrix units
 
@@ -45,16 +47,19 @@ TILES_OF_FEW_ROWS = SkinnyTiles(rows=16, cols=512, warps=2, stages=3)
 
 
 @triton.jit
-def _add_tile(x, w, vector, vectors, cols, exists, total, K: tl.constexpr):
+def _load_tile(w, cols):
+    """Load a tile of a weight [ROWS, COLS] whose columns [COLS] all exist."""
+    return tl.load(w + cols[None, :], eviction_policy="evict_first")
+
+
+@triton.jit
+def _add_products(weight, x, vector, vectors, cols, exists, total, K: tl.constexpr):
     """Add the products of a tile of a weight with all vectors to the sums [ROWS, VECTORS].
 
     exists: which columns there are [COLS]; None if all do.
     """
     given = (vector < vectors)[:, None]
-    if exists is None:
-        weight = tl.load(w + cols[None, :], eviction_policy="evict_first")  # [ROWS, COLS]
-    else:
-        weight = tl.load(w + cols[None, :], mask=exists[None, :], other=0.0)
+    if exists is not None:
         given = given & exists[None, :]
     values = tl.load(x + vector[:, None] * K + cols[None, :], mask=given, other=0.0)
     return tl.dot(weight, tl.trans(values), total, input_precision="ieee")
@@ -80,22 +85,33 @@ def skinny_gemm_kernel(
     COLS: tl.constexpr,
     STAGES: tl.constexpr,
     BIASED: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):
     """Multiply ROWS rows of one of the weights with all vectors.
 
-    A row past the end of a weight reads that weight's last row again, and is not stored.
+    A row past the end of a weight reads that weight's last row again, and is not stored. The first
+    tile is asked for while the previous launch, which writes the vectors, may still be running; it
+    is multiplied last, so that nothing waits for it.
     """
     block, weight, bias, n, first = find_weight(
         tl.program_id(0), weight0, weight1, weight2, bias0, bias1, bias2, n0, n1, n2, ROWS
     )
     row, cols, vector = block * ROWS + tl.arange(0, ROWS), tl.arange(0, COLS), tl.arange(0, VECTORS)
     w = weight + tl.minimum(row, n - 1).to(tl.int64)[:, None] * K
+    if K >= COLS:
+        first_tile = _load_tile(w, cols)
+    wait_for_previous_launch(OVERLAP)
+    release_next_launch(OVERLAP)
     total = tl.zeros([ROWS, VECTORS], tl.float32)
-    for start in tl.range(0, K // COLS * COLS, COLS, num_stages=STAGES):
-        total = _add_tile(x, w, vector, vectors, start + cols, None, total, K)
+    for start in tl.range(COLS, K // COLS * COLS, COLS, num_stages=STAGES):
+        tile = _load_tile(w, start + cols)
+        total = _add_products(tile, x, vector, vectors, start + cols, None, total, K)
     if K % COLS:
         rest = K // COLS * COLS + cols
-        total = _add_tile(x, w, vector, vectors, rest, rest < K, total, K)
+        tile = tl.load(w + rest[None, :], mask=(rest < K)[None, :], other=0.0)
+        total = _add_products(tile, x, vector, vectors, rest, rest < K, total, K)
+    if K >= COLS:
+        total = _add_products(first_tile, x, vector, vectors, cols, None, total, K)
     if BIASED:
         total += tl.load(bias + row, mask=row < n, other=0.0).to(tl.float32)[:, None]
     tl.store(
@@ -116,7 +132,7 @@ def skinny_gemm_triton(
     Args:
         x, weights, biases: as of `matvec`, with a contiguous x; nothing is checked.
         tiles: the work of a program; None for what suits the weights.
-    Returns: as `matvec`.
+    Returns: as `matvec`. Launches overlap where the device can (`engine.kernels.shared.overlap`).
     """
     vectors, k = x.shape
     counts = [len(weight) for weight in weights]
@@ -134,5 +150,6 @@ def skinny_gemm_triton(
         STAGES=tiles.stages,
         BIASED=len(biases) > 0,
         num_warps=tiles.warps,
+        **launch_options(can_overlap(x.device)),
     )
     return out
