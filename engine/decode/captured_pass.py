@@ -63,8 +63,7 @@ class CapturedPass:
         self, warm_up: Callable[[], None], take_pass: Callable[[], None], pool: Any
     ) -> None:
         current = torch.cuda.current_stream()
-        # What runs on other streams, evidence or a document's reading, makes way for the layers.
-        stream = torch.cuda.Stream(priority=-1)  # type: ignore[no-untyped-call]
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(current)
         self._graphs, self._stream, self._pool = [], stream, pool
         try:

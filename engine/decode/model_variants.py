@@ -130,9 +130,8 @@ def compile_layers(model: nn.Module, num_layers: int, backend: str = "inductor")
         for module in owner.children()
         if module is not layers and not isinstance(module, nn.Embedding)
     ]
-    options = _overlapping_launches() if backend == "inductor" else None
     for module in (*layers.children(), *others):
-        module.compile(dynamic=True, backend=backend, options=options)
+        module.compile(dynamic=True, backend=backend)
     return variant
 
 
@@ -176,18 +175,6 @@ def load_compiler(device: torch.device) -> None:
     if device.type == "cuda":
         with suppress(Exception):
             torch.compile(lambda x: -x, dynamic=True)(torch.ones(2, device=device))
-
-
-def _overlapping_launches() -> dict[str, Any] | None:
-    """Options by which compiled kernels overlap, where the compiler and the device can do so.
-
-    A compiled kernel waits for the launch before it, and then releases the next one, as
-    `engine.kernels.shared.overlap` asks of every kernel.
-    """
-    from torch._inductor import config as inductor_config  # loads the compiler
-
-    option = "triton.enable_pdl"
-    return {option: True} if option in inductor_config.get_config_copy() else None
 
 
 def _place_of_layers(model: nn.Module, num_layers: int) -> str:

@@ -166,16 +166,27 @@ class Drawn:
 class DrawnTokens:
     """Tokens that were drawn on a device, which may still be computing them.
 
+    What is launched after they were drawn does not keep them waiting.
+
     Attributes:
         ids: (answers,) int64 on the device; any where a logit is infinite or undefined.
     """
 
     def __init__(self, ids: Tensor, highest: Tensor, log_probabilities: Tensor) -> None:
         self.ids = ids
-        self._figures = torch.stack((ids.double(), highest.double(), log_probabilities.double()))
+        figures = torch.stack((ids.double(), highest.double(), log_probabilities.double()))
+        self._figures = figures
+        self._copied: torch.cuda.Event | None = None
+        if figures.is_cuda:
+            self._figures = torch.empty_like(figures, device="cpu", pin_memory=True)
+            self._figures.copy_(figures, non_blocking=True)
+            self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._copied.record()
 
     def fetch(self) -> list[Drawn | None]:
-        """Wait for the device; for each answer a token, None where a logit is infinite or so."""
+        """Wait for them; for each answer a token, None where a logit is infinite or so."""
+        if self._copied is not None:
+            self._copied.synchronize()
         return [
             Drawn(int(token), log_probability) if math.isfinite(top) else None
             for token, top, log_probability in zip(*self._figures.tolist(), strict=True)

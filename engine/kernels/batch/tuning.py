@@ -37,11 +37,11 @@ class BatchTuning:
             so (`engine.kernels.shared.overlap`).
     """
 
-    dense_programs: int = 8 * UNITS
+    dense_programs: int = 2 * UNITS
     score_block: int = 128
     score_stages: int = 1
     split_clusters: int = 128
-    score_programs: int = 10 * UNITS
+    score_programs: int = 3 * UNITS
     select_scores: int = 2048
     select_programs: int = 8 * UNITS
     select_warps: int = 4
@@ -72,11 +72,16 @@ def default_batch_tuning(sizes: BatchSizes, element_size: int) -> BatchTuning:
     width = max(1, tile_bytes(sizes.head_dim, element_size) // 256)  # in units of those measured
     if sizes.tile_rows <= FEW_ROWS:
         block = max(16, 128 // width)
-        return BatchTuning(
+        tuning = BatchTuning(
             score_block=block,
             split_clusters=block,
             attend_block=max(16, 64 // width),
         )
+        # One row has few splits, each of which gets a program of its own. Of more rows than the
+        # device holds programs at a time, those that find nothing to do would only come later.
+        if sizes.rows == 1:
+            return replace(tuning, dense_programs=8 * UNITS, score_programs=10 * UNITS)
+        return tuning
     block = max(16, 64 // width)
     tuning = BatchTuning(
         score_block=block,
