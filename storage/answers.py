@@ -3,15 +3,13 @@
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
-from sqlalchemy import BigInteger, Select, cast, delete, func, select
-from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session
+from sqlalchemy import BigInteger, Executable, Select, bindparam, cast, delete, func, select
 from sqlalchemy.sql.elements import Label
 
 from storage.db.database import Database
-from storage.db.tables import Answer, AnswerTotals, DocumentAnswers, TenantAnswers
+from storage.db.tables import Answer, AnswerTotals, Document, DocumentAnswers, TenantAnswers
 
 OK = "ok"
 PRUNED_AT_ONCE = 5000
@@ -47,6 +45,20 @@ class Answers:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        columns = Answer.__table__.c
+        self._insert: Executable = (
+            db.insert(Answer.__table__)
+            .values({name: bindparam(name) for name in columns.keys()})  # noqa: SIM118
+            .returning(columns.id)
+        )
+        # It cannot be deleted before the transaction has ended.
+        self._still_there = (
+            select(Document.id)
+            .where(Document.id == bindparam("document_id"))
+            .with_for_update(read=True, key_share=True)
+        )
+        self._add_to_tenant = _adding(db, TenantAnswers, "tenant_id")
+        self._add_to_document = _adding(db, DocumentAnswers, "document_id")
 
     def record(
         self,
@@ -101,10 +113,21 @@ class Answers:
             "kv_bytes_full": kv_bytes_full,
             "document_tokens": document_tokens,
         }
-        try:
-            self._insert(document_id=document_id, **row)
-        except IntegrityError:  # the document was deleted meanwhile; the question was answered
-            self._insert(document_id=None, **row)
+        sums = {name: row[name] for name in SUMMED} | {"num_answers": 1, "hits": int(cache_hit)}
+        with self._db.transaction() as transaction:
+            # One that was deleted meanwhile is not named; the question was answered all the same.
+            is_there = bool(transaction.rows(self._still_there, document_id=document_id))
+            transaction.rows(
+                self._insert,
+                id=uuid4(),
+                document_id=document_id if is_there else None,
+                created_at=transaction.now(),
+                **row,
+            )
+            if status == OK:
+                transaction.rows(self._add_to_tenant, tenant_id=tenant_id, **sums)
+            if status == OK and is_there:
+                transaction.rows(self._add_to_document, document_id=document_id, **sums)
 
     def summary(self, tenant_id: UUID | None = None) -> AnswerSummary:
         """Return the summary of a tenant's answers, or of all answers."""
@@ -127,33 +150,14 @@ class Answers:
             removed = delete(Answer).where(Answer.id.in_(old)).returning(Answer.id)
             return len(session.execute(removed).all())
 
-    def _insert(self, *, document_id: UUID | None, **row: Any) -> None:
-        with self._db.session() as session:
-            now = self._db.now(session)
-            session.add(Answer(created_at=now, document_id=document_id, **row))
-            session.flush()  # this fails if the document is gone
-            if row["status"] != OK:
-                return
-            self._add(session, TenantAnswers, "tenant_id", row["tenant_id"], row)
-            if document_id is not None:
-                self._add(session, DocumentAnswers, "document_id", document_id, row)
 
-    def _add(
-        self,
-        session: Session,
-        table: type[TenantAnswers | DocumentAnswers],
-        key: str,
-        value: UUID,
-        row: dict[str, Any],
-    ) -> None:
-        """Add one answer to the sums of a tenant or a document."""
-        added = {name: row[name] for name in SUMMED} | {
-            "num_answers": 1,
-            "hits": int(row["cache_hit"]),
-        }
-        insert = self._db.insert(table).values({key: value, **added})
-        sums = {name: getattr(table, name) + amount for name, amount in added.items()}
-        session.execute(insert.on_conflict_do_update(index_elements=[key], set_=sums))
+def _adding(db: Database, table: type[TenantAnswers | DocumentAnswers], key: str) -> Executable:
+    """Return the statement that adds one answer to the sums of a tenant or a document."""
+    columns, names = table.__table__.c, (*SUMMED, "num_answers", "hits")
+    insert = db.insert(table.__table__).values({name: bindparam(name) for name in (key, *names)})
+    sums = {name: columns[name] + insert.excluded[name] for name in names}
+    added: Executable = insert.on_conflict_do_update(index_elements=[key], set_=sums)
+    return added.returning(columns[key])  # type: ignore[attr-defined, no-any-return]
 
 
 def summary_columns(table: type[AnswerTotals]) -> tuple[Label[Any], ...]:

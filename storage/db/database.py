@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import structlog
@@ -32,6 +32,7 @@ from storage.db.statement import Statement
 
 KEPT_WHAT_WAS_DELETED = ("0001", "0002")  # revisions without secure_delete
 BEGIN = "lectern_begin"  # name of our own execution option
+CLOCK = select(func.clock_timestamp().label("moment"))  # PostgreSQL's
 
 
 class Database:
@@ -114,19 +115,58 @@ class Database:
         """
         return self._execute(self._engine, statement, values)
 
+    def write(self, statement: Executable, **values: Any) -> list[Any]:
+        """Execute one statement as `session` does, with as little around it as can be.
+
+        Args:
+            statement, values: as for `rows`.
+        Returns: the rows that it returns.
+        Raises: DatabaseUnavailable, Busy, StorageFull.
+        """
+        return self._execute(self._engine, statement, values)
+
+    @contextmanager
+    def transaction(self) -> Iterator["StatementTransaction"]:
+        """Open a transaction as `session` does, for statements that are made once.
+
+        Raises: DatabaseUnavailable, Busy, StorageFull.
+        """
+        with self._driver_connection(self._engine) as connection:
+            if self._is_sqlite:
+                connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield StatementTransaction(self, connection)
+                connection.commit()
+            except BaseException:
+                connection.rollback()
+                raise
+
     def _execute(self, engine: Engine, statement: Executable, values: dict[str, Any]) -> list[Any]:
         """Execute one statement in a transaction of its own, by the driver itself."""
+        with self._driver_connection(engine) as connection:
+            if self._is_sqlite:  # whose connections begin no transactions by themselves
+                return self._compiled(statement).execute(connection, values)
+            connection.autocommit = True
+            try:
+                return self._compiled(statement).execute(connection, values)
+            finally:
+                if not connection.closed:
+                    connection.autocommit = False
+
+    def _compiled(self, statement: Executable) -> Statement:
         compiled = self._statements.get(statement)
         if compiled is None:
-            compiled = self._statements[statement] = Statement(statement, engine)
+            compiled = self._statements[statement] = Statement(statement, self._engine)
+        return compiled
+
+    @contextmanager
+    def _driver_connection(self, engine: Engine) -> Iterator[Any]:
+        """Have a connection of the driver, whose errors are raised as typed ones where known."""
         with _typed_errors():
             pooled = engine.raw_connection()
-        connection: Any = pooled.driver_connection
-        is_lost = False
+        connection, is_lost = pooled.driver_connection, False
         try:
-            if not self._is_sqlite:  # whose connections begin no transactions by themselves
-                connection.autocommit = True
-            return compiled.execute(connection, values)
+            yield connection
         except (sqlite3.Error, psycopg.Error) as error:
             is_lost = engine.dialect.is_disconnect(error, connection, None)  # type: ignore[arg-type]
             known = typed_error(error, is_lost=is_lost)
@@ -136,8 +176,6 @@ class Database:
         finally:
             if is_lost:
                 pooled.invalidate()
-            elif not self._is_sqlite:
-                connection.autocommit = False
             pooled.close()
 
     def now(self, session: Session) -> datetime:
@@ -148,7 +186,7 @@ class Database:
         """
         if self._is_sqlite:
             return datetime.now(UTC)
-        moment: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
+        moment: datetime = session.execute(CLOCK).scalar_one()
         return moment.astimezone(UTC)
 
     def insert(self, table: Any) -> Any:
@@ -210,6 +248,24 @@ class Database:
         """Close all connections."""
         self._engine.dispose()
         self._relaxed_engine.dispose()
+
+
+class StatementTransaction:
+    """A transaction in which statements that are made once are executed by the driver itself."""
+
+    def __init__(self, db: Database, connection: Any) -> None:
+        self._db, self._connection = db, connection
+
+    def rows(self, statement: Executable, **values: Any) -> list[Any]:
+        """Execute a statement; arguments and result as of `Database.rows`."""
+        return self._db._compiled(statement).execute(self._connection, values)
+
+    def now(self) -> datetime:
+        """Return the present moment, as `Database.now`."""
+        if self._db._is_sqlite:
+            return datetime.now(UTC)
+        [(moment,)] = self.rows(CLOCK)
+        return cast(datetime, moment).astimezone(UTC)
 
 
 def _begin(connection: Connection) -> None:

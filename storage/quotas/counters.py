@@ -19,6 +19,7 @@ from storage.quotas.resources import Resource
 TIMEOUT_S = 0.5
 BACKOFF_S = 5.0
 KEPT_S = 2 * 24 * 3600
+LARGEST = (1 << 63) - 1  # number of a column
 TAKE = """
 local used = tonumber(redis.call('GET', KEYS[1]) or '0')
 local granted = math.min(tonumber(ARGV[2]), tonumber(ARGV[3]) - used)
@@ -74,12 +75,7 @@ class SqlCounter:
         # A minute is over before a machine that lost power is up again.
         if wanted <= limit:
             for (used,) in self._db.write_relaxed(
-                self._add_within,
-                owner_id=window.owner_id,
-                resource=window.resource.value,
-                window_start=window.start,
-                amount=wanted,
-                most=limit - wanted,
+                self._add_within, **_values(window), amount=wanted, most=limit - wanted
             ):
                 return wanted, used
         with self._db.relaxed_session() as session:
@@ -87,10 +83,7 @@ class SqlCounter:
 
     def add(self, window: Window, amount: int) -> None:
         """See `Counter.add`."""
-        with self._db.session() as session:
-            self._make(session, window)
-            added = update(Usage).where(*_is(window)).values(used=Usage.used + amount)
-            session.execute(added)
+        self._db.write(self._add_within, **_values(window), amount=amount, most=LARGEST)
 
     def used(self, window: Window) -> int:
         """See `Counter.used`."""
@@ -210,6 +203,15 @@ def _add_within(db: Database) -> Executable:
         where=table.c.used <= bindparam("most"),
     ).returning(table.c.used)
     return added
+
+
+def _values(window: Window) -> dict[str, Any]:
+    """A window's parameters of `_add_within`."""
+    return {
+        "owner_id": window.owner_id,
+        "resource": window.resource.value,
+        "window_start": window.start,
+    }
 
 
 def _is(window: Window) -> tuple[Any, ...]:
