@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,8 +10,9 @@ from torch.testing import assert_close
 from transformers import LlamaConfig, PretrainedConfig
 
 from engine.config import DecodeConfig
+from engine.decode.batch_graph import BatchLayer, few_of_each_kind
 from engine.decode.batch_runner import BatchRunner, why_unsupported
-from engine.decode.captured_pass import CUT_LAYERS
+from engine.decode.captured_pass import CUT_LAYERS, CapturedPass
 from engine.decode.model_variants import compile_layers
 from engine.decode.running_answer import RunningAnswer
 from engine.decode.torch_runner import TorchRunner
@@ -241,6 +243,29 @@ def test_layers_are_compiled_once_for_all_passes(
     runner.warm_up()
     assert runner._questions is not None
     assert len(graphs) == 6  # angles, four parts of a layer, and the last norm
+
+
+def test_passes_are_warmed_up_with_a_few_layers_of_each_kind() -> None:
+    full = BatchLayer(retrieval=8, window=None, has_sinks=False)
+    window = replace(full, window=64)
+    # Numbers that are 1, or multiples of 16, and addresses that are, have kernels of their own.
+    assert few_of_each_kind([full] * 40) == [0, 1, 2, 3, 4, 5]
+    assert few_of_each_kind([full, full, window, full] * 4) == [0, 1, 2, 3, 4, 5]
+    assert few_of_each_kind([window] * 9 + [full]) == [0, 1, 2, 3, 4, 5, 9]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="captures CUDA graphs")
+def test_a_pass_is_taken_whole_where_a_part_of_it_was_not_enough() -> None:
+    captured, taken = CapturedPass(), torch.zeros(1, device="cuda")
+
+    def fail() -> None:
+        raise RuntimeError("a kernel is missing")
+
+    captured.capture(lambda: taken.add_(1), None, fail)  # type: ignore[arg-type, return-value]
+    assert captured.is_captured
+    before = int(taken)
+    captured.replay()
+    assert int(taken) == before + 1
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="captures CUDA graphs")

@@ -8,10 +8,12 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from common.errors import UnsupportedModel
 from engine.decode.model_variants import (
     SharedTritonLinear,
     TritonLinear,
     compile_layers,
+    with_few_layers,
     with_triton_linears,
 )
 from engine.kernels.decode.matvec import MAX_ROWS
@@ -118,6 +120,21 @@ def test_layers_that_are_alike_are_compiled_once() -> None:
     for num_tokens in range(2, 2 * MAX_ROWS + 1):  # one code for all numbers of rows
         logits(twin, torch.arange(num_tokens))
     assert len(graphs) <= 12
+
+
+def test_a_variant_of_few_layers_takes_these_alone_and_leaves_the_model_as_it_is() -> None:
+    model = random_model(FAMILIES["llama"])
+    model.set_attn_implementation("lectern")
+    before = logits(model, ONE)
+    first, second = model.model.layers
+    few = with_few_layers(model, 2, [1])
+    assert list(few.model.layers) == [second]
+    assert not torch.equal(logits(few, ONE), before)
+    assert_close(logits(with_few_layers(model, 2, [0, 1]), ONE), before)
+    assert list(model.model.layers) == [first, second]
+    assert_close(logits(model, ONE), before)
+    with pytest.raises(UnsupportedModel):
+        with_few_layers(model, 3, [0])
 
 
 class Doubled(nn.Linear):

@@ -120,3 +120,25 @@ def test_rows_are_drawn_each_in_its_own_way() -> None:
         assert (token_of(first), third) == (0, None)
         wanted = draw_tokens([Draw(Sampler(rows[1], 1.0, CPU), (), ())], logits[1:2]).fetch()
         assert [second] == wanted
+
+
+def test_log_probabilities_are_those_of_the_softmax() -> None:
+    logits = 40.0 * torch.randn(3, 50, generator=torch.Generator().manual_seed(0))
+    logits[1] -= 1000.0
+    draws = [Draw(Sampler(Sampling(temperature=0.0), 1.0, CPU), (), ()) for _ in logits]
+    wanted = logits.double().log_softmax(dim=1)
+    for row, drawn in enumerate(draw_tokens(draws, logits).fetch()):
+        assert drawn is not None
+        assert drawn.log_probability == pytest.approx(float(wanted[row, drawn.token]), abs=1e-4)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_tokens_do_not_wait_for_what_is_launched_after_them() -> None:
+    device = torch.device("cuda")
+    draws = [Draw(Sampler(Sampling(temperature=0.0), 1.0, device), (), ())]
+    drawn = draw_tokens(draws, LOGITS[None].to(device))
+    torch.cuda._sleep(2_000_000_000)  # about a second
+    later = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    later.record()
+    assert token_of(drawn.fetch()[0]) == 0
+    assert not later.query()

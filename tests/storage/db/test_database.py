@@ -4,9 +4,10 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
-from sqlalchemy import make_url, text
+from sqlalchemy import Executable, bindparam, make_url, select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from common.errors import Busy, DatabaseUnavailable, StorageFull
@@ -59,6 +60,37 @@ def test_an_exception_takes_back_the_transaction(db: Database) -> None:
     with pytest.raises(KeyError):
         interrupted()
     assert count_tenants(db) == 0
+
+
+def adding_tenant(database: Database) -> Executable:
+    """A statement that is made once."""
+    columns = Tenant.__table__.c
+    values = {name: bindparam(name) for name in ("id", "name", "created_at")}
+    added: Executable = database.insert(Tenant.__table__).values(values).returning(columns.id)
+    return added
+
+
+def test_statements_of_a_transaction_are_kept_together_or_not_at_all(db: Database) -> None:
+    add = adding_tenant(db)
+    with db.transaction() as transaction:
+        for name in ("one", "two"):
+            transaction.rows(add, id=uuid4(), name=name, created_at=transaction.now())
+    assert count_tenants(db) == 2
+
+    def interrupted() -> None:
+        with db.transaction() as transaction:
+            transaction.rows(add, id=uuid4(), name="three", created_at=transaction.now())
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        interrupted()
+    assert count_tenants(db) == 2
+    with db.session() as session:
+        now = db.now(session)
+        moments = session.scalars(select(Tenant.created_at)).all()
+    assert all(abs((now - moment).total_seconds()) < 60 for moment in moments)
+    db.write(add, id=uuid4(), name="four", created_at=now)
+    assert count_tenants(db) == 3
 
 
 def test_a_broken_constraint_stays_what_it_is(db: Database) -> None:
@@ -162,9 +194,16 @@ def test_a_connection_that_breaks_in_a_transaction_commits_nothing(
             session.flush()
             relay.cut()
 
-    with pytest.raises(DatabaseUnavailable):
-        interrupted()
-    assert count_tenants(database) == 0
+    def interrupted_statements() -> None:
+        with database.transaction() as transaction:
+            moment = transaction.now()
+            transaction.rows(adding_tenant(database), id=uuid4(), name="two", created_at=moment)
+            relay.cut()
+
+    for interrupt in (interrupted, interrupted_statements):
+        with pytest.raises(DatabaseUnavailable):
+            interrupt()
+        assert count_tenants(database) == 0
 
 
 def test_a_hung_server_is_given_up_on_and_found_again(relayed: tuple[Database, Relay]) -> None:

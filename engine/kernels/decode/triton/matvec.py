@@ -13,9 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from engine.kernels.decode.triton.weight_list import find_weight, list_weights
-from engine.kernels.shared.overlap import can_overlap, launch_options
 from engine.kernels.shared.sizes import ceil_div, power_of_two
-from engine.kernels.shared.triton.overlap import release_next_launch, wait_for_previous_launch
 
 
 @dataclass(frozen=True)
@@ -41,19 +39,18 @@ TILES = MatvecTiles(rows=2, cols=2048, warps=4, stages=1)
 
 
 @triton.jit
-def _load_tile(w, cols):
-    """Load a tile of a weight [ROWS, COLS] whose columns [COLS] all exist."""
-    return tl.load(w + cols[None, :], eviction_policy="evict_first")
-
-
-@triton.jit
-def _multiply_tile(weight, x, cols, exists):
-    """Return a tile's products with the vector [ROWS, COLS], fp32.
+def _add_tile(x, w, cols, exists, total):
+    """Load a tile of a weight, and add its products with the vector to the sums [ROWS, COLS].
 
     cols: of the tile [COLS]. exists: which of them there are; None if all do.
     """
-    vector = tl.load(x + cols, mask=exists, other=None if exists is None else 0.0)
-    return weight.to(tl.float32) * vector.to(tl.float32)[None, :]
+    if exists is None:
+        weight = tl.load(w + cols[None, :], eviction_policy="evict_first")
+        vector = tl.load(x + cols)
+    else:
+        weight = tl.load(w + cols[None, :], mask=exists[None, :], other=0.0)
+        vector = tl.load(x + cols, mask=exists, other=0.0)
+    return total + weight.to(tl.float32) * vector.to(tl.float32)[None, :]
 
 
 @triton.jit
@@ -74,31 +71,22 @@ def matvec_kernel(
     COLS: tl.constexpr,
     STAGES: tl.constexpr,
     BIASED: tl.constexpr,
-    OVERLAP: tl.constexpr,
 ):
     """Multiply ROWS rows of one of the weights.
 
-    A row past the end of a weight reads that weight's last row again, and is not stored. The first
-    tile is asked for while the previous launch, which writes the vector, may still be running.
+    A row past the end of a weight reads that weight's last row again, and is not stored.
     """
-    block, matrix, bias, n, first = find_weight(
+    block, weight, bias, n, first = find_weight(
         tl.program_id(0), weight0, weight1, weight2, bias0, bias1, bias2, n0, n1, n2, ROWS
     )
     row, cols = block * ROWS + tl.arange(0, ROWS), tl.arange(0, COLS)  # [ROWS], [COLS]
-    w = matrix + tl.minimum(row, n - 1).to(tl.int64)[:, None] * K
-    if K >= COLS:
-        weight = _load_tile(w, cols)
-    wait_for_previous_launch(OVERLAP)
-    release_next_launch(OVERLAP)
+    w = weight + tl.minimum(row, n - 1).to(tl.int64)[:, None] * K
     total = tl.zeros([ROWS, COLS], tl.float32)
-    if K >= COLS:
-        total += _multiply_tile(weight, x, cols, None)
-    for start in tl.range(COLS, K // COLS * COLS, COLS, num_stages=STAGES):
-        total += _multiply_tile(_load_tile(w, start + cols), x, start + cols, None)
+    for start in tl.range(0, K // COLS * COLS, COLS, num_stages=STAGES):
+        total = _add_tile(x, w, start + cols, None, total)
     if K % COLS:
         rest = K // COLS * COLS + cols
-        weight = tl.load(w + rest[None, :], mask=(rest < K)[None, :], other=0.0)
-        total += _multiply_tile(weight, x, rest, rest < K)
+        total = _add_tile(x, w, rest, rest < K, total)
     products = tl.sum(total, 1)
     if BIASED:
         products += tl.load(bias + row, mask=row < n, other=0.0).to(tl.float32)
@@ -116,7 +104,7 @@ def matvec_triton(
     Args:
         x, weights, biases: as of `matvec`, with a contiguous x of one row; nothing is checked.
         tiles: the work of a program.
-    Returns: as `matvec`. Launches overlap where the device can (`engine.kernels.shared.overlap`).
+    Returns: as `matvec`.
     """
     k = x.shape[1]
     counts = [len(weight) for weight in weights]
@@ -131,6 +119,5 @@ def matvec_triton(
         STAGES=tiles.stages,
         BIASED=len(biases) > 0,
         num_warps=tiles.warps,
-        **launch_options(can_overlap(x.device)),
     )
     return out
