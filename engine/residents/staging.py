@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from itertools import accumulate
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -22,6 +23,7 @@ PIECE_BYTES = 8 << 20  # small enough that a piece is hashed while it is in a pr
 STAGES_PER_THREAD = 2  # one is filled while the other is copied
 WIDE_SHARE = 1 / 16  # of the pinned memory for each of the two buffers of whole documents
 ALIGNMENT = 16  # bytes, of pieces in a wide buffer
+TENSOR_ALIGNMENT = 256  # bytes, of tensors in a piece of memory that holds several
 WORD = 8
 MOST_THREADS = 16
 Item = TypeVar("Item")
@@ -50,6 +52,7 @@ class Staging:
         self.num_threads = max(1, min(MOST_THREADS, cpus, num_stages // STAGES_PER_THREAD))
         self._threads = ThreadPoolExecutor(self.num_threads, "staging")
         self._num_stages = STAGES_PER_THREAD * self.num_threads
+        self._copier = ThreadPoolExecutor(1, "staging-copier")
         self._making, self._copying = threading.Lock(), threading.Lock()
         self._wide: list[Tensor] | None = None
         self._stages: queue.SimpleQueue[Tensor] | None = None
@@ -58,6 +61,7 @@ class Staging:
     def close(self) -> None:
         """End the threads; copies under way are finished."""
         self._threads.shutdown()
+        self._copier.shutdown()
 
     def warm_up(self) -> None:
         """Take the pinned memory now rather than with the first document."""
@@ -118,16 +122,64 @@ class Staging:
                 copied.record(self._stream)
 
     def to_device(self, sources: Sequence[Tensor]) -> list[Tensor]:
-        """Copy contiguous tensors of the host to the device; on the calling thread, in order.
+        """Copy contiguous tensors of the host to the device, in order.
+
+        Those that `to_host` made together lie in one piece of memory again, which is copied as one:
+        a document has hundreds of tensors, and each copy costs some 50 us of Python.
 
         One thread is enough, and Python is not in its way: torch copies large pieces by all of the
         processors, into one wide buffer while the device copies from another.
 
         Raises: torch.OutOfMemoryError; then nothing is left of the copies.
         """
+        return self._copier.submit(self._to_device, sources).result()
+
+    def to_host(self, sources: Sequence[Tensor]) -> list[Tensor]:
+        """Copy contiguous tensors of the device to the host; within `map` only.
+
+        By several threads, as most of the time goes into the host's new pages.
+
+        Returns: tensors of the same shapes and dtypes, in one piece of memory of their own.
+        """
+        ends = list(accumulate(-(-source.nbytes // TENSOR_ALIGNMENT) for source in sources))
+        begins = [TENSOR_ALIGNMENT * end for end in (0, *ends)]
+        memory = _empty_bytes(begins.pop())
+        targets = list(map(_view, [memory] * len(sources), begins, sources))
+        pairs = [
+            pair
+            for source, target in zip(sources, targets, strict=True)
+            if source.numel()
+            for pair in zip(
+                torch.split(_bytes_of(source), self._piece_bytes),
+                torch.split(_bytes_of(target), self._piece_bytes),
+                strict=True,
+            )
+        ]
+        if self._stream is None:
+            for piece, place in pairs:
+                np.copyto(place.numpy(), piece.numpy())
+            return targets
+        with self._two_stages() as stages:
+            waiting: tuple[Tensor, Tensor, Any] | None = None
+            for index, (piece, place) in enumerate(pairs):
+                stage, copied = stages[index % 2]
+                stage[: len(piece)].copy_(piece, non_blocking=True)
+                copied.record(self._stream)
+                _empty(waiting)
+                waiting = place, stage[: len(piece)], copied
+            _empty(waiting)
+        return targets
+
+    def _to_device(self, sources: Sequence[Tensor]) -> list[Tensor]:
+        """See `to_device`; always on the same thread, whose workers are not made anew."""
         with self._on_stream():
-            targets = [self.empty(source.shape, source.dtype) for source in sources]
-            pairs = list(zip(map(_bytes_of, sources), map(_bytes_of, targets), strict=True))
+            targets = [one if one.numel() else self.empty(one.shape, one.dtype) for one in sources]
+            pairs = []
+            for data, members in _spans(sources):
+                memory = self.empty(data.shape, data.dtype)
+                pairs.append((data, memory))
+                for index, begin in members:
+                    targets[index] = _view(memory, begin, sources[index])
             if self._stream is None:
                 _copy_all(pairs)
                 return targets
@@ -142,33 +194,6 @@ class Staging:
                     copied.record(self._stream)
             self._synchronize()
         return targets
-
-    def to_host(self, source: Tensor) -> Tensor:
-        """Copy a contiguous tensor of the device to the host; within `map` only.
-
-        By several threads, as most of the time goes into the host's new pages.
-
-        Returns: a tensor of the same shape and dtype, on memory of its own.
-        """
-        target = _empty_bytes(source.nbytes)
-        pieces, places = (
-            torch.split(data, self._piece_bytes) for data in (_bytes_of(source), target)
-        )
-        pairs = zip(pieces, places, strict=True)
-        if self._stream is None:
-            for piece, place in pairs:
-                np.copyto(place.numpy(), piece.numpy())
-        elif source.numel():
-            with self._two_stages() as stages:
-                waiting: tuple[Tensor, Tensor, Any] | None = None
-                for index, (piece, place) in enumerate(pairs):
-                    stage, copied = stages[index % 2]
-                    stage[: len(piece)].copy_(piece, non_blocking=True)
-                    copied.record(self._stream)
-                    _empty(waiting)
-                    waiting = place, stage[: len(piece)], copied
-                _empty(waiting)
-        return target.view(source.dtype).view(source.shape)
 
     @contextmanager
     def _wide_stages(self) -> Iterator[list[tuple[Tensor, Any]]]:
@@ -219,6 +244,52 @@ class _Stopped(Exception):
 
 def _bytes_of(tensor: Tensor) -> Tensor:
     return tensor.detach().reshape(-1).view(torch.uint8)
+
+
+def _view(memory: Tensor, begin: int, like: Tensor) -> Tensor:
+    """View the bytes from `begin` on as a tensor like another one."""
+    return memory[begin : begin + like.nbytes].view(like.dtype).view(like.shape)
+
+
+class _Span(NamedTuple):
+    """Tensors that lie behind each other in one piece of memory.
+
+    Attributes:
+        data: its bytes, from the first one's first to the last one's last.
+        members: the index of each tensor, and where it begins in `data`.
+    """
+
+    data: Tensor
+    members: list[tuple[int, int]]
+
+
+def _spans(tensors: Sequence[Tensor]) -> list[_Span]:
+    """Gather consecutive tensors of one piece of memory, as `Staging.to_host` lays them.
+
+    Those without a number are left out.
+    """
+    groups: list[list[tuple[int, int]]] = []  # indices, and places from the first one's on
+    memory = start = end = 0  # of the last group: addresses
+    for index, tensor in enumerate(tensors):
+        if not tensor.numel():
+            continue
+        place, own = tensor.data_ptr(), tensor.untyped_storage().data_ptr()
+        follows = own == memory and 0 <= place - end < TENSOR_ALIGNMENT
+        if follows and (place - start) % TENSOR_ALIGNMENT == 0:
+            groups[-1].append((index, place - start))
+        else:
+            groups.append([(index, 0)])
+            memory, start = own, place
+        end = place + tensor.nbytes
+    spans = []
+    for members in groups:
+        first, (last, begin) = tensors[members[0][0]], members[-1]
+        offset = first.storage_offset() * first.element_size()
+        size = (begin + tensors[last].nbytes,)
+        data = torch.empty(0, dtype=torch.uint8)
+        data.set_(first.untyped_storage(), offset, size, (1,))
+        spans.append(_Span(data, members))
+    return spans
 
 
 def _empty(waiting: "tuple[Tensor, Tensor, Any] | None") -> None:

@@ -1,6 +1,6 @@
 """Copies of documents between the device's memory and the host's."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from torch import Tensor
@@ -22,21 +22,27 @@ class DocumentTransfer:
     staging: Staging
 
     def to_host(self, cache: DocumentCache) -> DocumentCache:
-        """See `Transfer.to_host`."""
-        copy = self.staging.to_host
-        return cache.with_layers(
-            self.staging.map(lambda layer: copy_layer(layer, copy), cache.layers)
-        )
+        """See `Transfer.to_host`; each layer lies in one piece of memory."""
+
+        def copy(layer: LayerCache) -> LayerCache:
+            sources = list(layer.tensors())
+            return copy_layer(layer, _among(sources, self.staging.to_host(sources)))
+
+        return cache.with_layers(self.staging.map(copy, cache.layers))
 
     def to_device(self, cache: DocumentCache) -> DocumentCache:
         """See `Transfer.to_device`."""
         sources = [tensor for layer in cache.layers for tensor in layer.tensors()]
         with out_of_memory_as_busy():
             targets = self.staging.to_device(sources)
-        copies = dict(zip(map(id, sources), targets, strict=True))
-        return cache.with_layers(
-            [copy_layer(layer, lambda tensor: copies[id(tensor)]) for layer in cache.layers]
-        )
+        copy = _among(sources, targets)
+        return cache.with_layers([copy_layer(layer, copy) for layer in cache.layers])
+
+
+def _among(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> Copy:
+    """Return what finds the copy of each source."""
+    copies = dict(zip(map(id, sources), targets, strict=True))
+    return lambda source: copies[id(source)]
 
 
 def copy_layer(layer: LayerCache, copy: Copy) -> LayerCache:

@@ -32,7 +32,14 @@ def test_tensors_come_back_as_they_were(device: str) -> None:
     staging = Staging(torch.device(device), 4096, 1024)
     sources = tensors()
     there = staging.to_device(sources)
-    back = staging.map(staging.to_host, there)
+    (back,) = staging.map(staging.to_host, [there])
+    assert len({one.untyped_storage().data_ptr() for one in back}) == 1
+    again = staging.to_device(back)
+    assert len({one.untyped_storage().data_ptr() for one in again if one.numel()}) == 1
+    assert all(one.data_ptr() % ALIGNMENT == 0 for one in again)
+    for source, copy in zip(sources, again, strict=True):
+        assert copy.dtype == source.dtype
+        assert torch.equal(copy.cpu(), source)
     for source, on_device, copy in zip(sources, there, back, strict=True):
         assert on_device.device.type == device
         assert copy.dtype == source.dtype
@@ -40,6 +47,20 @@ def test_tensors_come_back_as_they_were(device: str) -> None:
         assert torch.equal(on_device.cpu(), source)
         if source.numel():
             assert copy.data_ptr() != source.data_ptr()
+    staging.close()
+
+
+def test_tensors_of_one_memory_are_copied_without_what_lies_far_between_them() -> None:
+    whole = torch.arange(10_000)
+    staging = Staging(torch.device("cpu"), 4096, 1024)
+    first, second = staging.to_device([whole[:10], whole[9_000:9_010]])
+    assert torch.equal(first, whole[:10])
+    assert torch.equal(second, whole[9_000:9_010])
+    assert first.untyped_storage().nbytes() + second.untyped_storage().nbytes() < 1000
+    backwards = staging.to_device([whole[32:64], whole[:32], whole[1:3]])
+    assert [one.tolist() for one in backwards] == [
+        list(range(32, 64)), list(range(32)), [1, 2],
+    ]  # fmt: skip
     staging.close()
 
 
