@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -134,8 +133,7 @@ class BatchGraph:
         elif pool is None:  # the first pass, in which layers are compiled
             self._captured.capture(self._take_pass, pool)
         else:
-            few = with_few_layers(model, len(self._layers), few_of_each_kind(self._layers))
-            self._captured.capture(self._take_pass, pool, partial(self._take_pass, few))
+            self._captured.capture(self._take_pass, pool, self._take_few_layers)
 
     @torch.inference_mode()
     def run(self, rows: Sequence[StepRow], tokens: Tensor | None = None) -> LaunchedPass:
@@ -190,6 +188,12 @@ class BatchGraph:
             with self._side_stream.branch(query):  # while the layer goes on
                 accumulate_rows_mass(inputs, self._work)
         return out.transpose(0, 1)
+
+    def _take_few_layers(self) -> None:
+        """Take a pass of a few layers of each kind. Raises: as `with_few_layers`."""
+        assert self._model is not None
+        kept = few_of_each_kind(self._layers)
+        self._take_pass(with_few_layers(self._model, len(self._layers), kept))
 
     @torch.inference_mode()
     def _take_pass(self, model: nn.Module | None = None) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -98,8 +97,7 @@ class QuestionGraph:
         elif pool is None:
             self._captured.capture(self._take_pass, pool)
         else:
-            few = with_few_layers(self._model, len(self._layers), few_of_each_kind(self._layers))
-            self._captured.capture(self._take_pass, pool, partial(self._take_pass, few))
+            self._captured.capture(self._take_pass, pool, self._take_few_layers)
 
     @torch.inference_mode()
     def run(self, questions: Sequence[tuple[Tensor, AskedQuestion]]) -> Tensor:
@@ -164,6 +162,11 @@ class QuestionGraph:
             sink_logits=call.sink_logits,
         )
         attend_question(inputs, self._works[place])
+
+    def _take_few_layers(self) -> None:
+        """Take a pass of a few layers of each kind. Raises: as `with_few_layers`."""
+        kept = few_of_each_kind(self._layers)
+        self._take_pass(with_few_layers(self._model, len(self._layers), kept))
 
     @torch.inference_mode()
     def _take_pass(self, model: nn.Module | None = None) -> None:
