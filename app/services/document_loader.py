@@ -101,7 +101,11 @@ class ArtifactSource:
         stored = self.storage.artifacts.load(self.artifact)
         with out_of_memory_as_busy():
             return load_document(
-                stored.manifest, stored.open, dtype=self.model.dtype, staging=self.staging
+                stored.manifest,
+                stored.open,
+                dtype=self.model.dtype,
+                staging=self.staging,
+                read_ahead=stored.read_ahead,
             )
 
 

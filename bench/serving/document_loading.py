@@ -117,7 +117,13 @@ def _measure_storage(
 
         def load() -> None:
             stored = storage.artifacts.load(found)
-            loaded = load_document(stored.manifest, stored.open, dtype=model.dtype, staging=staging)
+            loaded = load_document(
+                stored.manifest,
+                stored.open,
+                dtype=model.dtype,
+                staging=staging,
+                read_ahead=stored.read_ahead,
+            )
             assert loaded.num_bytes == document.num_bytes
 
         ways: dict[str, Callable[[], object]] = {

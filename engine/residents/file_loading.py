@@ -52,7 +52,12 @@ OpenFile = Callable[[str], AbstractContextManager[VerifiedFile]]
 
 
 def load_document(
-    manifest: Mapping[str, Any], open_file: OpenFile, *, dtype: torch.dtype, staging: Staging
+    manifest: Mapping[str, Any],
+    open_file: OpenFile,
+    *,
+    dtype: torch.dtype,
+    staging: Staging,
+    read_ahead: Callable[[str], None] = lambda _: None,
 ) -> DocumentCache:
     """Load a document from a verified manifest and its files.
 
@@ -60,11 +65,15 @@ def load_document(
         open_file: opens a file by its name; it is called on several threads at once.
         dtype: what keys, values and centroids become.
         staging: the way to the device.
+        read_ahead: told the name of a file that is opened soon, so that a disk need not wait until
+            a thread is through with the last one; likewise.
     Raises: CorruptArtifact if a file is missing or not what was stored, or does not fit the
         manifest; torch.OutOfMemoryError; what `open_file` raises.
     """
 
     def load_layer(index: int) -> Any:
+        if (later := index + staging.num_threads) < len(shapes):
+            read_ahead(layer_file(later))
         with open_file(layer_file(index)) as file:
             parts = _load_tensors(file, shapes[index], dtype, staging)
             return assemble_layer(manifest["layers"][index], parts)

@@ -75,10 +75,10 @@ class StoredFile:
     def _read_ahead(self) -> None:
         """Let the operating system read on while these bytes are hashed and copied."""
         begin, end = self._ahead, min(self._position + AHEAD_BYTES, self.num_bytes)
-        if end > begin and hasattr(os, "posix_fadvise"):
+        if end > begin:
             self._ahead = end
             with suppress(OSError):  # some file systems take no advice
-                os.posix_fadvise(self._descriptor, begin, end - begin, os.POSIX_FADV_WILLNEED)
+                _advise(self._descriptor, begin, end - begin)
 
     def verify(self) -> None:
         """Return if the whole file was read and is what was published. Raises: CorruptArtifact."""
@@ -94,11 +94,14 @@ class StoredArtifact:
         manifest: the verified manifest.
         open: opens one of its files by name, on any thread. Within the block as at its beginning,
             it raises what `Artifacts.load` does; KeyError for a file that the manifest lacks.
+        read_ahead: lets the operating system read the beginning of one of its files, by name, which
+            is opened soon; nothing happens if it cannot.
         names: of the files that `files` yields; None for all.
     """
 
     manifest: dict[str, Any]
     open: Callable[[str], AbstractContextManager[StoredFile]]
+    read_ahead: Callable[[str], None]
     names: Collection[str] | None = None
 
     @property
@@ -218,7 +221,7 @@ class Artifacts:
             manifest = json.loads(data)
             _check_binding(manifest, artifact)
         open_file = partial(self._open, folder, manifest, artifact)
-        return StoredArtifact(manifest, open_file, names)
+        return StoredArtifact(manifest, open_file, partial(_read_ahead, folder), names)
 
     def quarantine(self, artifact: ArtifactRecord) -> None:
         """Take a damaged artifact out of use, keep its files for a day and queue its document.
@@ -371,6 +374,22 @@ def _read(path: Path, max_bytes: int) -> bytes:
         if os.fstat(descriptor).st_size > max_bytes:
             raise CorruptArtifact(DAMAGED)
         return file.read(max_bytes)
+
+
+def _read_ahead(folder: Path, name: str) -> None:
+    """See `StoredArtifact.read_ahead`."""
+    with suppress(OSError):
+        descriptor = os.open(folder / name, OPEN_FLAGS)
+        try:
+            _advise(descriptor, 0, AHEAD_BYTES)
+        finally:
+            os.close(descriptor)
+
+
+def _advise(descriptor: int, begin: int, num_bytes: int) -> None:
+    """Tell the operating system, if it takes advice, that bytes of a file are read soon."""
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(descriptor, begin, num_bytes, os.POSIX_FADV_WILLNEED)
 
 
 def _check_binding(manifest: Mapping[str, Any], artifact: ArtifactRecord) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ import torch
 from common.errors import CorruptArtifact
 from engine.document.artifact import DOCUMENT_FILE, layer_file, pack, resident_bytes, unpack
 from engine.document.cache import DocumentCache
-from engine.residents.file_loading import load_document
+from engine.residents.file_loading import VerifiedFile, load_document
 from engine.residents.staging import Staging
 from engine.residents.transfer import DocumentTransfer
 from tests.models import FAMILIES, HALF, loaded, prose, read
@@ -98,6 +98,30 @@ def test_it_loads_what_unpacking_gives_in_pieces(
     assert found.num_bytes == resident_bytes(folder.manifest, torch.float32)
     # A header and the document's own tensors are read at once; all others in pieces.
     assert folder.largest_read < max(len(data) for data in folder.files.values()) / 4
+
+
+def test_files_are_told_before_they_are_opened(document: DocumentCache) -> None:
+    folder = Folder(document, "float32")
+    told: list[str] = []
+    one_thread = Staging(CPU, 2 * PIECE, PIECE)
+
+    def open_file(name: str) -> AbstractContextManager[VerifiedFile]:
+        told.append(f"open {name}")
+        return folder.open(name)
+
+    load_document(
+        folder.manifest,
+        open_file,
+        dtype=torch.float32,
+        staging=one_thread,
+        read_ahead=lambda name: told.append(f"soon {name}"),
+    )
+    one_thread.close()
+    names = [layer_file(0), layer_file(1)]
+    assert len(document.layers) == len(names)
+    assert told == [
+        f"open {DOCUMENT_FILE}", f"soon {names[1]}", f"open {names[0]}", f"open {names[1]}",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [DOCUMENT_FILE, layer_file(0), layer_file(1)])

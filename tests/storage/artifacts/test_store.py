@@ -38,6 +38,14 @@ def test_what_was_published_comes_back(storage: Storage, upload: Upload, root: P
     assert (job.status, job.lease_owner) == ("done", None)
 
 
+def test_reading_ahead_of_what_is_not_there_is_no_error(storage: Storage, upload: Upload) -> None:
+    published = publish(storage, upload())
+    stored = storage.artifacts.load(published)
+    for name in (*FILES, "nothing.safetensors"):
+        stored.read_ahead(name)
+    assert dict(stored.files) == FILES
+
+
 def test_the_artifacts_of_several_documents_are_found_at_once(
     storage: Storage, upload: Upload
 ) -> None:
