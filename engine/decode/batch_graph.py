@@ -37,10 +37,13 @@ class BatchLayer:
 
 
 def few_of_each_kind(layers: Sequence[BatchLayer]) -> list[int]:
-    """Choose layers, a few of each kind, for which the kernels of all layers are compiled.
+    """Choose layers, a few of each kind, whose kernels are those of all layers.
 
-    Triton compiles anew where a number is 1 or a multiple of 16, or an address is a multiple of 16:
-    what a layer's index is multiplied with has four bytes at least.
+    Triton compiles a kernel anew for an argument that is 1 or a multiple of 16, and for an address
+    that is a multiple of 16. What stands in a table by layer has at least four bytes, so the
+    alignment of its address repeats every four layers.
+
+    Returns: their indices, in order.
     """
     found: dict[tuple[BatchLayer, int, bool, bool], int] = {}
     for index, layer in enumerate(layers):
@@ -128,12 +131,11 @@ class BatchGraph:
         """
         self._model = model
         self._tables.device.zero_()
-        if not self._pool.is_cuda:
-            self._take_pass()
-        elif pool is None:  # the first pass, in which layers are compiled
-            self._captured.capture(self._take_pass, pool)
+        if self._pool.is_cuda:  # layers are compiled in the first pass, so that runs all of them
+            warm_up = None if pool is None else self._take_few_layers
+            self._captured.capture(self._take_pass, pool, warm_up)
         else:
-            self._captured.capture(self._take_pass, pool, self._take_few_layers)
+            self._take_pass()
 
     @torch.inference_mode()
     def run(self, rows: Sequence[StepRow], tokens: Tensor | None = None) -> LaunchedPass:
@@ -190,14 +192,18 @@ class BatchGraph:
         return out.transpose(0, 1)
 
     def _take_few_layers(self) -> None:
-        """Take a pass of a few layers of each kind. Raises: as `with_few_layers`."""
+        """Take a pass through a few layers of each kind. Raises: as `with_few_layers`."""
         assert self._model is not None
         kept = few_of_each_kind(self._layers)
         self._take_pass(with_few_layers(self._model, len(self._layers), kept))
 
     @torch.inference_mode()
     def _take_pass(self, model: nn.Module | None = None) -> None:
-        """Take a pass; model: that runs it, if it is another one than usually."""
+        """Take a pass.
+
+        Args:
+            model: that runs it; None for the one that runs all passes.
+        """
         logits = self._pass(model or self._model)
         if self.logits.shape != logits.shape:  # the first pass
             self.logits = torch.empty_like(logits)

@@ -46,15 +46,15 @@ class CapturedPass:
             take_pass: takes the pass, between tensors that stay where they are, and calls
                 `cut_before` in each layer. What it changes is changed twice.
             pool: memory that the graphs share with others on the same stream; None for their own.
-            warm_up: is called before the capture instead of `take_pass`, and should do enough of
-                it. If the capture fails, `take_pass` is called, and captured once more.
+            warm_up: is called before the capture instead of `take_pass`, and does a part of it in
+                less time. If it or the capture fails, all is done as without it.
         Raises: RuntimeError where something in the pass waits for the host.
         """
         if warm_up is not None:
             try:
                 self._capture_after(warm_up, take_pass, pool)
             except Exception:
-                log.info("all of a pass is taken before it is captured", exc_info=True)
+                log.info("a short warm-up was not enough to capture a pass", exc_info=True)
             else:
                 return
         self._capture_after(take_pass, take_pass, pool)

@@ -92,12 +92,11 @@ class QuestionGraph:
         Raises: what the model, a compiler or a driver may raise; RuntimeError where something in
             the pass waits for the host.
         """
-        if not self._ids.is_cuda:
-            self._take_pass()
-        elif pool is None:
-            self._captured.capture(self._take_pass, pool)
+        if self._ids.is_cuda:  # layers are compiled in the first pass, so that runs all of them
+            warm_up = None if pool is None else self._take_few_layers
+            self._captured.capture(self._take_pass, pool, warm_up)
         else:
-            self._captured.capture(self._take_pass, pool, self._take_few_layers)
+            self._take_pass()
 
     @torch.inference_mode()
     def run(self, questions: Sequence[tuple[Tensor, AskedQuestion]]) -> Tensor:
@@ -164,13 +163,17 @@ class QuestionGraph:
         attend_question(inputs, self._works[place])
 
     def _take_few_layers(self) -> None:
-        """Take a pass of a few layers of each kind. Raises: as `with_few_layers`."""
+        """Take a pass through a few layers of each kind. Raises: as `with_few_layers`."""
         kept = few_of_each_kind(self._layers)
         self._take_pass(with_few_layers(self._model, len(self._layers), kept))
 
     @torch.inference_mode()
     def _take_pass(self, model: nn.Module | None = None) -> None:
-        """Take a pass; model: that runs it, if it is another one than usually."""
+        """Take a pass.
+
+        Args:
+            model: that runs it; None for the one that runs all passes.
+        """
         logits = self._pass(model or self._model)
         if self._logits.shape != logits.shape:  # the first pass
             self._logits = torch.empty_like(logits)

@@ -115,16 +115,6 @@ class Database:
         """
         return self._execute(self._engine, statement, values)
 
-    def write(self, statement: Executable, **values: Any) -> list[Any]:
-        """Execute one statement as `session` does, with as little around it as can be.
-
-        Args:
-            statement, values: as for `rows`.
-        Returns: the rows that it returns.
-        Raises: DatabaseUnavailable, Busy, StorageFull.
-        """
-        return self._execute(self._engine, statement, values)
-
     @contextmanager
     def transaction(self) -> Iterator["StatementTransaction"]:
         """Open a transaction as `session` does, for statements that are made once.

@@ -83,7 +83,8 @@ class SqlCounter:
 
     def add(self, window: Window, amount: int) -> None:
         """See `Counter.add`."""
-        self._db.write(self._add_within, **_values(window), amount=amount, most=LARGEST)
+        with self._db.transaction() as transaction:
+            transaction.rows(self._add_within, **_values(window), amount=amount, most=LARGEST)
 
     def used(self, window: Window) -> int:
         """See `Counter.used`."""
