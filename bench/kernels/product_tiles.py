@@ -35,10 +35,10 @@ VECTOR_VARIANTS = (  # rows, cols, warps, stages; of one vector
     (4, 2048, 8, 1), (2, 4096, 8, 1), (1, 4096, 4, 1), (8, 1024, 8, 3), (16, 256, 4, 4),
     (4, 512, 2, 1),
 )  # fmt: skip
-SKINNY_VARIANTS = (  # of several
-    (16, 256, 1, 4), (16, 512, 1, 3), (32, 128, 2, 5), (32, 256, 2, 4), (64, 64, 4, 6),
-    (64, 128, 4, 4), (64, 128, 4, 3), (32, 512, 2, 2), (64, 256, 4, 2), (128, 64, 4, 4),
-    (16, 1024, 1, 2),
+SKINNY_VARIANTS = (  # rows, cols, warps, stages, splits; of several
+    (64, 128, 4, 4, 1), (64, 128, 4, 4, 2), (64, 128, 4, 4, 4), (64, 128, 4, 3, 2),
+    (64, 128, 4, 3, 4), (64, 128, 8, 4, 4), (128, 128, 8, 3, 4), (128, 64, 4, 4, 1),
+    (32, 256, 2, 3, 1), (32, 256, 2, 3, 2), (32, 128, 4, 4, 2), (16, 512, 2, 3, 1),
 )  # fmt: skip
 HELD_BYTES = 600e6  # of weights of one stage: several times the L2 cache
 TOLERANCE = 1e-2  # relative, in bf16
@@ -104,7 +104,7 @@ class Way:
     """How products are computed by tiles.
 
     Attributes:
-        constant: what holds the tiles in the code.
+        constant: what holds or chooses the tiles in the code.
         tiles: the present ones first.
         multiply: launches the kernel, given x, weights, no biases and the tiles.
     """
@@ -114,17 +114,16 @@ class Way:
     multiply: Callable[..., Tensor]
 
 
-def way_for(vectors: int) -> Way:
-    """The kernel that takes so many vectors."""
+def way_for(vectors: int, stage: Stage) -> Way:
+    """The kernel that takes so many vectors, and its tiles for a stage's weights in bf16."""
     if vectors == 1:
         tiles = (matvec.TILES, *(matvec.MatvecTiles(*one) for one in VECTOR_VARIANTS))
         return Way("matvec.TILES", tiles, matvec.matvec_triton)
     several = (
-        skinny_gemm.TILES,
-        skinny_gemm.TILES_OF_FEW_ROWS,
+        skinny_gemm.skinny_tiles_for(stage.counts, stage.k, 2),
         *(skinny_gemm.SkinnyTiles(*one) for one in SKINNY_VARIANTS),
     )
-    return Way("skinny_gemm.TILES", several, skinny_gemm.skinny_gemm_triton)
+    return Way("skinny_gemm.skinny_tiles_for", several, skinny_gemm.skinny_gemm_triton)
 
 
 def scan_stage(
@@ -140,7 +139,7 @@ def scan_stage(
     x = torch.randn(vectors, stage.k, generator=draw, device=device).to(held.dtype)
     wanted = matvec_reference(x, weights[-1], ())
 
-    way = way_for(vectors)
+    way = way_for(vectors, stage)
 
     def check(tiles: Any) -> None:
         found = way.multiply(x, weights[-1], (), tiles=tiles)

@@ -31,7 +31,8 @@ time, and before its wait a program may read whatever the launch right before it
   `score_children`.
 - `combine_splits` reads the states over dense keys and the numbers of segments, where `attend_runs`
   comes right before it.
-- `skinny_gemm` reads weights, which nothing writes.
+- `skinny_gemm` reads weights, which nothing writes; its second launch, where there is one, reads
+  nothing.
 
 The launches of a question's prefill follow the same rules if it has at most `MAX_OVERLAP_ROWS` rows
 (`should_overlap`, the one place that turns overlapping on). They come in a fixed order:

@@ -1,8 +1,10 @@
-"""`matvec` of several vectors in Triton: each program multiplies a few rows of one weight with all.
+"""`matvec` of several vectors in Triton: each program multiplies rows of one weight with all.
 
 As in the kernel for one vector, speed depends on how many bytes of weights are being loaded at a
 time. Products go through the matrix units: sums of several vectors in registers, as the kernel for
-one vector has them, leave no room for loads.
+one vector has them, leave no room for loads. Every program loads the vectors as well, so a program
+has so many rows of the weight that its vectors are few beside them. Weights that have too few rows
+for that many programs are divided by columns, too (split-K): a second launch adds up the parts.
 """
 
 from collections.abc import Sequence
@@ -30,20 +32,35 @@ class SkinnyTiles:
         cols: columns of a tile, a power of two; narrower weights make it narrower.
         warps: warps of a program.
         stages: tiles that are loaded at a time.
+        splits: programs that share the columns of the same rows, if there are as many tiles.
     """
 
     rows: int
     cols: int
     warps: int
     stages: int
+    splits: int = 1
 
 
-# Measured with 4 and 16 vectors (`bench.kernels.product_tiles`): all products of a step take 1 %
-# longer than with the best tiles of each shape. Few rows of weights need small tiles, so that there
-# are programs for all units.
-MANY_ROWS = 8192
-TILES = SkinnyTiles(rows=32, cols=256, warps=2, stages=3)
-TILES_OF_FEW_ROWS = SkinnyTiles(rows=16, cols=512, warps=2, stages=3)
+# Measured with 5 and 16 vectors (`bench.kernels.product_tiles`).
+ROWS, COLS, WARPS, STAGES = 64, 128, 4, 4
+PROGRAMS = 264  # that an H200 runs at a time, two on each multiprocessor
+MIN_TILES = 4  # of a program at least, where columns are divided
+ADDED = 512  # numbers that a program of `add_parts_kernel` adds up
+
+
+def skinny_tiles_for(counts: Sequence[int], k: int, element_size: int) -> SkinnyTiles:
+    """Choose tiles for weights that are multiplied in one launch.
+
+    Args:
+        counts: rows of each.
+        k: their width.
+        element_size: bytes of a number.
+    """
+    cols = max(MIN_COLS, 2 * COLS // element_size)
+    blocks = sum(ceil_div(count, ROWS) for count in counts)
+    most = max(1, min(PROGRAMS // blocks, k // cols // MIN_TILES))
+    return SkinnyTiles(ROWS, cols, WARPS, STAGES, splits=1 << (most.bit_length() - 1))
 
 
 @triton.jit
@@ -83,42 +100,63 @@ def skinny_gemm_kernel(
     K: tl.constexpr,
     ROWS: tl.constexpr,
     COLS: tl.constexpr,
+    SPLITS: tl.constexpr,
     STAGES: tl.constexpr,
     BIASED: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """Multiply ROWS rows of one of the weights with all vectors.
+    """Multiply ROWS rows of one of the weights, or an equal share of their columns, with all
+    vectors; `out` has a part for each of the SPLITS shares.
 
     A row past the end of a weight reads that weight's last row again, and is not stored. The first
     tile is asked for while the previous launch, which writes the vectors, may still be running; it
     is multiplied last, so that nothing waits for it.
     """
+    split = tl.program_id(0) % SPLITS
     block, weight, bias, n, first = find_weight(
-        tl.program_id(0), weight0, weight1, weight2, bias0, bias1, bias2, n0, n1, n2, ROWS
+        tl.program_id(0) // SPLITS, weight0, weight1, weight2, bias0, bias1, bias2, n0, n1, n2, ROWS
     )
     row, cols, vector = block * ROWS + tl.arange(0, ROWS), tl.arange(0, COLS), tl.arange(0, VECTORS)
     w = weight + tl.minimum(row, n - 1).to(tl.int64)[:, None] * K
+    begin, end = split * (K // COLS) // SPLITS * COLS, (split + 1) * (K // COLS) // SPLITS * COLS
     if K >= COLS:
-        first_tile = _load_tile(w, cols)
+        first_tile = _load_tile(w, begin + cols)
     wait_for_previous_launch(OVERLAP)
     release_next_launch(OVERLAP)
     total = tl.zeros([ROWS, VECTORS], tl.float32)
-    for start in tl.range(COLS, K // COLS * COLS, COLS, num_stages=STAGES):
+    for start in tl.range(begin + COLS, end, COLS, num_stages=STAGES):
         tile = _load_tile(w, start + cols)
         total = _add_products(tile, x, vector, vectors, start + cols, None, total, K)
     if K % COLS:
         rest = K // COLS * COLS + cols
-        tile = tl.load(w + rest[None, :], mask=(rest < K)[None, :], other=0.0)
-        total = _add_products(tile, x, vector, vectors, rest, rest < K, total, K)
+        is_rest = (rest < K) & (split == SPLITS - 1)
+        tile = tl.load(w + rest[None, :], mask=is_rest[None, :], other=0.0)
+        total = _add_products(tile, x, vector, vectors, rest, is_rest, total, K)
     if K >= COLS:
-        total = _add_products(first_tile, x, vector, vectors, cols, None, total, K)
+        total = _add_products(first_tile, x, vector, vectors, begin + cols, None, total, K)
     if BIASED:
-        total += tl.load(bias + row, mask=row < n, other=0.0).to(tl.float32)[:, None]
+        is_biased = (row < n) & (split == 0)
+        total += tl.load(bias + row, mask=is_biased, other=0.0).to(tl.float32)[:, None]
+    width = n0 + n1 + n2
     tl.store(
-        out + first + vector[None, :] * (n0 + n1 + n2) + row[:, None],
+        out + split * vectors * width + first + vector[None, :] * width + row[:, None],
         total,
         mask=(row < n)[:, None] & (vector < vectors)[None, :],
     )
+
+
+@triton.jit
+def add_parts_kernel(
+    parts, out, size, SPLITS: tl.constexpr, BLOCK: tl.constexpr, OVERLAP: tl.constexpr
+):
+    """Add up BLOCK numbers of the parts (SPLITS, size), in order."""
+    wait_for_previous_launch(OVERLAP)
+    release_next_launch(OVERLAP)
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    for split in tl.static_range(SPLITS):
+        total += tl.load(parts + split * size + place, mask=place < size, other=0.0)
+    tl.store(out + place, total, mask=place < size)
 
 
 def skinny_gemm_triton(
@@ -136,20 +174,32 @@ def skinny_gemm_triton(
     """
     vectors, k = x.shape
     counts = [len(weight) for weight in weights]
-    tiles = tiles or (TILES if sum(counts) > MANY_ROWS else TILES_OF_FEW_ROWS)
+    tiles = tiles or skinny_tiles_for(counts, k, x.element_size())
+    cols = max(MIN_COLS, min(tiles.cols, power_of_two(k)))
+    splits = max(1, min(tiles.splits, k // cols))
+    options = launch_options(can_overlap(x.device))
     out = torch.empty(vectors, sum(counts), dtype=x.dtype, device=x.device)
-    skinny_gemm_kernel[(sum(ceil_div(count, tiles.rows) for count in counts),)](
+    parts = out
+    if splits > 1:
+        parts = torch.empty(splits, *out.shape, dtype=torch.float32, device=x.device)
+    blocks = sum(ceil_div(count, tiles.rows) for count in counts)
+    skinny_gemm_kernel[(blocks * splits,)](
         x,
-        out,
+        parts,
         *list_weights(weights, biases),
         vectors,
         VECTORS=max(MIN_VECTORS, power_of_two(vectors)),
         K=k,
         ROWS=tiles.rows,
-        COLS=max(MIN_COLS, min(tiles.cols, power_of_two(k))),
+        COLS=cols,
+        SPLITS=splits,
         STAGES=tiles.stages,
         BIASED=len(biases) > 0,
         num_warps=tiles.warps,
-        **launch_options(can_overlap(x.device)),
+        **options,
     )
+    if splits > 1:
+        add_parts_kernel[(ceil_div(out.numel(), ADDED),)](
+            parts, out, out.numel(), SPLITS=splits, BLOCK=ADDED, **options
+        )
     return out

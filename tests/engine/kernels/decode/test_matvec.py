@@ -20,13 +20,18 @@ from tests.engine.naive import normal
 pytest.importorskip("triton")
 
 from engine.kernels.decode.triton.matvec import TILES, MatvecTiles, matvec_triton
-from engine.kernels.decode.triton.skinny_gemm import TILES as SKINNY_TILES
-from engine.kernels.decode.triton.skinny_gemm import SkinnyTiles, skinny_gemm_triton
+from engine.kernels.decode.triton.skinny_gemm import (
+    PROGRAMS,
+    SkinnyTiles,
+    skinny_gemm_triton,
+    skinny_tiles_for,
+)
 
 SMALL = MatvecTiles(rows=2, cols=32, warps=1, stages=2)
 ALL_TILES = (SMALL, MatvecTiles(rows=8, cols=64, warps=4, stages=1), TILES)
 SMALL_SKINNY = SkinnyTiles(rows=16, cols=32, warps=1, stages=2)
-ALL_SKINNY_TILES = (SMALL_SKINNY, SkinnyTiles(rows=64, cols=64, warps=4, stages=3), SKINNY_TILES)
+SPLIT = SkinnyTiles(rows=16, cols=32, warps=1, stages=2, splits=4)  # columns of a weight
+ALL_SKINNY_TILES = (SMALL_SKINNY, SPLIT, SkinnyTiles(rows=64, cols=64, warps=4, stages=3))
 
 
 def inputs(
@@ -79,7 +84,9 @@ RUNS += [
 if not COMPILED:  # tiles of several rows, and the other dtype, on the shape of several parts
     RUNS = [(shape, SMALL, DTYPES[0]) for shape in SHAPES]
     RUNS += [(SHAPES[4], tiles, DTYPES[1]) for tiles in ALL_TILES]
-    RUNS += [(shape, SMALL_SKINNY, DTYPES[0]) for shape in SKINNY_SHAPES]
+    RUNS += [
+        (shape, tiles, DTYPES[0]) for shape in SKINNY_SHAPES for tiles in (SMALL_SKINNY, SPLIT)
+    ]
     RUNS += [(SKINNY_SHAPES[2], tiles, DTYPES[1]) for tiles in ALL_SKINNY_TILES]
 
 
@@ -102,6 +109,20 @@ def test_products_are_the_definitions(
     assert found.dtype == dtype
     assert_close(found.double(), expected, rtol=limit, atol=limit)
     assert_close(matvec_reference(*args).double(), expected, rtol=limit, atol=limit)
+
+
+@pytest.mark.parametrize("element_size", [2, 4])
+@pytest.mark.parametrize("k", [64, 4096, 14336])
+@pytest.mark.parametrize("counts", [(4096, 1024, 1024), (14336, 14336), (4096,), (128_256,)])
+def test_columns_are_divided_where_rows_make_too_few_programs(
+    counts: tuple[int, ...], k: int, element_size: int
+) -> None:
+    tiles = skinny_tiles_for(counts, k, element_size)
+    programs = tiles.splits * sum(-(-count // tiles.rows) for count in counts)
+    tiles_of_program = k // tiles.cols // tiles.splits
+    assert tiles.splits == 1 or (programs <= PROGRAMS and tiles_of_program >= 4)
+    assert programs > PROGRAMS / 2 or k < 4096
+    assert tiles.rows * tiles.cols * element_size == 64 * 128 * 2  # what is loaded at a time
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="large products")
