@@ -30,7 +30,7 @@ from common.errors import (
 from engine.document.cache import DocumentCache
 from engine.model.memory import out_of_memory_as_busy
 from engine.serving.activity import Activity
-from engine.serving.pace import Pace, StepClock
+from engine.serving.pace import Pace
 from engine.serving.request import AnswerRequest
 from engine.serving.scheduler import Phase, Scheduled, Scheduler, Step, StepKind
 
@@ -41,7 +41,6 @@ if TYPE_CHECKING:  # for annotations alone
 
 LOAD_S = 0.005  # that a step waits for a question whose document may be in memory
 IDLE_S = 0.25  # that the loop waits for its inbox while there is nothing to do
-LOOK_S = 0.0005  # between two looks at the inbox, while a pass waits for its launch
 INDEX_S, REST_S = 0.0005, 0.001  # of indexing a document's words at a time, while anybody waits
 STUCK_S = 30.0  # that a forward pass may take before the loop counts as stuck
 MOST_FAILURES = 3  # failed steps in a row that a loop which works may have
@@ -109,7 +108,7 @@ class EngineLoop:
         self.on_prepared: list[Callable[[], None]] = []
         self.max_running = min(max_running, engine.runner.max_rows)
         self.activity = Activity()
-        self._pace, self._clock = Pace(self.max_running), StepClock()
+        self._pace = Pace(self.max_running)
         self._scheduler: Scheduler[Answering] = Scheduler(self.max_running, self._pace)
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._helpers = ThreadPoolExecutor(HELPERS, "answer-helper", engine.keep_to_one_thread)
@@ -373,18 +372,10 @@ class EngineLoop:
         """The device computes a step: launch what follows anyway, and hand out text."""
         goes_on = not self._engine.turns.is_reading_document and self._goes_on(step, questions)
         rows = [one.item.running for one in questions if one.item.running is not None]
-        if goes_on and self._engine.can_run_ahead(rows) and self._nobody_comes(self._clock.due_s):
+        if goes_on and self._engine.can_run_ahead(rows):
             self._begin(step)
             self._scheduler.repeat(step)
         self._deliver()
-
-    def _nobody_comes(self, until_s: float) -> bool:
-        """Hand out text, and wait: whether nothing comes in until then."""
-        if time.monotonic() < until_s:
-            self._deliver()
-        while self._inbox.empty() and (left_s := until_s - time.monotonic()) > 0:
-            time.sleep(min(left_s, LOOK_S))
-        return self._inbox.empty()
 
     def _advance(
         self,
@@ -398,7 +389,6 @@ class EngineLoop:
         While nobody comes or goes there is nothing to choose, and the pass begins first of all, if
         it does not run ahead already.
         """
-        self._clock.note_end(step, time.monotonic())
         if self._next is not None:
             self._next = replace(self._next, began_s=time.monotonic())
         elif not any(failures) and self._goes_on(step, questions):
@@ -449,7 +439,6 @@ class EngineLoop:
             self._next = _NextStep(step, launched_s, error)
         else:
             self._next = _NextStep(step, launched_s)
-            self._clock.note_launch(time.monotonic() - launched_s)
 
     def _note(self, kind: StepKind, num_questions: int, num_tokens: int, began_s: float) -> None:
         """A step was taken; learn from its time, and tell who listens."""

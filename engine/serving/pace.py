@@ -5,8 +5,6 @@ DECODE_STEP_S = 0.080  # that a question's prefill waits for others' tokens
 RECENT_WEIGHT = 0.2
 OUTLIER = 2.0  # times the mean: what a single step counts at most
 MIN_ROWS = 4
-SLOWER = 1.02  # times as long as the last one: what a repeated step is believed to take at most
-LAUNCH_MARGIN_S = 0.0005
 SHARED_ROWS = 8  # about one document, in a step that holds no other's, however slow it is
 
 
@@ -55,36 +53,3 @@ class Pace:
         else:
             faster = int(num_rows * min(2.0, DECODE_STEP_S / max(spent_s, 1e-9)))
             self.decode_rows = min(self._max_rows, max(self.decode_rows, faster))
-
-
-class StepClock:
-    """When a pass is launched that follows the one that the device computes, as a repeated step.
-
-    It is launched half-way through: early enough that the device never waits, and late enough that
-    most of those who come meanwhile are served before it. Where launching takes long, or nobody
-    knows yet how long the step takes, it is launched at once.
-    """
-
-    def __init__(self) -> None:
-        self._step: object = None
-        self._ended_s = 0.0  # of the pass before the present one
-        self._period_s = self._launch_s = 0.0
-
-    @property
-    def due_s(self) -> float:
-        """From when on the next pass may be launched, by the monotonic clock."""
-        before_end_s = 2 * self._launch_s + LAUNCH_MARGIN_S
-        return self._ended_s + max(0.0, min(self._period_s / 2, self._period_s - before_end_s))
-
-    def note_end(self, step: object, now_s: float) -> None:
-        """A step's pass has ended; if it is repeated, its next one has begun."""
-        period_s = now_s - self._ended_s
-        if step is not self._step:
-            period_s = 0.0  # the first one may have waited for something
-        elif self._period_s > 0.0:
-            period_s = min(period_s, SLOWER * self._period_s)
-        self._step, self._ended_s, self._period_s = step, now_s, period_s
-
-    def note_launch(self, spent_s: float) -> None:
-        """A pass was launched; learn from its time."""
-        self._launch_s += RECENT_WEIGHT * (spent_s - self._launch_s)

@@ -31,7 +31,6 @@ from engine.document.cache import DocumentCache
 from engine.engine import Engine
 from engine.model.loader import LoadedModel
 from engine.serving.engine_loop import EngineLoop
-from engine.serving.pace import StepClock
 from engine.serving.request import AnswerRequest
 from tests.models import FAMILIES, loaded, prose, read
 
@@ -302,52 +301,6 @@ def test_passes_that_run_ahead_change_no_answer(
         loop.close()
     assert runner.num_ahead > 20 if on_gpu else runner.num_ahead == 0
     assert len(runner._free_pages) == len(runner._pool[0, 0])
-
-
-class Noted(Batches):
-    """Passes whose kinds are noted in the order of their launches."""
-
-    def __init__(self, model: LoadedModel) -> None:
-        super().__init__(model, DecodeConfig(), max_rows=4)
-        self.kinds: list[str] = []
-
-    def begin_decode(self, rows: Sequence[RunningAnswer], tokens: Tensor | None = None) -> None:
-        self.kinds.append("decode" if tokens is None else "ahead")
-        super().begin_decode(rows, tokens)
-
-    def prefill(self, chunks: Sequence[PrefillChunk]) -> Tensor:
-        self.kinds.append("prefill")
-        return super().prefill(chunks)
-
-
-@pytest.mark.parametrize("on_gpu", ["GPU"], indirect=True)
-def test_who_comes_before_a_pass_is_launched_ahead_is_served_before_it(
-    model: LoadedModel, documents: list[DocumentCache], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runner, waits = Noted(model), threading.Event()
-
-    def due_s(_: StepClock) -> float:
-        waits.set()
-        return time.monotonic() + WAIT_S
-
-    loop = EngineLoop(Engine(model, runner=runner), 4)
-    served = Served(loop, runner, documents)
-    first = served.ask(max_tokens=60)
-    loop.start()
-    try:
-        assert first.spoken.acquire(timeout=WAIT_S)
-        with monkeypatch.context() as patch:
-            patch.setattr(StepClock, "due_s", property(due_s))
-            assert waits.wait(WAIT_S)
-            before = len(runner.kinds)
-            second = served.ask(1, key="other")
-            assert second.begun.wait(WAIT_S)
-        assert second.result().text == alone(model, documents[1], 1).text
-        assert first.result().text == alone(model, documents[0], 0, max_tokens=60).text
-    finally:
-        loop.close()
-    assert runner.kinds[before] == "prefill"
-    assert "ahead" in runner.kinds
 
 
 def test_passes_begin_when_the_tokens_of_the_last_one_are_known(
