@@ -120,7 +120,7 @@ def way_for(vectors: int, stage: Stage) -> Way:
         tiles = (matvec.TILES, *(matvec.MatvecTiles(*one) for one in VECTOR_VARIANTS))
         return Way("matvec.TILES", tiles, matvec.matvec_triton)
     several = (
-        skinny_gemm.skinny_tiles_for(stage.counts, stage.k, 2),
+        skinny_gemm.skinny_tiles_for(vectors, stage.counts, stage.k, 2),
         *(skinny_gemm.SkinnyTiles(*one) for one in SKINNY_VARIANTS),
     )
     return Way("skinny_gemm.skinny_tiles_for", several, skinny_gemm.skinny_gemm_triton)

@@ -8,7 +8,7 @@ from torch import Tensor
 from common.errors import ShapeError
 from engine.kernels.shared.checks import check_contiguous, check_dims
 
-MAX_ROWS, MAX_WEIGHTS = 16, 3
+MAX_ROWS, MAX_WEIGHTS = 32, 3
 
 
 @torch.library.custom_op("lectern::matvec", mutates_args=())

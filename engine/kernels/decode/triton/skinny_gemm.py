@@ -42,17 +42,19 @@ class SkinnyTiles:
     splits: int = 1
 
 
-# Measured with 5 and 16 vectors (`bench.kernels.product_tiles`).
-ROWS, COLS, WARPS, STAGES = 64, 128, 4, 4
+# Measured with 5, 16 and 32 vectors (`bench.kernels.product_tiles`).
+ROWS, COLS, WARPS = 64, 128, 4
+STAGES, STAGES_OF_MANY, FEW_VECTORS = 4, 3, 16
 PROGRAMS = 264  # that an H200 runs at a time, two on each multiprocessor
 MIN_TILES = 4  # of a program at least, where columns are divided
 ADDED = 512  # numbers that a program of `add_parts_kernel` adds up
 
 
-def skinny_tiles_for(counts: Sequence[int], k: int, element_size: int) -> SkinnyTiles:
+def skinny_tiles_for(vectors: int, counts: Sequence[int], k: int, element_size: int) -> SkinnyTiles:
     """Choose tiles for weights that are multiplied in one launch.
 
     Args:
+        vectors: that they are multiplied with.
         counts: rows of each.
         k: their width.
         element_size: bytes of a number.
@@ -60,7 +62,8 @@ def skinny_tiles_for(counts: Sequence[int], k: int, element_size: int) -> Skinny
     cols = max(MIN_COLS, 2 * COLS // element_size)
     blocks = sum(ceil_div(count, ROWS) for count in counts)
     most = max(1, min(PROGRAMS // blocks, k // cols // MIN_TILES))
-    return SkinnyTiles(ROWS, cols, WARPS, STAGES, splits=1 << (most.bit_length() - 1))
+    stages = STAGES if vectors <= FEW_VECTORS else STAGES_OF_MANY
+    return SkinnyTiles(ROWS, cols, WARPS, stages, splits=1 << (most.bit_length() - 1))
 
 
 @triton.jit
@@ -174,7 +177,7 @@ def skinny_gemm_triton(
     """
     vectors, k = x.shape
     counts = [len(weight) for weight in weights]
-    tiles = tiles or skinny_tiles_for(counts, k, x.element_size())
+    tiles = tiles or skinny_tiles_for(vectors, counts, k, x.element_size())
     cols = max(MIN_COLS, min(tiles.cols, power_of_two(k)))
     splits = max(1, min(tiles.splits, k // cols))
     options = launch_options(can_overlap(x.device))

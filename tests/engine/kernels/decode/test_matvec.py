@@ -69,6 +69,7 @@ SKINNY_SHAPES = [
     (8, 64, (16,), False),
     (9, 77, (70,), True),
     (16, 1, (1, 1, 1), False),
+    (27, 130, (18,), True),
 ]
 Shape = tuple[int, int, tuple[int, ...], bool]
 Run = tuple[Shape, MatvecTiles | SkinnyTiles, torch.dtype]
@@ -117,7 +118,7 @@ def test_products_are_the_definitions(
 def test_columns_are_divided_where_rows_make_too_few_programs(
     counts: tuple[int, ...], k: int, element_size: int
 ) -> None:
-    tiles = skinny_tiles_for(counts, k, element_size)
+    tiles = skinny_tiles_for(5, counts, k, element_size)
     programs = tiles.splits * sum(-(-count // tiles.rows) for count in counts)
     tiles_of_program = k // tiles.cols // tiles.splits
     assert tiles.splits == 1 or (programs <= PROGRAMS and tiles_of_program >= 4)
@@ -128,7 +129,7 @@ def test_columns_are_divided_where_rows_make_too_few_programs(
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="large products")
 @pytest.mark.parametrize("counts", [(4096, 1024, 1024), (14336, 14336), (4096,)])
 @pytest.mark.parametrize("k", [4096, 14336])
-@pytest.mark.parametrize("vectors", [1, 4, 16])
+@pytest.mark.parametrize("vectors", [1, 4, 16, 32])
 def test_large_products_are_the_definitions_each_time(
     vectors: int, counts: tuple[int, ...], k: int
 ) -> None:
@@ -171,6 +172,6 @@ def test_too_many_or_no_vectors_weights_or_biases_are_refused() -> None:
     with pytest.raises(ShapeError, match="too many, or none"):
         matvec(x, [], [])
     with pytest.raises(ShapeError, match="too many, or none"):
-        matvec(x.repeat(9, 1), weights, [])
+        matvec(x.repeat(17, 1), weights, [])
     with pytest.raises(ShapeError, match="1 biases for 2 weights"):
         matvec(x, weights, biases[:1])
