@@ -2,13 +2,13 @@
 
 As in the kernel for one vector, speed depends on how many bytes of weights are being loaded at a
 time. Products go through the matrix units: sums of several vectors in registers, as the kernel for
-one vector has them, leave no room for loads. Every program loads the vectors as well, so a program
-has so many rows of the weight that its vectors are few beside them. Weights that have too few rows
-for that many programs are divided by columns, too (split-K): a second launch adds up the parts.
+one vector has them, leave no room for loads. Every program loads the vectors as well, so with many
+vectors it has so many rows of the weight that these are few beside them. Weights that have too few
+rows for that are divided by columns, too (split-K): a second launch adds up the parts.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import triton
@@ -42,9 +42,14 @@ class SkinnyTiles:
     splits: int = 1
 
 
-# Measured with 5, 16 and 32 vectors (`bench.kernels.product_tiles`).
-ROWS, COLS, WARPS = 64, 128, 4
-STAGES, STAGES_OF_MANY, FEW_VECTORS = 4, 3, 16
+# Measured with 5, 16 and 32 vectors (`bench.kernels.product_tiles`, docs/kernels.md). Where few
+# vectors are loaded beside the weights a second launch costs more than it gains.
+FEW_VECTORS, SOME_VECTORS = 8, 16
+FEW_ROWS = 8192  # of weights, which get small programs, so that there are some for all units
+TILES = SkinnyTiles(rows=64, cols=128, warps=4, stages=4)
+TILES_OF_MANY_VECTORS = SkinnyTiles(rows=64, cols=128, warps=4, stages=3)
+TILES_OF_FEW_VECTORS = SkinnyTiles(rows=32, cols=256, warps=2, stages=3)
+TILES_OF_FEW_ROWS = SkinnyTiles(rows=16, cols=512, warps=2, stages=3)  # and few vectors
 PROGRAMS = 264  # that an H200 runs at a time, two on each multiprocessor
 MIN_TILES = 4  # of a program at least, where columns are divided
 ADDED = 512  # numbers that a program of `add_parts_kernel` adds up
@@ -59,11 +64,13 @@ def skinny_tiles_for(vectors: int, counts: Sequence[int], k: int, element_size: 
         k: their width.
         element_size: bytes of a number.
     """
-    cols = max(MIN_COLS, 2 * COLS // element_size)
-    blocks = sum(ceil_div(count, ROWS) for count in counts)
+    if vectors <= FEW_VECTORS:
+        return TILES_OF_FEW_ROWS if sum(counts) <= FEW_ROWS else TILES_OF_FEW_VECTORS
+    tiles = TILES if vectors <= SOME_VECTORS else TILES_OF_MANY_VECTORS
+    cols = max(MIN_COLS, 2 * tiles.cols // element_size)
+    blocks = sum(ceil_div(count, tiles.rows) for count in counts)
     most = max(1, min(PROGRAMS // blocks, k // cols // MIN_TILES))
-    stages = STAGES if vectors <= FEW_VECTORS else STAGES_OF_MANY
-    return SkinnyTiles(ROWS, cols, WARPS, stages, splits=1 << (most.bit_length() - 1))
+    return replace(tiles, cols=cols, splits=1 << (most.bit_length() - 1))
 
 
 @triton.jit

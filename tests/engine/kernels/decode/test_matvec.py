@@ -118,12 +118,13 @@ def test_products_are_the_definitions(
 def test_columns_are_divided_where_rows_make_too_few_programs(
     counts: tuple[int, ...], k: int, element_size: int
 ) -> None:
-    tiles = skinny_tiles_for(5, counts, k, element_size)
+    tiles = skinny_tiles_for(16, counts, k, element_size)
     programs = tiles.splits * sum(-(-count // tiles.rows) for count in counts)
     tiles_of_program = k // tiles.cols // tiles.splits
     assert tiles.splits == 1 or (programs <= PROGRAMS and tiles_of_program >= 4)
     assert programs > PROGRAMS / 2 or k < 4096
     assert tiles.rows * tiles.cols * element_size == 64 * 128 * 2  # what is loaded at a time
+    assert skinny_tiles_for(8, counts, k, element_size).splits == 1
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="large products")
