@@ -104,11 +104,19 @@ def test_the_least_of_all_runs_is_told_and_of_few_askers_of_long_documents():
 
 def test_a_first_question_is_told_against_the_tenth_about_the_same_document():
     def asked(document, *times_ms):
-        return [Outcome(document, time_ms, 0, 0) for time_ms in times_ms]
+        return [
+            Outcome(document, time_ms, 0, 0, timings_ms={"first_token": time_ms - 5})
+            for time_ms in times_ms
+        ]
 
     nine = (12.0,) * 8
     outcomes = asked(0, 30.0, *nine, 10.0) + asked(1, 11.0, *nine, 10.0) + asked(2, 10.0, *nine, 10)
-    assert first_of_tenth(outcomes) == {"median": 1.1, "most": 3.0}
+    assert first_of_tenth(outcomes) == {
+        "median": 1.1,
+        "most": 3.0,
+        "most_client_ms": 30.0,
+        "most_engine_ms": 25.0,
+    }
     assert first_of_tenth(outcomes[:-1]) is None
 
 
