@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from sqlalchemy.orm import Session
@@ -11,12 +12,15 @@ from common.errors import QuotaExceeded, RateLimited
 from common.format import format_bytes, format_count
 from storage.db.database import Database
 from storage.db.records import ApiKeyRecord
-from storage.quotas.counters import Counter, RedisCounter, SqlCounter, Window
+from storage.quotas.counters import Counter, SqlCounter, Window
 from storage.quotas.limits import Limit, LimitBook
 from storage.quotas.places import QuestionPlaces, lock_tenant
 from storage.quotas.resources import STOCKS, WINDOWS, Resource
 from storage.quotas.stocks import count_stocks
 from storage.quotas.windows import Windows, WindowSpent, WindowState
+
+if TYPE_CHECKING:  # for annotations alone
+    from storage.quotas.redis_counter import RedisCounter
 
 NAMES = {
     Resource.BYTES: "stored",
@@ -97,7 +101,7 @@ class Quotas:
     def __init__(self, db: Database, redis_url: str, process: str) -> None:
         self._db = db
         self._sql = SqlCounter(db)
-        self._redis = RedisCounter(redis_url, self._sql) if redis_url else None
+        self._redis = _open_redis(redis_url, self._sql) if redis_url else None
         self._counter: Counter = self._redis or self._sql
         self.limits = LimitBook(db)
         self.windows = Windows(self._counter)
@@ -262,3 +266,10 @@ def _whose(limit: Limit) -> str:
 
 def _amount(resource: Resource, amount: int) -> str:
     return format_bytes(amount) if resource is Resource.BYTES else format_count(amount)
+
+
+def _open_redis(url: str, sql: SqlCounter) -> "RedisCounter":
+    """Count in Redis; its library, which takes .3 s to import, is of no use to others."""
+    from storage.quotas.redis_counter import RedisCounter
+
+    return RedisCounter(url, sql)

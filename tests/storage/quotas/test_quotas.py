@@ -13,8 +13,9 @@ from common.errors import QuotaExceeded, RateLimited
 from storage.db.database import Database
 from storage.db.records import ApiKeyRecord
 from storage.db.tables import Process
-from storage.quotas.counters import RedisCounter, SqlCounter
+from storage.quotas.counters import SqlCounter
 from storage.quotas.quotas import Quotas
+from storage.quotas.redis_counter import RedisCounter
 from storage.quotas.resources import Resource
 from storage.quotas.windows import Windows
 from storage.storage import Storage
