@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from common.sentences import sentence_spans
 
@@ -124,14 +125,19 @@ class DocumentStructure:
         Args:
             text: the document's text.
         """
-        number = 0
-        for index in range(passage.block, -1, -1):
-            block = self.blocks[index]
-            if block.kind is BlockKind.HEADING:
-                heading = " ".join(text[block.start : block.end].split())[:LONGEST_HEADING]
-                return Place(_without_marks(heading), number or None)
-            number += 1
-        return Place(None, number)
+        above = bisect_right(self._headings, passage.block)
+        if above == 0:
+            return Place(None, passage.block + 1)
+        index = self._headings[above - 1]
+        block = self.blocks[index]
+        heading = " ".join(text[block.start : block.end].split())[:LONGEST_HEADING]
+        return Place(_without_marks(heading), passage.block - index or None)
+
+    @cached_property
+    def _headings(self) -> tuple[int, ...]:
+        """Indices of the blocks that are headings."""
+        numbered = enumerate(self.blocks)
+        return tuple(index for index, block in numbered if block.kind is BlockKind.HEADING)
 
 
 NO_STRUCTURE = DocumentStructure((), ())

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 
 import torch
 from torch import Tensor
@@ -220,9 +219,10 @@ def find_evidence(
     found = [document.structure.find_passage(start) for start, _ in quoted]
     own = list(dict.fromkeys(index for index in found if index is not None))
     scores = blend(shares, lexical, own)
-    best = (index for index in scores.argsort(descending=True).tolist() if index not in own)
+    best = scores.topk(min(len(scores), limit + len(own))).indices.tolist()
     enough = (shares >= LEAST_SHARE) | (lexical >= LEAST_LEXICAL)
-    others = [index for index in islice(best, limit) if enough[index]]
+    others = [index for index in best if index not in own][:limit]
+    others = [index for index in others if enough[index]]
     chosen = own + others[: max(0, limit - len(own))]
     chosen.sort(key=lambda index: -float(scores[index]))
     return tuple(
@@ -244,7 +244,8 @@ def passage_shares(document: DocumentCache, mass: Tensor) -> Tensor:
     if total <= 0.0 or not passages:
         return shares
     inside, _ = document.middles_of_tokens
-    return shares.index_add_(0, document.passages_of_tokens, mass.cpu()[inside]) / total
+    of_tokens = mass.cpu().index_select(0, inside)
+    return shares.index_add_(0, document.passages_of_tokens, of_tokens) / total
 
 
 def blend(

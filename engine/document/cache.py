@@ -13,6 +13,10 @@ from engine.config import LookupConfig
 from engine.document.budget import BudgetCurves
 from engine.document.retrieval_profile import RetrievalProfile
 
+ATTENTION_BINS = (
+    256  # equal spans of a document's text, of which it is told what attention they got
+)
+
 
 @dataclass(frozen=True)
 class Clusters:
@@ -238,12 +242,16 @@ class DocumentCache:
     def index_words(self, rest: Callable[[], None]) -> None:
         """Make `lexical` before somebody asks for it, who would not wait for this.
 
+        What else is made of the text for answers is made, too.
+
         Args:
             rest: called between two passages, and may take a while.
         """
         if "lexical" not in self.__dict__:
             index = PassageIndex(self.text, self.structure, rest)
             self.__dict__.setdefault("lexical", index)  # where `cached_property` looks
+        if self.structure.passages:
+            _ = self.passages_of_tokens, self.bins_of_tokens
 
     @cached_property
     def middles_of_tokens(self) -> tuple[Tensor, Tensor]:
@@ -267,13 +275,22 @@ class DocumentCache:
         _, middles = self.middles_of_tokens
         return torch.searchsorted(starts, middles, right=True).sub(1).clamp(min=0)
 
+    @cached_property
+    def bins_of_tokens(self) -> Tensor:
+        """Which of `ATTENTION_BINS` equal spans of the text each of `middles_of_tokens` is in.
+
+        Returns: (tokens,) int64 on the CPU; there is some text.
+        """
+        _, middles = self.middles_of_tokens
+        return (middles * ATTENTION_BINS // len(self.text)).clamp(0, ATTENTION_BINS - 1)
+
     def with_layers(self, layers: Sequence[LayerCache]) -> "DocumentCache":
         """The same document with its layers' tensors elsewhere.
 
         What was made of its text, which takes a while, is kept.
         """
         copy = replace(self, layers=tuple(layers))
-        kept = ("lexical", "middles_of_tokens", "passages_of_tokens")
+        kept = ("lexical", "middles_of_tokens", "passages_of_tokens", "bins_of_tokens")
         copy.__dict__.update({name: self.__dict__[name] for name in kept if name in self.__dict__})
         return copy
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from engine.attend.attention_profile import profile_attention
 from engine.attend.evidence import ATTENTION_WEIGHT, AttentionMass, Evidence, find_evidence
 from engine.attend.question import open_question
 from engine.decode.answer import Answer
@@ -63,6 +64,18 @@ def test_the_templates_tokens_are_no_place(document: DocumentCache) -> None:
     assert find_evidence(document, mass) == ()
     mass[0] = 1.0
     assert find_evidence(document, mass) == ()
+
+
+def test_attention_is_told_by_where_in_the_text_it_lay(document: DocumentCache) -> None:
+    mass = torch.zeros(document.num_tokens)
+    assert profile_attention(document, mass) == ()
+    begin, end = (document.text.index(f"€{number}00") for number in (2, 9))
+    mass[token_at(document, "€200")], mass[token_at(document, "€900")] = 1.0, 3.0
+    mass[0] = 5.0  # the template's
+    shares = profile_attention(document, mass)
+    places = [index / len(shares) * len(document.text) for index, one in enumerate(shares) if one]
+    assert places == pytest.approx([begin, end], abs=len(document.text) / len(shares))
+    assert [one for one in shares if one] == [0.25, 0.75]
 
 
 def test_a_long_passage_is_quoted_in_part(model: LoadedModel) -> None:
