@@ -26,6 +26,15 @@ SOFT_PAUSE = 1  # omp_pause_soft
 Result = TypeVar("Result")
 
 
+def keep_to_threads(number: int) -> None:
+    """Let torch spread the calling thread's operations over so many threads, whatever others set.
+
+    With a thread's first parallel operation torch takes the number that any thread has set last.
+    """
+    torch.get_num_threads()  # counts as the first
+    torch.set_num_threads(number)
+
+
 def release_worker_threads() -> None:
     """End OpenMP's pool of the calling thread; its next parallel operation makes a new one.
 

@@ -23,7 +23,7 @@ from common.errors import (
     QuestionTooLong,
 )
 from engine.config import DecodeConfig
-from engine.cpu_threads import release_worker_threads
+from engine.cpu_threads import keep_to_threads, release_worker_threads
 from engine.decode.answer import Answer, TextDelta
 from engine.decode.batch_runner import BatchRunner, why_unsupported
 from engine.decode.graph_runner import GraphRunner
@@ -322,9 +322,8 @@ class Engine:
         return self.model.device.type == "cuda"
 
     def keep_to_one_thread(self) -> None:
-        """Let the calling thread compute alone if the model runs on a CPU."""
-        if not self.is_asynchronous:
-            torch.set_num_threads(1)
+        """Let the calling thread compute alone, see `engine.cpu_threads`."""
+        keep_to_threads(1)
 
     def release_idle_threads(self) -> None:
         """End the calling thread's worker threads if a document is being read on the same CPU.

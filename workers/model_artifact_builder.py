@@ -9,7 +9,7 @@ from torch import Tensor
 
 from common.passages import DocumentStructure, plain_structure, structure_of
 from common.status import Phase, Progress
-from engine.cpu_threads import release_worker_threads
+from engine.cpu_threads import keep_to_threads, release_worker_threads
 from engine.document.artifact import DOCUMENT_FILE, describe, layer_file, pack_layer, pack_text
 from engine.document.cache import DocumentCache, LayerCache
 from engine.model.loader import LoadedModel
@@ -73,10 +73,7 @@ class ModelArtifactBuilder:
 
         Raises: also GpuBusy if the GPU runs out of memory.
         """
-        if self._model().device.type != "cpu":
-            return self._build(path, kind, progress, files)
-        # A new thread gets torch's latest number, which a pass of answers may have lowered.
-        torch.set_num_threads(self._num_threads)
+        keep_to_threads(self._num_threads)  # answers may have set another number
         try:
             return self._build(path, kind, progress, files)
         finally:

@@ -12,12 +12,15 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from itertools import accumulate
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from engine.cpu_threads import keep_to_threads, release_worker_threads
 
 PIECE_BYTES = 8 << 20  # small enough that a piece is hashed while it is in a processor's cache
 STAGES_PER_THREAD = 2  # one is filled while the other is copied
@@ -52,7 +55,10 @@ class Staging:
         self.num_threads = max(1, min(MOST_THREADS, cpus, num_stages // STAGES_PER_THREAD))
         self._threads = ThreadPoolExecutor(self.num_threads, "staging")
         self._num_stages = STAGES_PER_THREAD * self.num_threads
-        self._copier = ThreadPoolExecutor(1, "staging-copier")
+        # Answers compute on one thread each; copies do not.
+        self._copier = ThreadPoolExecutor(
+            1, "staging-copier", partial(keep_to_threads, torch.get_num_threads())
+        )
         self._making, self._copying = threading.Lock(), threading.Lock()
         self._wide: list[Tensor] | None = None
         self._stages: queue.SimpleQueue[Tensor] | None = None
@@ -182,6 +188,7 @@ class Staging:
                     targets[index] = _view(memory, begin, sources[index])
             if self._stream is None:
                 _copy_all(pairs)
+                release_worker_threads()  # as answers are computed by the same processors
                 return targets
             with self._wide_stages() as stages:
                 for index, moves in enumerate(_batches(pairs, len(stages[0][0]))):

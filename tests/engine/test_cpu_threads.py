@@ -84,9 +84,10 @@ def test_a_thread_that_released_its_workers_computes_on(most: int) -> None:
         release_worker_threads()
 
 
-def test_helpers_of_an_engine_on_a_cpu_compute_on_one_thread_each(most: int) -> None:
+def test_helpers_of_an_engine_compute_on_one_thread_each(most: int) -> None:
     with Engine(loaded(FAMILIES["llama"])) as engine:
         with ThreadPoolExecutor(1, initializer=engine.keep_to_one_thread) as pool:
+            pool.submit(int).result()  # the thread has begun
             torch.set_num_threads(2)
             assert pool.submit(torch.get_num_threads).result() == 1
         assert torch.get_num_threads() == 2

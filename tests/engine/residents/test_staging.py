@@ -1,9 +1,12 @@
 """Copies of whole tensors between the host and a device, through buffers that hold none of them."""
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from torch import Tensor
 
+from engine.residents import staging as module
 from engine.residents.staging import ALIGNMENT, Staging, _batches, _bytes_of
 
 DEVICES = [
@@ -48,6 +51,29 @@ def test_tensors_come_back_as_they_were(device: str) -> None:
         if source.numel():
             assert copy.data_ptr() != source.data_ptr()
     staging.close()
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    """Whatever a test sets is set back."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("threads")
+def test_copies_are_spread_over_all_threads_whatever_answers_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: list[int] = []
+    monkeypatch.setattr(module, "_copy_all", lambda _: found.append(torch.get_num_threads()))
+    torch.set_num_threads(3)
+    staging = Staging(torch.device("cpu"), 4096, 1024)
+    for _ in range(2):
+        torch.set_num_threads(1)
+        staging.to_device([torch.arange(5)])
+    staging.close()
+    assert found == [3, 3]
 
 
 def test_tensors_of_one_memory_are_copied_without_what_lies_far_between_them() -> None:
