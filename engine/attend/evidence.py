@@ -219,10 +219,10 @@ def find_evidence(
     found = [document.structure.find_passage(start) for start, _ in quoted]
     own = list(dict.fromkeys(index for index in found if index is not None))
     scores = blend(shares, lexical, own)
-    best = scores.topk(min(len(scores), limit + len(own))).indices.tolist()
+    first = scores.topk(min(len(scores), limit + len(own))).indices.tolist()
+    best = [index for index in first if index not in own][:limit]
     enough = (shares >= LEAST_SHARE) | (lexical >= LEAST_LEXICAL)
-    others = [index for index in best if index not in own][:limit]
-    others = [index for index in others if enough[index]]
+    others = [index for index in best if enough[index]]
     chosen = own + others[: max(0, limit - len(own))]
     chosen.sort(key=lambda index: -float(scores[index]))
     return tuple(

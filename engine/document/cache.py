@@ -13,9 +13,7 @@ from engine.config import LookupConfig
 from engine.document.budget import BudgetCurves
 from engine.document.retrieval_profile import RetrievalProfile
 
-ATTENTION_BINS = (
-    256  # equal spans of a document's text, of which it is told what attention they got
-)
+ATTENTION_BINS = 256  # equal spans of a text, of which it is told what attention they got
 
 
 @dataclass(frozen=True)

@@ -338,16 +338,16 @@ def first_of_tenth(outcomes: Sequence[Outcome]) -> dict[str, float] | None:
         by_document.setdefault(outcome.document, []).append(outcome)
     if any(len(asked) < 10 for asked in by_document.values()):
         return None
-    ratios = {
-        asked[0].first_token_ms / asked[9].first_token_ms: asked[0]
+    ratios = [
+        (asked[0].first_token_ms / asked[9].first_token_ms, asked[0])
         for asked in by_document.values()
-    }
-    most = max(ratios)
+    ]
+    most, slowest = max(ratios, key=lambda one: one[0])
     return {
-        "median": statistics.median(ratios),
+        "median": statistics.median(ratio for ratio, _ in ratios),
         "most": most,
-        "most_client_ms": ratios[most].first_token_ms,
-        "most_engine_ms": ratios[most].timings_ms.get("first_token", 0.0),
+        "most_client_ms": slowest.first_token_ms,
+        "most_engine_ms": slowest.timings_ms.get("first_token", 0.0),
     }
 
 
