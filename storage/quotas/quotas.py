@@ -269,7 +269,7 @@ def _amount(resource: Resource, amount: int) -> str:
 
 
 def _open_redis(url: str, sql: SqlCounter) -> "RedisCounter":
-    """Count in Redis; its library, which takes .3 s to import, is of no use to others."""
+    """Count in Redis, whose library is imported where there is one alone."""
     from storage.quotas.redis_counter import RedisCounter
 
     return RedisCounter(url, sql)

@@ -44,7 +44,7 @@ class SkinnyTiles:
 
 # Measured with 5, 16 and 32 vectors (`bench.kernels.product_tiles`, docs/kernels.md). Where few
 # vectors are loaded beside the weights a second launch costs more than it gains.
-FEW_VECTORS, SOME_VECTORS = 8, 16
+FEW_VECTORS, MANY_VECTORS = 8, 17  # up to so many, and from so many on
 FEW_ROWS = 8192  # of weights, which get small programs, so that there are some for all units
 TILES = SkinnyTiles(rows=64, cols=128, warps=4, stages=4)
 TILES_OF_MANY_VECTORS = SkinnyTiles(rows=64, cols=128, warps=4, stages=3)
@@ -66,7 +66,7 @@ def skinny_tiles_for(vectors: int, counts: Sequence[int], k: int, element_size: 
     """
     if vectors <= FEW_VECTORS:
         return TILES_OF_FEW_ROWS if sum(counts) <= FEW_ROWS else TILES_OF_FEW_VECTORS
-    tiles = TILES if vectors <= SOME_VECTORS else TILES_OF_MANY_VECTORS
+    tiles = TILES if vectors < MANY_VECTORS else TILES_OF_MANY_VECTORS
     cols = max(MIN_COLS, 2 * tiles.cols // element_size)
     blocks = sum(ceil_div(count, tiles.rows) for count in counts)
     most = max(1, min(PROGRAMS // blocks, k // cols // MIN_TILES))
