@@ -140,11 +140,12 @@ def upload_and_wait(client: Client, console: Console, path: Path) -> dict[str, A
     if failures:
         raise DemoFailed(failures[0])
     document = client.document(document["id"])
+    took_ms = document["reading_ms"]
     say(
         console,
         f"Read {format_count(document['num_tokens'])} tokens in "
-        f"{format_duration(document['reading_ms']['prefill'])}; the cache has "
-        f"{format_bytes(document['stored_bytes'])}.",
+        f"{format_duration(took_ms['total'])}, {format_duration(took_ms['prefill'])} of it prefill; "
+        f"the cache has {format_bytes(document['stored_bytes'])}.",
     )
     return document
 

@@ -119,6 +119,7 @@ def demo(
     server = {"host": "127.0.0.1", "port": port, "embedded_worker": True}
     settings = read_settings(database_url=None, redis_url=None, server=server)
     listener = listen(settings.server.host, settings.server.port)
+    import_transformers()
     from cli.demo import run
     from cli.serve import serve_with_secrets
     from reader import HANDBOOK
