@@ -140,11 +140,12 @@ def upload_and_wait(client: Client, console: Console, path: Path) -> dict[str, A
     if failures:
         raise DemoFailed(failures[0])
     document = client.document(document["id"])
-    took_ms = document["reading_ms"]
+    whole, prefill = (
+        format_duration(document["reading_ms"][phase]) for phase in ("total", "prefill")
+    )
     say(
         console,
-        f"Read {format_count(document['num_tokens'])} tokens in "
-        f"{format_duration(took_ms['total'])}, {format_duration(took_ms['prefill'])} of it prefill; "
+        f"Read {format_count(document['num_tokens'])} tokens in {whole}, {prefill} of it prefill; "
         f"the cache has {format_bytes(document['stored_bytes'])}.",
     )
     return document
