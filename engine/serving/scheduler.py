@@ -17,6 +17,7 @@ from engine.serving.pace import Pace
 
 Item = TypeVar("Item")
 OWN_SLOTS = 2  # running questions that a tenant or key may have at the cost of one that has more
+PREFILL_STEPS = 2  # between two decoding steps at most
 
 
 class Phase(Enum):
@@ -138,7 +139,8 @@ class Scheduler(Generic[Item]):
         self._waiting: dict[Hashable, dict[Owner, deque[Scheduled[Item]]]] = {}
         self._running: dict[Scheduled[Item], None] = {}  # in the order of their last steps
         self._tenants, self._keys = _Turns(), _Turns()
-        self._decoded_last = True
+        # Since the last decoding step, while somebody decoded: steps of prefills, and their tokens.
+        self._waited_steps = self._waited_tokens = 0
 
     @property
     def num_running(self) -> int:
@@ -208,16 +210,16 @@ class Scheduler(Generic[Item]):
     def next_step(self) -> Step[Item] | None:
         """Choose the next forward pass; None if nobody can take part in one.
 
-        Prefills and decoding take turns, so that who decodes waits for one step of prefills at
-        most, and the other way round.
+        Prefills and decoding take turns. Who decodes waits for as many tokens of prefills as one
+        step may have at most, in two steps if some come while others are prefilled: what they
+        would wait for decodes few answers. A prefill waits for one decoding step at most.
         """
         prefills = [one for one in self._running if one.phase is Phase.PREFILL]
         decoding = [one for one in self._running if one.phase is Phase.DECODE]
-        if prefills and (self._decoded_last or not decoding):
-            return self._prefill_step(prefills)
-        if decoding:
-            return self._decode_step(decoding)
-        return None
+        step = self._prefill_step(prefills, is_awaited=bool(decoding)) if prefills else None
+        if step is None and decoding:
+            step = self._decode_step(decoding)
+        return step
 
     def can_repeat(self, step: Step[Item]) -> bool:
         """Whether the next step is a decoding step as it was: all go on, and nobody else is there.
@@ -324,13 +326,25 @@ class Scheduler(Generic[Item]):
 
     # -- steps -----------------------------------------------------------------------------------
 
-    def _prefill_step(self, prefills: list[Scheduled[Item]]) -> Step[Item]:
-        """As many parts as the pace allows, one at least; tenants and their keys take turns."""
+    def _prefill_step(
+        self, prefills: list[Scheduled[Item]], *, is_awaited: bool
+    ) -> Step[Item] | None:
+        """As many parts as the pace allows, one at least; tenants and their keys take turns.
+
+        Args:
+            is_awaited: whether somebody decodes, who has waited for other steps perhaps.
+        Returns: None if it is their turn.
+        """
+        if not is_awaited:
+            self._waited_steps = self._waited_tokens = 0
+        if self._waited_steps >= PREFILL_STEPS:
+            return None
         lines: dict[Owner, deque[Scheduled[Item]]] = {}
         for question in prefills:
             lines.setdefault(question.owner, deque()).append(question)
         chosen: list[Scheduled[Item]] = []
         num_tokens = 0
+        room = self._pace.prefill_tokens - self._waited_tokens
 
         def turn(owner: Owner) -> tuple[int, int]:
             return self._tenants.of_prefill(owner.tenant), self._keys.of_prefill(owner)
@@ -340,13 +354,17 @@ class Scheduler(Generic[Item]):
             question = lines[owner].popleft()
             if not lines[owner]:
                 del lines[owner]
-            if chosen and num_tokens + question.next_tokens > self._pace.prefill_tokens:
+            if (chosen or self._waited_steps) and num_tokens + question.next_tokens > room:
                 break
             chosen.append(question)
             num_tokens += question.next_tokens
             self._tenants.prefill(owner.tenant)
             self._keys.prefill(owner)
-        self._decoded_last = False
+        if not chosen:
+            return None
+        if is_awaited:
+            self._waited_steps += 1
+            self._waited_tokens += num_tokens
         return Step(StepKind.PREFILL, tuple(chosen), num_tokens)
 
     def _decode_step(self, decoding: list[Scheduled[Item]]) -> Step[Item]:
@@ -370,7 +388,7 @@ class Scheduler(Generic[Item]):
         for owner in dict.fromkeys(question.owner for question in chosen):
             self._tenants.decode(owner.tenant)
             self._keys.decode(owner)
-        self._decoded_last = True
+        self._waited_steps = self._waited_tokens = 0
 
     def _by_turn(self, decoding: list[Scheduled[Item]]) -> list[Scheduled[Item]]:
         """Sort rows so that the first one of every tenant precedes the second one of any.

@@ -3,6 +3,7 @@
 import itertools
 import random
 from collections import Counter
+from unittest.mock import ANY
 
 import pytest
 
@@ -72,9 +73,9 @@ def test_questions_join_and_leave_at_any_token() -> None:
     assert simulation.step()
     simulation.ask("key", "b", tokens=2)
     assert simulation.run() == [
-        (DECODE, ("a",)),
         (PREFILL, ("b",)),
         (DECODE, ("a", "b")),
+        (DECODE, ("a",)),
         (DECODE, ("a",)),
         (DECODE, ("a",)),
     ]
@@ -87,8 +88,44 @@ def test_prefills_go_in_parts_between_which_others_decode() -> None:
     simulation.step()
     simulation.ask("key", "long", parts=(64, 64, 7), tokens=2)
     assert [kind for kind, _ in simulation.run()] == [
-        DECODE, PREFILL, DECODE, PREFILL, DECODE, PREFILL, DECODE, DECODE
+        PREFILL, DECODE, PREFILL, DECODE, PREFILL, DECODE, DECODE, DECODE
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ((10, 10, 10), [PREFILL, PREFILL, DECODE, PREFILL]),
+        ((30, 40, 10), [PREFILL, DECODE, PREFILL, DECODE]),
+    ],
+    ids=["two steps that fit one", "two that do not"],
+)
+def test_who_decodes_waits_for_what_one_step_of_prefills_holds(
+    parts: tuple[int, ...], expected: list[StepKind]
+) -> None:
+    simulation = Simulation(slots=8, tokens=64)
+    simulation.ask("key", "first", tokens=9)
+    assert simulation.step()
+    kinds = []
+    waiting = list(parts)
+    for _ in expected:
+        if waiting:  # another question comes in each step
+            simulation.ask("key", f"{len(waiting)}", parts=(waiting.pop(0),), tokens=9)
+        step = simulation.step()
+        assert step is not None
+        kinds.append(step.kind)
+    assert kinds == expected
+
+
+def test_prefills_go_on_when_nobody_decodes_any_more() -> None:
+    simulation = Simulation(slots=8, tokens=64)
+    first = simulation.ask("key", "first", tokens=9)
+    assert simulation.step()
+    for name in ("a", "b", "c"):
+        simulation.ask("key", name, tokens=1)
+        if name == "c":
+            simulation.scheduler.remove(first)  # its caller has gone
+        assert simulation.step() == Step(PREFILL, (ANY,), 10)
 
 
 def test_a_decoding_step_is_repeated_while_nobody_comes_or_goes() -> None:
