@@ -3,7 +3,7 @@
 import logging
 import weakref
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -33,6 +33,8 @@ SLOTS = 256  # documents at most
 GROUP_ROWS = {1: (1,), 2: (2,), 4: (4,), 8: (4, 8), 16: (4, 16), 32: (4, 16), 64: (4, 16)}
 # What a token of a group costs by rows of a group: wide tiles are slower where few rows use them.
 GROUP_COST = {1: 1.0, 2: 1.0, 4: 1.0, 8: 1.2, 16: 1.4}
+# And a pass however short its documents are, in tokens: a lookup of wide tiles takes longer.
+PASS_COST = {1: 0, 2: 0, 4: 0, 8: 12_000, 16: 12_000}
 MAX_TILE_ROWS = 128  # rows of a group x query heads of a KV head
 MAX_QUESTION_TOKENS = 8192  # of question and answer, in pages; longer ones decode by another way
 PAGES_SHARE = 0.03  # of the device's memory for the questions' own keys
@@ -355,13 +357,15 @@ class BatchRunner(GraphRunner):
         ]
 
     def _cost(self, graph: BatchGraph, rows: list[StepRow]) -> float:
-        """What a graph's groups read of documents, in tokens of groups of one row."""
-        size = graph.sizes.group_rows
+        """What a step takes in a graph, as `pass_cost`."""
         counts = Counter((row.document, row.reads_all) for row in rows)
-        return sum(
-            ceil_div(count, size) * self._documents.size_of(document).num_keys
-            for (document, _), count in counts.items()
-        ) * GROUP_COST[size]  # fmt: skip
+        return pass_cost(
+            graph.sizes.group_rows,
+            (
+                (count, self._documents.size_of(document).num_keys)
+                for (document, _), count in counts.items()
+            ),
+        )
 
     # -- what is held of answers -------------------------------------------------------------------
 
@@ -577,6 +581,17 @@ class BatchRunner(GraphRunner):
             list_tokens=max(context, min(most, self._work_bytes // (heads * pad))),
             anchor_tokens=rows * min(context, MAX_ANCHORS),
         )
+
+
+def pass_cost(group_rows: int, askers: Iterable[tuple[int, int]]) -> float:
+    """Estimate what a pass takes, as the tokens that groups of one row read in that time.
+
+    Args:
+        group_rows: rows of a group at most.
+        askers: of each document, how many rows are about it, and its clustered tokens.
+    """
+    read = sum(ceil_div(count, group_rows) * num_tokens for count, num_tokens in askers)
+    return read * GROUP_COST[group_rows] + PASS_COST[group_rows]
 
 
 def why_unsupported(model: LoadedModel) -> str | None:

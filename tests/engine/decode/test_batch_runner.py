@@ -11,7 +11,7 @@ from transformers import LlamaConfig, PretrainedConfig
 
 from engine.config import DecodeConfig
 from engine.decode.batch_graph import BatchLayer, few_of_each_kind
-from engine.decode.batch_runner import BatchRunner, why_unsupported
+from engine.decode.batch_runner import BatchRunner, pass_cost, why_unsupported
 from engine.decode.captured_pass import CUT_LAYERS, CapturedPass
 from engine.decode.model_variants import compile_layers
 from engine.decode.running_answer import RunningAnswer
@@ -62,6 +62,23 @@ def test_rows_get_what_plain_torch_gives_them_alone(
         assert found.state.mass is not None
         assert one.state.mass is not None
         assert_close(found.state.mass.on_tokens(), one.state.mass.on_tokens(), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("askers", "expected"),
+    [
+        ([(8, 8_192)], 4),
+        ([(8, 131_072)], 8),
+        ([(4, 131_072), (4, 131_072)], 4),
+        ([(16, 8_192)], 16),
+    ],
+    ids=["a short document", "a long one", "few askers of each", "a crowd"],
+)
+def test_rows_are_grouped_as_it_takes_least_time(
+    askers: list[tuple[int, int]], expected: int
+) -> None:
+    sizes = (4, 16) if sum(count for count, _ in askers) > 8 else (4, 8)
+    assert min(sizes, key=lambda size: pass_cost(size, askers)) == expected
 
 
 def test_a_pass_that_was_begun_is_the_one_that_is_asked_for(model: LoadedModel) -> None:
