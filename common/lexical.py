@@ -51,7 +51,7 @@ class LexicalIndex:
         num_holders = np.bincount(np.array(ids, np.int64), minlength=len(self._word_ids))
         # Postings of a word lie from its start to the next one's: which texts hold it, and what it
         # adds to their scores.
-        self._starts = np.concatenate(([0], num_holders.cumsum()))
+        self._starts: list[int] = np.concatenate(([0], num_holders.cumsum())).tolist()
         self._texts = np.repeat(np.arange(len(lengths)), num_words)[order]
         count = np.array(counts, np.float64)[order]
         length = np.array(lengths, np.float64)
@@ -70,12 +70,14 @@ class LexicalIndex:
         Source: Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25 and Beyond,
             2009; its inverse document frequency as in Lucene, which is never negative.
         """
-        found = np.zeros(self._num_texts)
-        for word in dict.fromkeys(words):
-            if (index := self._word_ids.get(word)) is not None:
-                mine = slice(self._starts[index], self._starts[index + 1])
-                found[self._texts[mine]] += self._added[mine]
-        return found
+        ids = [self._word_ids[word] for word in dict.fromkeys(words) if word in self._word_ids]
+        if not ids:
+            return np.zeros(self._num_texts)
+        postings = [slice(self._starts[index], self._starts[index + 1]) for index in ids]
+        texts = np.concatenate([self._texts[mine] for mine in postings])
+        added = np.concatenate([self._added[mine] for mine in postings])
+        found = np.bincount(texts, weights=added, minlength=self._num_texts)
+        return found.astype(np.float64, copy=False)  # which it is, but for its annotation
 
 
 class PassageIndex:

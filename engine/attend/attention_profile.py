@@ -1,9 +1,8 @@
 """Where in the whole document the model attended: its attention mass in equal spans of text."""
 
-import torch
 from torch import Tensor
 
-from engine.document.cache import ATTENTION_BINS, DocumentCache
+from engine.document.cache import DocumentCache
 
 
 def profile_attention(document: DocumentCache, mass: Tensor) -> tuple[float, ...]:
@@ -19,5 +18,5 @@ def profile_attention(document: DocumentCache, mass: Tensor) -> tuple[float, ...
     total = float(mass.sum())
     if total <= 0.0 or not document.text:
         return ()
-    shares = torch.zeros(ATTENTION_BINS).index_add_(0, document.bins_of_tokens, mass) / total
+    shares = document.token_bins.sums(mass) / total
     return tuple(round(share, 5) for share in shares.tolist())

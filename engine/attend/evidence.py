@@ -215,20 +215,24 @@ def find_evidence(
     shares = passage_shares(document, mass)
     lexical = torch.zeros(len(passages))
     if question:
-        lexical.copy_(torch.from_numpy(document.lexical.scores(question)))
+        lexical = torch.from_numpy(document.lexical.scores(question)).float()
     found = [document.structure.find_passage(start) for start, _ in quoted]
     own = list(dict.fromkeys(index for index in found if index is not None))
     scores = blend(shares, lexical, own)
     first = scores.topk(min(len(scores), limit + len(own))).indices.tolist()
+    wanted = list(dict.fromkeys([*own, *first]))
+    rows = torch.stack((scores, shares, lexical))[:, wanted].T.tolist()
+    figures: dict[int, list[float]] = dict(zip(wanted, rows, strict=True))
     best = [index for index in first if index not in own][:limit]
-    enough = (shares >= LEAST_SHARE) | (lexical >= LEAST_LEXICAL)
-    others = [index for index in best if enough[index]]
+
+    def is_enough(index: int) -> bool:
+        _, share, shared_words = figures[index]
+        return share >= LEAST_SHARE or shared_words >= LEAST_LEXICAL
+
+    others = list(filter(is_enough, best))
     chosen = own + others[: max(0, limit - len(own))]
-    chosen.sort(key=lambda index: -float(scores[index]))
-    return tuple(
-        _evidence(document, passages[index], float(shares[index]), float(lexical[index]))
-        for index in chosen
-    )
+    chosen.sort(key=lambda index: -figures[index][0])
+    return tuple(_evidence(document, passages[index], *figures[index][1:]) for index in chosen)
 
 
 def passage_shares(document: DocumentCache, mass: Tensor) -> Tensor:
@@ -239,13 +243,12 @@ def passage_shares(document: DocumentCache, mass: Tensor) -> Tensor:
     Returns: (passages,) fp32 on the CPU; zeros without any mass.
     """
     passages = document.structure.passages
-    shares = torch.zeros(len(passages))
     total = float(mass.sum())
     if total <= 0.0 or not passages:
-        return shares
+        return torch.zeros(len(passages))
     inside, _ = document.middles_of_tokens
     of_tokens = mass.cpu().index_select(0, inside)
-    return shares.index_add_(0, document.passages_of_tokens, of_tokens) / total
+    return document.token_passages.sums(of_tokens) / total
 
 
 def blend(
@@ -265,7 +268,8 @@ def blend(
     Returns: (passages,).
     """
     scores = lexical + attention_weight * shares.sqrt()
-    scores[list(quoted)] += QUOTED_WEIGHT
+    if quoted:
+        scores[list(quoted)] += QUOTED_WEIGHT
     return scores
 
 

@@ -12,6 +12,7 @@ from common.passages import NO_STRUCTURE, DocumentStructure
 from engine.config import LookupConfig
 from engine.document.budget import BudgetCurves
 from engine.document.retrieval_profile import RetrievalProfile
+from engine.document.token_parts import TokenParts
 
 ATTENTION_BINS = 256  # equal spans of a text, of which it is told what attention they got
 
@@ -249,7 +250,7 @@ class DocumentCache:
             index = PassageIndex(self.text, self.structure, rest)
             self.__dict__.setdefault("lexical", index)  # where `cached_property` looks
         if self.structure.passages:
-            _ = self.passages_of_tokens, self.bins_of_tokens
+            _ = self.token_passages, self.token_bins
 
     @cached_property
     def middles_of_tokens(self) -> tuple[Tensor, Tensor]:
@@ -264,23 +265,23 @@ class DocumentCache:
         return inside, (offsets[inside, 0] + offsets[inside, 1] - 1) // 2
 
     @cached_property
-    def passages_of_tokens(self) -> Tensor:
-        """The passage that each of `middles_of_tokens` is in; there is one at least.
-
-        Returns: (tokens,) int64 on the CPU.
-        """
-        starts = torch.tensor([passage.start for passage in self.structure.passages])
+    def token_passages(self) -> TokenParts:
+        """The passages that `middles_of_tokens` are in; there is one at least."""
+        passages = self.structure.passages
+        starts = torch.tensor([passage.start for passage in passages])
         _, middles = self.middles_of_tokens
-        return torch.searchsorted(starts, middles, right=True).sub(1).clamp(min=0)
+        indices = torch.searchsorted(starts, middles, right=True).sub(1).clamp(min=0)
+        return TokenParts.of(indices, len(passages))
 
     @cached_property
-    def bins_of_tokens(self) -> Tensor:
-        """Which of `ATTENTION_BINS` equal spans of the text each of `middles_of_tokens` is in.
+    def token_bins(self) -> TokenParts:
+        """The `ATTENTION_BINS` equal spans of the text that `middles_of_tokens` are in.
 
-        Returns: (tokens,) int64 on the CPU; there is some text.
+        There is some text.
         """
         _, middles = self.middles_of_tokens
-        return (middles * ATTENTION_BINS // len(self.text)).clamp(0, ATTENTION_BINS - 1)
+        bins = (middles * ATTENTION_BINS // len(self.text)).clamp(0, ATTENTION_BINS - 1)
+        return TokenParts.of(bins, ATTENTION_BINS)
 
     def with_layers(self, layers: Sequence[LayerCache]) -> "DocumentCache":
         """The same document with its layers' tensors elsewhere.
@@ -288,7 +289,7 @@ class DocumentCache:
         What was made of its text, which takes a while, is kept.
         """
         copy = replace(self, layers=tuple(layers))
-        kept = ("lexical", "middles_of_tokens", "passages_of_tokens", "bins_of_tokens")
+        kept = ("lexical", "middles_of_tokens", "token_passages", "token_bins")
         copy.__dict__.update({name: self.__dict__[name] for name in kept if name in self.__dict__})
         return copy
 
