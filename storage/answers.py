@@ -9,7 +9,8 @@ from sqlalchemy import BigInteger, Executable, Select, bindparam, cast, delete, 
 from sqlalchemy.sql.elements import Label
 
 from storage.db.database import Database
-from storage.db.tables import Answer, AnswerTotals, Document, DocumentAnswers, TenantAnswers
+from storage.db.tables import Answer, AnswerTotals, DocumentAnswers, TenantAnswers
+from storage.documents import STILL_THERE
 
 OK = "ok"
 PRUNED_AT_ONCE = 5000
@@ -50,12 +51,6 @@ class Answers:
             db.insert(Answer.__table__)
             .values({name: bindparam(name) for name in columns.keys()})  # noqa: SIM118
             .returning(columns.id)
-        )
-        # It cannot be deleted before the transaction has ended.
-        self._still_there = (
-            select(Document.id)
-            .where(Document.id == bindparam("document_id"))
-            .with_for_update(read=True, key_share=True)
         )
         self._add_to_tenant = _adding(db, TenantAnswers, "tenant_id")
         self._add_to_document = _adding(db, DocumentAnswers, "document_id")
@@ -116,7 +111,7 @@ class Answers:
         sums = {name: row[name] for name in SUMMED} | {"num_answers": 1, "hits": int(cache_hit)}
         with self._db.transaction() as transaction:
             # One that was deleted meanwhile is not named; the question was answered all the same.
-            is_there = bool(transaction.rows(self._still_there, document_id=document_id))
+            is_there = bool(transaction.rows(STILL_THERE, document_id=document_id))
             transaction.rows(
                 self._insert,
                 id=uuid4(),

@@ -5,13 +5,13 @@ key. Answers go with their document, and when their time is over.
 """
 
 from datetime import UTC, datetime, timedelta
-from uuid import UUID
+from uuid import UUID, uuid4
 
-from sqlalchemy import bindparam, delete, func, or_, select
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import Executable, bindparam, delete, func, or_, select
 
 from storage.db.database import Database
 from storage.db.tables import StoredAnswer
+from storage.documents import STILL_THERE
 
 EXPIRED_AT_ONCE = 1000
 MOST_OF_A_TENANT = 10_000
@@ -33,6 +33,13 @@ class StoredAnswers:
         self._db = db
         self._ttl = timedelta(seconds=ttl_s)
         self._most = most
+        table = StoredAnswer.__table__
+        added = db.insert(table).values({name: bindparam(name) for name in table.c.keys()})  # noqa: SIM118
+        replaced = ("document_id", "body", "created_at", "expires_at")
+        self._put: Executable = added.on_conflict_do_update(
+            index_elements=["tenant_id", "key"],
+            set_={name: getattr(added.excluded, name) for name in replaced},
+        ).returning(table.c.id)
 
     @property
     def is_on(self) -> bool:
@@ -53,23 +60,20 @@ class StoredAnswers:
         Args:
             key: a hash in hexadecimal digits.
         """
-        try:
-            with self._db.session() as session:
-                now = self._db.now(session)
-                own = (StoredAnswer.tenant_id == tenant_id, StoredAnswer.key == key)
-                session.execute(delete(StoredAnswer).where(*own))
-                session.add(
-                    StoredAnswer(
-                        tenant_id=tenant_id,
-                        document_id=document_id,
-                        key=key,
-                        body=body,
-                        created_at=now,
-                        expires_at=now + self._ttl,
-                    )
+        with self._db.transaction() as transaction:
+            # A document that was deleted meanwhile has no answers any more.
+            if transaction.rows(STILL_THERE, document_id=document_id):
+                now = transaction.now()
+                transaction.rows(
+                    self._put,
+                    id=uuid4(),
+                    tenant_id=tenant_id,
+                    document_id=document_id,
+                    key=key,
+                    body=body,
+                    created_at=now,
+                    expires_at=now + self._ttl,
                 )
-        except IntegrityError:  # the document was deleted, or another answer was stored meanwhile
-            return
 
     def delete_expired(self, limit: int = EXPIRED_AT_ONCE) -> int:
         """Delete answers whose time is over, or of which a tenant has too many.
