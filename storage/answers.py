@@ -9,8 +9,8 @@ from sqlalchemy import BigInteger, Executable, Select, bindparam, cast, delete, 
 from sqlalchemy.sql.elements import Label
 
 from storage.db.database import Database
+from storage.db.document_lock import STILL_THERE
 from storage.db.tables import Answer, AnswerTotals, DocumentAnswers, TenantAnswers
-from storage.documents import STILL_THERE
 
 OK = "ok"
 PRUNED_AT_ONCE = 5000

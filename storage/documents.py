@@ -59,12 +59,6 @@ FOUND = (
     )
     .where(Document.id == bindparam("wanted"))
 )
-# A document that a transaction has found by this cannot be deleted before its end.
-STILL_THERE = (
-    select(Document.id)
-    .where(Document.id == bindparam("document_id"))
-    .with_for_update(read=True, key_share=True)
-)
 OWN_FOUND = FOUND.where(Document.tenant_id == bindparam("owner"))
 _ArtifactRow = namedtuple("_ArtifactRow", _ARTIFACT_FIELDS)  # type: ignore[misc]
 

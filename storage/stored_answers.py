@@ -10,8 +10,8 @@ from uuid import UUID, uuid4
 from sqlalchemy import Executable, bindparam, delete, func, or_, select
 
 from storage.db.database import Database
+from storage.db.document_lock import STILL_THERE
 from storage.db.tables import StoredAnswer
-from storage.documents import STILL_THERE
 
 EXPIRED_AT_ONCE = 1000
 MOST_OF_A_TENANT = 10_000

@@ -211,8 +211,9 @@ class Scheduler(Generic[Item]):
         """Choose the next forward pass; None if nobody can take part in one.
 
         Prefills and decoding take turns. Who decodes waits for as many tokens of prefills as one
-        step may have at most, in two steps if some come while others are prefilled: what they
-        would wait for decodes few answers. A prefill waits for one decoding step at most.
+        step may have at most, in two steps if some come while others are prefilled: a decoding
+        step in between would serve those alone who came first. A prefill waits for one decoding
+        step at most.
         """
         prefills = [one for one in self._running if one.phase is Phase.PREFILL]
         decoding = [one for one in self._running if one.phase is Phase.DECODE]
