@@ -47,7 +47,10 @@ class StoredAnswers:
         return self._ttl > timedelta(0)
 
     def find(self, tenant_id: UUID, key: str) -> str | None:
-        """Return the answer of that key, in JSON; None if there is none."""
+        """Return the answer of that key, in JSON; None if there is none.
+
+        Its time is over by this machine's clock, as an API key's is: the database is not asked.
+        """
         row = next(iter(self._db.rows(FOUND, owner=tenant_id, wanted=key)), None)
         if row is None or row.expires_at <= datetime.now(UTC):
             return None

@@ -42,7 +42,8 @@ SPARSITY = 90
 # Documents, clustered keys of each, rows of each.
 MIXES = (
     (1, 131_072, 1), (1, 131_072, 16), (4, 65_536, 4), (1, 131_072, 64), (1, 131_072, 4),
-    (4, 65_536, 1), (2, 65_536, 8), (16, 10_240, 1), (16, 32_768, 4),
+    (4, 65_536, 1), (2, 65_536, 8), (16, 10_240, 1), (16, 32_768, 4), (5, 10_240, 1),
+    (1, 8_192, 8),
 )  # fmt: skip
 # Tokens, stages, warps and programs of other tiles of `attend_kernel`: of 64 query rows, of more.
 MANY_ROWS_TILES = ((64, 2, 4, 264), (32, 5, 4, 264), (32, 3, 4, 264))
@@ -132,7 +133,9 @@ def classes(rows: int, asked: int) -> list[int]:
         return [1]
     if rows == 4:
         return [4]
-    return [4] if asked <= 4 else [size for size in (4, 16, 32) if size <= 2 * asked]
+    if asked <= 4:
+        return [4]
+    return [4, 8] if rows <= 8 else [size for size in (4, 16, 32) if size <= 2 * asked]
 
 
 def tunings(
