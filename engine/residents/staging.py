@@ -1,9 +1,9 @@
 """The way between the host's memory and a device: threads, and pinned buffers of a bounded size.
 
-A GPU copies at full speed from pinned memory alone, and pinned memory is taken from everybody else:
-so pieces go through a few buffers, each filled while others are being copied. Files are read by
-several threads, as they are hashed on the way; what is in the host's memory already is copied by
-one. On a CPU pieces go straight to their place.
+A GPU copies at full speed from page-locked (pinned) memory alone. What is read from files goes
+through a few pinned buffers, each filled while others are being copied, by several threads, as it
+is hashed on the way; documents in the host's memory lie in page-locked memory of their own. On a
+CPU pieces go straight to their place.
 """
 
 import os
@@ -21,11 +21,10 @@ import torch
 from torch import Tensor
 
 from engine.cpu_threads import keep_to_threads, release_worker_threads
+from engine.residents.locked_memory import LockedMemory
 
 PIECE_BYTES = 8 << 20  # small enough that a piece is hashed while it is in a processor's cache
 STAGES_PER_THREAD = 2  # one is filled while the other is copied
-WIDE_SHARE = 1 / 16  # of the pinned memory for each of the two buffers of whole documents
-ALIGNMENT = 16  # bytes, of pieces in a wide buffer
 TENSOR_ALIGNMENT = 256  # bytes, of tensors in a piece of memory that holds several
 WORD = 8
 MOST_THREADS = 16
@@ -48,9 +47,7 @@ class Staging:
     ) -> None:
         self.device = device
         self._piece_bytes = piece_bytes
-        self._wide_bytes = max(piece_bytes, int(num_bytes * WIDE_SHARE) // ALIGNMENT * ALIGNMENT)
-        num_pieces = (num_bytes - 2 * self._wide_bytes) // piece_bytes
-        num_stages = max(STAGES_PER_THREAD, num_pieces)
+        num_stages = max(STAGES_PER_THREAD, num_bytes // piece_bytes)
         cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 4
         self.num_threads = max(1, min(MOST_THREADS, cpus, num_stages // STAGES_PER_THREAD))
         self._threads = ThreadPoolExecutor(self.num_threads, "staging")
@@ -59,8 +56,8 @@ class Staging:
         self._copier = ThreadPoolExecutor(
             1, "staging-copier", partial(keep_to_threads, torch.get_num_threads())
         )
-        self._making, self._copying = threading.Lock(), threading.Lock()
-        self._wide: list[Tensor] | None = None
+        self._making = threading.Lock()
+        self._locked = LockedMemory() if device.type == "cuda" else None
         self._stages: queue.SimpleQueue[Tensor] | None = None
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
@@ -68,13 +65,13 @@ class Staging:
         """End the threads; copies under way are finished."""
         self._threads.shutdown()
         self._copier.shutdown()
+        if self._locked is not None:
+            self._locked.close()
 
     def warm_up(self) -> None:
         """Take the pinned memory now rather than with the first document."""
         if self._stream is not None:
             self._pinned()
-            with self._wide_stages():
-                pass
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """Do work on the threads, all copies included; the first error stops what has not begun.
@@ -133,8 +130,8 @@ class Staging:
         Those that `to_host` made together lie in one piece of memory again, which is copied as one:
         a document has hundreds of tensors, and each copy costs some 50 us of Python.
 
-        One thread is enough, and Python is not in its way: torch copies large pieces by all of the
-        processors, into one wide buffer while the device copies from another.
+        One thread is enough: a GPU copies page-locked memory by itself, and on a CPU torch copies
+        large pieces by all of the processors.
 
         Raises: torch.OutOfMemoryError; then nothing is left of the copies.
         """
@@ -145,35 +142,19 @@ class Staging:
 
         By several threads, as most of the time goes into the host's new pages.
 
-        Returns: tensors of the same shapes and dtypes, in one piece of memory of their own.
+        Returns: tensors of the same shapes and dtypes, in one piece of memory of their own, which
+            is page-locked behind a GPU.
         """
         ends = list(accumulate(-(-source.nbytes // TENSOR_ALIGNMENT) for source in sources))
         begins = [TENSOR_ALIGNMENT * end for end in (0, *ends)]
-        memory = _empty_bytes(begins.pop())
+        num_bytes = begins.pop()
+        memory = _empty_bytes(num_bytes) if self._locked is None else self._locked.empty(num_bytes)
         targets = list(map(_view, [memory] * len(sources), begins, sources))
-        pairs = [
-            pair
-            for source, target in zip(sources, targets, strict=True)
-            if source.numel()
-            for pair in zip(
-                torch.split(_bytes_of(source), self._piece_bytes),
-                torch.split(_bytes_of(target), self._piece_bytes),
-                strict=True,
-            )
-        ]
-        if self._stream is None:
-            for piece, place in pairs:
-                np.copyto(place.numpy(), piece.numpy())
-            return targets
-        with self._two_stages() as stages:
-            waiting: tuple[Tensor, Tensor, Any] | None = None
-            for index, (piece, place) in enumerate(pairs):
-                stage, copied = stages[index % 2]
-                stage[: len(piece)].copy_(piece, non_blocking=True)
-                copied.record(self._stream)
-                _empty(waiting)
-                waiting = place, stage[: len(piece)], copied
-            _empty(waiting)
+        for source, target in zip(sources, targets, strict=True):
+            if self._stream is None:  # without torch's threads, beside those that this runs on
+                np.copyto(_bytes_of(target).numpy(), _bytes_of(source).numpy())
+            else:
+                target.copy_(source, non_blocking=True)
         return targets
 
     def _to_device(self, sources: Sequence[Tensor]) -> list[Tensor]:
@@ -186,35 +167,12 @@ class Staging:
                 pairs.append((data, memory))
                 for index, begin in members:
                     targets[index] = _view(memory, begin, sources[index])
-            if self._stream is None:
-                _copy_all(pairs)
-                release_worker_threads()  # as answers are computed by the same processors
-                return targets
-            with self._wide_stages() as stages:
-                for index, moves in enumerate(_batches(pairs, len(stages[0][0]))):
-                    stage, copied = stages[index % 2]
-                    copied.synchronize()
-                    for source, target, place in moves:
-                        part = stage[place : place + source.numel()]
-                        _copy(part, source)
-                        target.copy_(part, non_blocking=True)
-                    copied.record(self._stream)
+            for data, memory in pairs:
+                _copy(memory, data)
             self._synchronize()
+        if self._stream is None:
+            release_worker_threads()  # as answers are computed by the same processors
         return targets
-
-    @contextmanager
-    def _wide_stages(self) -> Iterator[list[tuple[Tensor, Any]]]:
-        """Have the two wide pinned buffers, each with the event of its last copy; one at a time."""
-        with self._copying:
-            if self._wide is None:
-                wide = torch.empty((2, self._wide_bytes), dtype=torch.uint8, pin_memory=True)
-                self._wide = list(wide)
-            stages = [(stage, torch.cuda.Event()) for stage in self._wide]  # type: ignore[no-untyped-call]
-            try:
-                yield stages
-            finally:
-                for _, copied in stages:
-                    copied.synchronize()
 
     @contextmanager
     def _two_stages(self) -> Iterator[list[tuple[Tensor, Any]]]:
@@ -299,54 +257,15 @@ def _spans(tensors: Sequence[Tensor]) -> list[_Span]:
     return spans
 
 
-def _empty(waiting: "tuple[Tensor, Tensor, Any] | None") -> None:
-    """Take what was copied into a pinned buffer to its place."""
-    if waiting is not None:
-        place, stage, copied = waiting
-        copied.synchronize()
-        np.copyto(place.numpy(), stage.numpy())
-
-
 def _empty_bytes(num_bytes: int) -> Tensor:
     """Bytes on the host; numpy asks for huge pages, unlike torch."""
     return torch.from_numpy(np.empty(max(1, num_bytes), np.uint8))[:num_bytes]
 
 
 def _copy(target: Tensor, source: Tensor) -> None:
-    """Copy bytes on the host; torch spreads words over processors better than bytes."""
+    """Copy bytes from the host; torch spreads words over processors better than bytes."""
     num_bytes = source.numel()
     words = num_bytes > 0 and num_bytes % WORD == 0
     if words and source.storage_offset() % WORD == 0 and target.storage_offset() % WORD == 0:
         target, source = target.view(torch.int64), source.view(torch.int64)
-    target.copy_(source)
-
-
-def _copy_all(pairs: "list[tuple[Tensor, Tensor]]") -> None:
-    for source, target in pairs:
-        _copy(target, source)
-
-
-class _Move(NamedTuple):
-    """A part of a tensor, in bytes, where it goes, and its place in a wide buffer between."""
-
-    source: Tensor
-    target: Tensor
-    place: int
-
-
-def _batches(pairs: "list[tuple[Tensor, Tensor]]", size: int) -> "Iterator[list[_Move]]":
-    """Cut tensors into parts, and gather parts that fit together into `size` bytes."""
-    moves: list[_Move] = []
-    place = 0
-    for source, target in pairs:
-        begin, num_bytes = 0, source.numel()
-        while begin < num_bytes:
-            if place >= size:
-                yield moves
-                moves, place = [], 0
-            end = min(num_bytes, begin + size - place)
-            moves.append(_Move(source[begin:end], target[begin:end], place))
-            place += -(-(end - begin) // ALIGNMENT) * ALIGNMENT
-            begin = end
-    if moves:
-        yield moves
+    target.copy_(source, non_blocking=True)
