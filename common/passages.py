@@ -166,12 +166,22 @@ def plain_structure(text: str) -> DocumentStructure:
     return structure_of(text, [Block(BlockKind.PARAGRAPH, *span) for span in line_spans(text)])
 
 
-def quote_of(text: str, start: int, end: int) -> str:
+def quote_of(text: str, start: int, end: int, longest: int | None = None) -> str:
     """A passage as it is shown: lines, which may be broken anywhere, joined with blanks.
 
     Marks before each line of a passage that is quoted in Markdown or in a letter are left out.
+
+    Args:
+        longest: characters of what is shown: of a longer passage the beginning, and an ellipsis.
+            None for all of it.
     """
-    return " ".join(_QUOTED_LINE.sub("\n", text[start:end]).split())
+    if longest is None:
+        return _shown(text[start:end])
+    near = min(end, start + 2 * longest)  # a whole text without full stops may be one passage
+    quote = _shown(text[start:near])
+    if near < end and len(quote) <= longest:
+        quote = _shown(text[start:end])
+    return quote if len(quote) <= longest else quote[: longest - 1] + "…"
 
 
 def line_spans(text: str) -> Iterator[tuple[int, int]]:
@@ -196,6 +206,10 @@ def whole_sentence_spans(text: str) -> Iterator[tuple[int, int]]:
         start, end = first if start is None else start, last
     if start is not None and end is not None:
         yield start, end
+
+
+def _shown(passage: str) -> str:
+    return " ".join(_QUOTED_LINE.sub("\n", passage).split())
 
 
 def _spans_of(text: str, block: Block) -> Iterable[tuple[int, int]]:

@@ -29,7 +29,7 @@ def encode_event(name: str, body: BaseModel) -> bytes:
         body: the event's data.
     Returns: the bytes of the lines `event:` and `data:`, the latter in JSON, and an empty line.
     """
-    return encode_data(name, body.model_dump(mode="json"))
+    return format_sse_event(event=name, data_str=body.model_dump_json())
 
 
 def encode_data(name: str, data: Any) -> bytes:

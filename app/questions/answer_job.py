@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 from uuid import UUID
 
 import structlog
 
+from app.http.schemas import Body
 from app.questions.answer_store import AnswerStore
 from app.questions.checked_question import CheckedQuestion
 from app.questions.schemas import (
@@ -45,6 +47,7 @@ from storage.db.records import DocumentRecord
 from storage.quotas.quotas import QuestionGrant
 from storage.turns import Turns
 
+Told = TypeVar("Told", bound=Body)
 STAGES = {"queue": "queue", "load": "load", "question_prefill": "prefill"}  # before decoding
 
 
@@ -312,30 +315,33 @@ class AnswerJob:
     def _answer_body(
         self, answer: Answer, timings_ms: dict[str, float], *, cache_hit: bool
     ) -> AnswerBody:
-        penalty = self._parts.model.generation.repetition_penalty
-        fields = asdict(self._question.sampling) | {"repetition_penalty": penalty}
-        sampling = {name: fields[name] for name in SamplingBody.model_fields}
-        thinking = answer.thinking
-        keeping = self._question.keeping
+        sampling, keeping = self._question.sampling, self._question.keeping
+        thinking, claims = answer.thinking, answer.claims
         body = AnswerBody.model_validate(
             {
                 "document_id": None if self._document is None else str(self._document.id),
                 "answer_id": None if keeping is None else str(keeping.turn_id),
                 "answer": answer.text,
-                "thinking": None if thinking is None else ThinkingBody(**asdict(thinking)),
+                "thinking": None if thinking is None else _told(ThinkingBody, thinking),
                 "finish_reason": answer.finish_reason,
                 "mode": "free" if answer.quotes is None else "quote",
                 "refused": answer.refused,
-                "quotes": [QuoteBody(**asdict(quote)) for quote in answer.quotes or ()],
-                "grounded": _grounded(answer),
-                "confidence": ConfidenceBody(**asdict(answer.confidence)),
-                "evidence": [EvidenceBody(**asdict(passage)) for passage in answer.evidence],
-                "sentences": [
-                    SentenceBody.model_validate(asdict(sentence)) for sentence in answer.sentences
-                ],
-                "budget": BudgetBody(**asdict(answer.budget)),
-                "usage": UsageBody(**asdict(answer.usage)),
-                "sampling": SamplingBody(**sampling),
+                "quotes": [_told(QuoteBody, quote) for quote in answer.quotes or ()],
+                "grounded": None
+                if claims is None
+                else [_told(GroundedBody, claim) for claim in claims],
+                "confidence": _told(ConfidenceBody, answer.confidence),
+                "evidence": [_told(EvidenceBody, passage) for passage in answer.evidence],
+                "sentences": [_told(SentenceBody, sentence) for sentence in answer.sentences],
+                "budget": _told(BudgetBody, answer.budget),
+                "usage": _told(UsageBody, answer.usage),
+                "sampling": SamplingBody(
+                    temperature=sampling.temperature,
+                    top_p=sampling.top_p,
+                    top_k=sampling.top_k,
+                    min_p=sampling.min_p,
+                    repetition_penalty=self._parts.model.generation.repetition_penalty,
+                ),
                 "timings_ms": timings_ms,
                 "cache_hit": cache_hit,
                 "num_dropped_turns": answer.num_dropped_turns,
@@ -366,10 +372,9 @@ def log_answer(
     )
 
 
-def _grounded(answer: Answer) -> list[GroundedBody] | None:
-    if answer.claims is None:
-        return None
-    return [GroundedBody(**asdict(claim), is_grounded=claim.is_grounded) for claim in answer.claims]
+def _told(body: type[Told], result: object) -> Told:
+    """Return the body that has the fields of a result of the engine."""
+    return body.model_validate(result, from_attributes=True)
 
 
 def _full_bytes(answer: Answer) -> int:

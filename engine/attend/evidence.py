@@ -281,12 +281,9 @@ def _last_token(rows: Tensor, group: int) -> Tensor:
 
 def _evidence(document: DocumentCache, passage: Passage, weight: float, lexical: float) -> Evidence:
     start, end = passage.start, passage.end
-    quote = quote_of(document.text, start, end)
-    if len(quote) > MAX_QUOTE_CHARS:
-        quote = quote[: MAX_QUOTE_CHARS - 1] + "…"
     place = document.structure.find_place(document.text, passage)
     return Evidence(
-        quote=quote,
+        quote=quote_of(document.text, start, end, MAX_QUOTE_CHARS),
         page=document.page_of(start),
         start_char=start,
         end_char=end,

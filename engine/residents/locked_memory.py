@@ -24,7 +24,8 @@ log = logging.getLogger("lectern.memory")
 
 def lock_for_cuda(address: int, num_bytes: int) -> bool:
     """Lock memory for all CUDA devices; return whether the driver did."""
-    locked = int(torch.cuda.cudart().cudaHostRegister(address, num_bytes, 0)) == 0
+    driver: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
+    locked = int(driver.cudaHostRegister(address, num_bytes, 0)) == 0
     if not locked:
         _clear_error()
     return locked
@@ -32,7 +33,8 @@ def lock_for_cuda(address: int, num_bytes: int) -> bool:
 
 def unlock_for_cuda(address: int) -> None:
     """Unlock what `lock_for_cuda` locked."""
-    torch.cuda.cudart().cudaHostUnregister(address)
+    driver: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
+    driver.cudaHostUnregister(address)
 
 
 class LockedMemory:

@@ -78,7 +78,7 @@ def test_frames_arrive_and_the_stream_ends(serve) -> None:
     assert "content-length" not in response.headers
     assert "x-request-id" in response.headers
     assert list(events(response.text)) == [
-        f'event: piece\ndata: {{"n": {n}, "text": "line\\nbreak \\"ü\\""}}' for n in range(3)
+        f'event: piece\ndata: {{"n":{n},"text":"line\\nbreak \\"ü\\""}}' for n in range(3)
     ]
 
 
