@@ -9,17 +9,29 @@ import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-PIECE_BYTES = 32 << 20  # locked at a time, as the driver does nothing else meanwhile
+PIECE_BYTES = 32 << 20  # locked at a time, some 2 ms, in which the driver launches nothing
 Lock = Callable[[int, int], bool]
 Unlock = Callable[[int], object]
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 log = logging.getLogger("lectern.memory")
+
+
+def split_at_pieces(data: Tensor) -> tuple[Tensor, ...]:
+    """Split bytes of a `LockedMemory` where one locked piece ends: no copy may go beyond it.
+
+    Args:
+        data: (bytes,) uint8, contiguous; bytes of other memory are split somewhere.
+    """
+    begin, end = data.storage_offset(), data.storage_offset() + len(data)
+    borders = [begin, *range(begin - begin % PIECE_BYTES + PIECE_BYTES, end, PIECE_BYTES), end]
+    return tuple(data[one - begin : other - begin] for one, other in pairwise(borders))
 
 
 def lock_for_cuda(address: int, num_bytes: int) -> bool:

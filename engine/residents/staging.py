@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from engine.cpu_threads import keep_to_threads, release_worker_threads
-from engine.residents.locked_memory import LockedMemory
+from engine.residents.locked_memory import LockedMemory, split_at_pieces
 
 PIECE_BYTES = 8 << 20  # small enough that a piece is hashed while it is in a processor's cache
 STAGES_PER_THREAD = 2  # one is filled while the other is copied
@@ -151,10 +151,14 @@ class Staging:
         memory = _empty_bytes(num_bytes) if self._locked is None else self._locked.empty(num_bytes)
         targets = list(map(_view, [memory] * len(sources), begins, sources))
         for source, target in zip(sources, targets, strict=True):
-            if self._stream is None:  # without torch's threads, beside those that this runs on
-                np.copyto(_bytes_of(target).numpy(), _bytes_of(source).numpy())
-            else:
-                target.copy_(source, non_blocking=True)
+            begin, data = 0, _bytes_of(source)
+            for part in split_at_pieces(_bytes_of(target)):
+                copied = data[begin : begin + len(part)]
+                if self._stream is None:  # without torch's threads, beside those that this runs on
+                    np.copyto(part.numpy(), copied.numpy())
+                else:
+                    part.copy_(copied, non_blocking=True)
+                begin += len(part)
         return targets
 
     def _to_device(self, sources: Sequence[Tensor]) -> list[Tensor]:
@@ -168,7 +172,10 @@ class Staging:
                 for index, begin in members:
                     targets[index] = _view(memory, begin, sources[index])
             for data, memory in pairs:
-                _copy(memory, data)
+                begin = 0
+                for part in split_at_pieces(data):
+                    _copy(memory[begin : begin + len(part)], part)
+                    begin += len(part)
             self._synchronize()
         if self._stream is None:
             release_worker_threads()  # as answers are computed by the same processors

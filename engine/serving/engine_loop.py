@@ -112,6 +112,8 @@ class EngineLoop:
         self._scheduler: Scheduler[Answering] = Scheduler(self.max_running, self._pace)
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._helpers = ThreadPoolExecutor(HELPERS, "answer-helper", engine.keep_to_one_thread)
+        # One after the other: together, all answers that end at once would end as late as the last.
+        self._finisher = ThreadPoolExecutor(1, "answer-finisher", engine.keep_to_one_thread)
         self._indexer = ThreadPoolExecutor(1, "word-indexer")
         self._indexing_s = 0.0  # since when it has not rested
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
@@ -134,6 +136,7 @@ class EngineLoop:
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
         self._helpers.shutdown(wait=False, cancel_futures=True)
+        self._finisher.shutdown(wait=False, cancel_futures=True)
         self._indexer.shutdown(wait=False, cancel_futures=True)
         if not self._thread.is_alive():  # then what came in too late is told so here
             with suppress(queue.Empty):
@@ -470,7 +473,7 @@ class EngineLoop:
         question.item.has_ended = True
         self._scheduler.remove(question)
         self._engine.finish(running)
-        finishing = self._helpers.submit(self._deliver_answer, question.item, running)
+        finishing = self._finisher.submit(self._deliver_answer, question.item, running)
         finishing.add_done_callback(partial(self._completed, question))
 
     def _completed(self, question: Question, finishing: "Future[None]") -> None:

@@ -8,7 +8,7 @@ import threading
 import pytest
 import torch
 
-from engine.residents.locked_memory import PIECE_BYTES, LockedMemory
+from engine.residents.locked_memory import PIECE_BYTES, LockedMemory, split_at_pieces
 
 
 class Driver:
@@ -96,13 +96,31 @@ def test_an_empty_tensor_has_no_bytes() -> None:
     memory.close()
 
 
+@pytest.mark.parametrize(
+    ("begin", "end", "sizes"),
+    [
+        (0, 5, [5]),
+        (3, PIECE_BYTES, [PIECE_BYTES - 3]),
+        (3, PIECE_BYTES + 1, [PIECE_BYTES - 3, 1]),
+        (PIECE_BYTES - 1, 3 * PIECE_BYTES, [1, PIECE_BYTES, PIECE_BYTES]),
+        (PIECE_BYTES, PIECE_BYTES + 7, [7]),
+    ],
+)
+def test_bytes_are_split_where_pieces_end(begin: int, end: int, sizes: list[int]) -> None:
+    whole = torch.empty(3 * PIECE_BYTES, dtype=torch.uint8)
+    parts = split_at_pieces(whole[begin:end])
+    assert [len(part) for part in parts] == sizes
+    assert [part.data_ptr() for part in parts] == [
+        whole.data_ptr() + begin + sum(sizes[:index]) for index in range(len(sizes))
+    ]
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_takes_the_memory_for_locked() -> None:
     memory = LockedMemory()
     tensor = memory.empty(2 * PIECE_BYTES + 5)
     assert tensor.is_pinned()
-    there = tensor.fill_(3).cuda()
-    tensor.zero_()
-    tensor.copy_(there)
-    assert (tensor == 3).all()
+    tensor.random_(256)
+    there = [part.to("cuda", non_blocking=True) for part in split_at_pieces(tensor[7:])]
+    assert torch.equal(torch.cat(there).cpu(), tensor[7:].clone())
     memory.close()
