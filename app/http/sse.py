@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 PING_S = 15.0
+_JSON = json.JSONEncoder(ensure_ascii=False)  # which `json.dumps` would make anew for each event
 # How OpenAPI describes a route that can answer with an event stream.
 STREAM_RESPONSE: MappingProxyType[int | str, dict[str, Any]] = MappingProxyType(
     {200: {"content": {"text/event-stream": {}}}}
@@ -34,7 +35,7 @@ def encode_event(name: str, body: BaseModel) -> bytes:
 
 def encode_data(name: str, data: Any) -> bytes:
     """Encode one event whose data is plain JSON; as `encode_event`, for what comes often."""
-    return format_sse_event(event=name, data_str=json.dumps(data, ensure_ascii=False))
+    return format_sse_event(event=name, data_str=_JSON.encode(data))
 
 
 class EventStream(Response):

@@ -70,6 +70,7 @@ class PendingAnswer(Generic[Item]):
         self._mailbox = mailbox
         self._items: asyncio.Queue[Item | Exception | type[_End]] = asyncio.Queue()
         self._first: Item | Exception | type[_End] | None = None
+        self._deadline: asyncio.TimerHandle | None = None  # while somebody waits for items
 
     @property
     def queue_ms(self) -> float:
@@ -119,31 +120,41 @@ class PendingAnswer(Generic[Item]):
             wait_s: longest wait in seconds.
         Raises: the error that stopped the work before its first item.
         """
-        with suppress(TimeoutError):
-            async with asyncio.timeout(wait_s):
-                self._first = await self._next()
-        if isinstance(self._first, Exception):
-            raise self._first
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    self._first = await self._next()
+            if isinstance(self._first, Exception):
+                raise self._first
+        except BaseException:
+            self._stop_waiting()
+            raise
 
     async def __aiter__(self) -> AsyncIterator[Item]:
         """Yield the items. Raises: the error that stopped the work, or QuestionTimeout."""
-        while True:
-            item, self._first = self._first or await self._next(), None
-            if item is _End:
-                return
-            if isinstance(item, Exception):
-                raise item
-            yield item  # type: ignore[misc]  # the other types were handled above
+        try:
+            while True:
+                item, self._first = self._first or await self._next(), None
+                if item is _End:
+                    return
+                if isinstance(item, Exception):
+                    raise item
+                yield item  # type: ignore[misc]  # the other types were handled above
+        finally:
+            self._stop_waiting()
 
     async def _next(self) -> Item | Exception | type[_End]:
-        if not self._items.empty():
-            return self._items.get_nowait()
-        try:
-            async with asyncio.timeout(max(0.0, self._remaining_s())):
-                return await self._items.get()
-        except TimeoutError:
-            self.cancel(QuestionTimeout(f"No answer within {self._timeout_s:g} seconds."))
-            return self._stop_error or _End
+        if self._deadline is None:  # one for all items, as each timeout costs what an item does
+            loop, remaining_s = self._mailbox.loop, max(0.0, self._remaining_s())
+            self._deadline = loop.call_later(remaining_s, self._time_out)
+        return await self._items.get()
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+
+    def _time_out(self) -> None:
+        self.cancel(QuestionTimeout(f"No answer within {self._timeout_s:g} seconds."))
 
     def _remaining_s(self) -> float:
         return self._accepted_s + self._timeout_s - time.monotonic()

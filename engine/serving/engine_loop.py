@@ -112,8 +112,9 @@ class EngineLoop:
         self._scheduler: Scheduler[Answering] = Scheduler(self.max_running, self._pace)
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._helpers = ThreadPoolExecutor(HELPERS, "answer-helper", engine.keep_to_one_thread)
-        # One after the other: together, all answers that end at once would end as late as the last.
-        self._finisher = ThreadPoolExecutor(1, "answer-finisher", engine.keep_to_one_thread)
+        # Answers that end at once are put together one after the other: together, all of them
+        # would be as late as the last, as Python runs one thread at a time.
+        self._putting_together = threading.Lock()
         self._indexer = ThreadPoolExecutor(1, "word-indexer")
         self._indexing_s = 0.0  # since when it has not rested
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
@@ -136,7 +137,6 @@ class EngineLoop:
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
         self._helpers.shutdown(wait=False, cancel_futures=True)
-        self._finisher.shutdown(wait=False, cancel_futures=True)
         self._indexer.shutdown(wait=False, cancel_futures=True)
         if not self._thread.is_alive():  # then what came in too late is told so here
             with suppress(queue.Empty):
@@ -473,7 +473,7 @@ class EngineLoop:
         question.item.has_ended = True
         self._scheduler.remove(question)
         self._engine.finish(running)
-        finishing = self._finisher.submit(self._deliver_answer, question.item, running)
+        finishing = self._helpers.submit(self._deliver_answer, question.item, running)
         finishing.add_done_callback(partial(self._completed, question))
 
     def _completed(self, question: Question, finishing: "Future[None]") -> None:
@@ -487,7 +487,9 @@ class EngineLoop:
             return
         if (rest := running.flush()).text:
             listener.deliver(rest)
-        listener.deliver(running.result())
+        with self._putting_together:
+            answer = running.result()
+        listener.deliver(answer)
 
     def _end(self, question: Question, error: LecternError) -> None:
         """End a question before its answer is complete; nothing if it has ended."""

@@ -8,6 +8,7 @@ from common.passages import (
     DocumentStructure,
     Place,
     plain_structure,
+    quote_of,
     structure_of,
     whole_sentence_spans,
 )
@@ -89,3 +90,16 @@ def test_a_text_without_known_structure_has_a_block_a_line() -> None:
 def test_the_passage_at_a_character() -> None:
     structure = plain_structure("  One. Two.")
     assert [structure.find_passage(char) for char in (0, 2, 6, 7, 99)] == [None, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("blanks", [1, 3, 50])
+@pytest.mark.parametrize("num_words", [1, 5, 40])
+def test_a_quote_of_a_long_passage_is_its_beginning(num_words: int, blanks: int) -> None:
+    text = "No. " + (" " * blanks).join(f"word{index}" for index in range(num_words)) + " End."
+    whole = quote_of(text, 4, len(text))
+    assert "  " not in whole
+    for longest in (10, 50, len(whole) - 1):
+        if longest < len(whole):
+            assert quote_of(text, 4, len(text), longest) == whole[: longest - 1] + "…"
+    for longest in (len(whole), len(whole) + 1, 10_000):
+        assert quote_of(text, 4, len(text), longest) == whole
