@@ -8,6 +8,7 @@ from engine.kernels.shared.sizes import tile_bytes
 UNITS = 132  # multiprocessors of an H200
 FEW_ROWS = 16  # query rows of a tile: a document's one question, or a few
 MANY_ROWS = 64  # more of them get wider tiles
+FEW_QUESTIONS = 8  # rows of a step up to which its reads are short
 MIN_QUERY_ROWS = 8  # of a tile that centroids are multiplied with: the least of a product
 
 
@@ -81,6 +82,8 @@ def default_batch_tuning(sizes: BatchSizes, element_size: int) -> BatchTuning:
         # device holds programs at a time, those that find nothing to do would only come later.
         if sizes.rows == 1:
             return replace(tuning, dense_programs=8 * UNITS, score_programs=10 * UNITS)
+        if sizes.rows <= FEW_QUESTIONS:
+            return replace(tuning, attend_block=max(16, 32 // width), attend_stages=4)
         return tuning
     block = max(16, 64 // width)
     tuning = BatchTuning(
