@@ -44,7 +44,8 @@ IDLE_S = 0.25  # that the loop waits for its inbox while there is nothing to do
 INDEX_S, REST_S = 0.0005, 0.001  # of indexing a document's words at a time, while anybody waits
 STUCK_S = 30.0  # that a forward pass may take before the loop counts as stuck
 MOST_FAILURES = 3  # failed steps in a row that a loop which works may have
-HELPERS = 4  # threads that load documents and put answers together
+HELPERS = 4  # threads that load documents, and as many that put answers together
+TURN_S = 0.05  # that an answer waits for others to be put together, should their database be slow
 STOPPED = "The server stopped before the answer was complete."
 GONE = "Nobody waits for the answer any more."
 FAILED = "A forward pass failed while this question was being answered; ask again."
@@ -112,9 +113,10 @@ class EngineLoop:
         self._scheduler: Scheduler[Answering] = Scheduler(self.max_running, self._pace)
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._helpers = ThreadPoolExecutor(HELPERS, "answer-helper", engine.keep_to_one_thread)
-        # Answers that end at once are put together one after the other: together, all of them
+        # Answers that end at once are put together one after the other: side by side, all of them
         # would be as late as the last, as Python runs one thread at a time.
-        self._putting_together = threading.Lock()
+        self._finishers = ThreadPoolExecutor(HELPERS, "answer-finisher", engine.keep_to_one_thread)
+        self._finishing = threading.Lock()
         self._indexer = ThreadPoolExecutor(1, "word-indexer")
         self._indexing_s = 0.0  # since when it has not rested
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
@@ -137,6 +139,7 @@ class EngineLoop:
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
         self._helpers.shutdown(wait=False, cancel_futures=True)
+        self._finishers.shutdown(wait=False, cancel_futures=True)
         self._indexer.shutdown(wait=False, cancel_futures=True)
         if not self._thread.is_alive():  # then what came in too late is told so here
             with suppress(queue.Empty):
@@ -468,12 +471,12 @@ class EngineLoop:
             self._end(question, told)
 
     def _complete(self, question: Question, running: "RunningAnswer") -> None:
-        """An answer has its last token: the rest is done on a helper's thread."""
+        """An answer has its last token: the rest is done on another thread."""
         self._deliver()
         question.item.has_ended = True
         self._scheduler.remove(question)
         self._engine.finish(running)
-        finishing = self._helpers.submit(self._deliver_answer, question.item, running)
+        finishing = self._finishers.submit(self._deliver_answer, question.item, running)
         finishing.add_done_callback(partial(self._completed, question))
 
     def _completed(self, question: Question, finishing: "Future[None]") -> None:
@@ -487,9 +490,12 @@ class EngineLoop:
             return
         if (rest := running.flush()).text:
             listener.deliver(rest)
-        with self._putting_together:
-            answer = running.result()
-        listener.deliver(answer)
+        has_turn = self._finishing.acquire(timeout=TURN_S)
+        try:
+            listener.deliver(running.result())
+        finally:
+            if has_turn:
+                self._finishing.release()
 
     def _end(self, question: Question, error: LecternError) -> None:
         """End a question before its answer is complete; nothing if it has ended."""
