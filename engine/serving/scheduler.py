@@ -212,12 +212,13 @@ class Scheduler(Generic[Item]):
 
         Prefills and decoding take turns. Who decodes waits for as many tokens of prefills as one
         step may have at most, in two steps if some come while others are prefilled: a decoding
-        step in between would serve those alone who came first. A prefill waits for one decoding
-        step at most.
+        step in between would serve those alone who came first. Where a single part has more, it is
+        a step, and the second one may be of a key that has no answer yet. A prefill waits for one
+        decoding step at most.
         """
         prefills = [one for one in self._running if one.phase is Phase.PREFILL]
         decoding = [one for one in self._running if one.phase is Phase.DECODE]
-        step = self._prefill_step(prefills, is_awaited=bool(decoding)) if prefills else None
+        step = self._prefill_step(prefills, decoding) if prefills else None
         if step is None and decoding:
             step = self._decode_step(decoding)
         return step
@@ -328,15 +329,15 @@ class Scheduler(Generic[Item]):
     # -- steps -----------------------------------------------------------------------------------
 
     def _prefill_step(
-        self, prefills: list[Scheduled[Item]], *, is_awaited: bool
+        self, prefills: list[Scheduled[Item]], decoding: list[Scheduled[Item]]
     ) -> Step[Item] | None:
         """As many parts as the pace allows, one at least; tenants and their keys take turns.
 
         Args:
-            is_awaited: whether somebody decodes, who has waited for other steps perhaps.
+            decoding: who decodes, and has waited for other steps perhaps.
         Returns: None if it is their turn.
         """
-        if not is_awaited:
+        if not decoding:
             self._waited_steps = self._waited_tokens = 0
         if self._waited_steps >= PREFILL_STEPS:
             return None
@@ -345,7 +346,9 @@ class Scheduler(Generic[Item]):
             lines.setdefault(question.owner, deque()).append(question)
         chosen: list[Scheduled[Item]] = []
         num_tokens = 0
-        room = self._pace.prefill_tokens - self._waited_tokens
+        most = self._pace.prefill_tokens
+        room = most - self._waited_tokens
+        answered = {question.owner for question in decoding}
 
         def turn(owner: Owner) -> tuple[int, int]:
             return self._tenants.of_prefill(owner.tenant), self._keys.of_prefill(owner)
@@ -355,15 +358,17 @@ class Scheduler(Generic[Item]):
             question = lines[owner].popleft()
             if not lines[owner]:
                 del lines[owner]
-            if (chosen or self._waited_steps) and num_tokens + question.next_tokens > room:
-                break
+            if num_tokens + question.next_tokens > room:
+                is_first = owner not in answered and question.next_tokens > most
+                if chosen or (self._waited_steps and not is_first):
+                    break
             chosen.append(question)
             num_tokens += question.next_tokens
             self._tenants.prefill(owner.tenant)
             self._keys.prefill(owner)
         if not chosen:
             return None
-        if is_awaited:
+        if decoding:
             self._waited_steps += 1
             self._waited_tokens += num_tokens
         return Step(StepKind.PREFILL, tuple(chosen), num_tokens)

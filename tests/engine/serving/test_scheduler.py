@@ -117,6 +117,34 @@ def test_who_decodes_waits_for_what_one_step_of_prefills_holds(
     assert kinds == expected
 
 
+@pytest.mark.parametrize(
+    ("key", "tokens", "expected"),
+    [
+        ("modest", 5, [(PREFILL, ("m",)), (DECODE, ("g1", "g2", "m")), (PREFILL, ("g3",))]),
+        ("greedy", 5, [(DECODE, ("g1", "g2")), (PREFILL, ("m",)), (DECODE, ("g1", "g2", "m"))]),
+        ("modest", 15, [(DECODE, ("g1", "g2")), (PREFILL, ("g3", "m")), (DECODE, ANY)]),
+    ],
+    ids=["a key without an answer", "one with answers", "prefills that steps can hold"],
+)
+def test_a_keys_only_question_waits_for_no_second_decoding_step_where_prefills_are_slow(
+    key: str, tokens: int, expected: list[tuple[StepKind, tuple[str, ...]]]
+) -> None:
+    simulation = Simulation(slots=8, tokens=tokens)
+    simulation.ask("greedy", "g1", tokens=9)
+    assert simulation.step()
+    simulation.ask("greedy", "g2", tokens=9)
+    assert simulation.step() == Step(PREFILL, (ANY,), 10)
+    simulation.ask(key, "m", tokens=9)
+    steps = []
+    for number in range(3):
+        step = simulation.step()
+        assert step is not None
+        steps.append((step.kind, tuple(sorted(one.item for one in step.questions))))
+        if not number:
+            simulation.ask("greedy", "g3", parts=(4,), tokens=9)
+    assert steps == expected
+
+
 def test_prefills_go_on_when_nobody_decodes_any_more() -> None:
     simulation = Simulation(slots=8, tokens=64)
     first = simulation.ask("key", "first", tokens=9)
