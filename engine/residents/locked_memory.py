@@ -35,7 +35,7 @@ def split_at_pieces(data: Tensor) -> tuple[Tensor, ...]:
 
 
 def lock_for_cuda(address: int, num_bytes: int) -> bool:
-    """Lock memory for all CUDA devices; return whether the driver did."""
+    """Lock memory for copies by CUDA devices; return whether the driver did."""
     driver: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
     locked = int(driver.cudaHostRegister(address, num_bytes, 0)) == 0
     if not locked:

@@ -38,7 +38,7 @@ class Staging:
 
     Args:
         device: where documents go.
-        num_bytes: of pinned memory, on a GPU; at least four pieces are taken.
+        num_bytes: of pinned memory, on a GPU; at least two pieces are taken.
         piece_bytes: copied at a time.
     """
 

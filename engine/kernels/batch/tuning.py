@@ -8,7 +8,7 @@ from engine.kernels.shared.sizes import tile_bytes
 UNITS = 132  # multiprocessors of an H200
 FEW_ROWS = 16  # query rows of a tile: a document's one question, or a few
 MANY_ROWS = 64  # more of them get wider tiles
-FEW_QUESTIONS = 8  # rows of a step up to which its reads are short
+FEW_QUESTIONS = 8  # rows of a step up to which smaller tiles take less time
 MIN_QUERY_ROWS = 8  # of a tile that centroids are multiplied with: the least of a product
 
 
@@ -63,8 +63,8 @@ class BatchTuning:
 def default_batch_tuning(sizes: BatchSizes, element_size: int) -> BatchTuning:
     """Choose tiles for steps of some sizes.
 
-    Measured on one H100, and `attend_kernel` of 64 query rows on one H200, at 128K keys of 256
-    bytes (docs/kernels.md).
+    Measured on one H100, and `attend_kernel` of 64 query rows, and of up to `FEW_QUESTIONS` rows,
+    on one H200, at up to 128K keys of 256 bytes (docs/kernels.md).
 
     Args:
         sizes: of the steps.
