@@ -47,7 +47,7 @@ from storage.db.records import DocumentRecord
 from storage.quotas.quotas import QuestionGrant
 from storage.turns import Turns
 
-Told = TypeVar("Told", bound=Body)
+BodyType = TypeVar("BodyType", bound=Body)
 STAGES = {"queue": "queue", "load": "load", "question_prefill": "prefill"}  # before decoding
 
 
@@ -322,19 +322,19 @@ class AnswerJob:
                 "document_id": None if self._document is None else str(self._document.id),
                 "answer_id": None if keeping is None else str(keeping.turn_id),
                 "answer": answer.text,
-                "thinking": None if thinking is None else _told(ThinkingBody, thinking),
+                "thinking": None if thinking is None else _as_body(thinking, ThinkingBody),
                 "finish_reason": answer.finish_reason,
                 "mode": "free" if answer.quotes is None else "quote",
                 "refused": answer.refused,
-                "quotes": [_told(QuoteBody, quote) for quote in answer.quotes or ()],
+                "quotes": [_as_body(quote, QuoteBody) for quote in answer.quotes or ()],
                 "grounded": None
                 if claims is None
-                else [_told(GroundedBody, claim) for claim in claims],
-                "confidence": _told(ConfidenceBody, answer.confidence),
-                "evidence": [_told(EvidenceBody, passage) for passage in answer.evidence],
-                "sentences": [_told(SentenceBody, sentence) for sentence in answer.sentences],
-                "budget": _told(BudgetBody, answer.budget),
-                "usage": _told(UsageBody, answer.usage),
+                else [_as_body(claim, GroundedBody) for claim in claims],
+                "confidence": _as_body(answer.confidence, ConfidenceBody),
+                "evidence": [_as_body(passage, EvidenceBody) for passage in answer.evidence],
+                "sentences": [_as_body(sentence, SentenceBody) for sentence in answer.sentences],
+                "budget": _as_body(answer.budget, BudgetBody),
+                "usage": _as_body(answer.usage, UsageBody),
                 "sampling": SamplingBody(
                     temperature=sampling.temperature,
                     top_p=sampling.top_p,
@@ -372,9 +372,9 @@ def log_answer(
     )
 
 
-def _told(body: type[Told], result: object) -> Told:
-    """Return the body that has the fields of a result of the engine."""
-    return body.model_validate(result, from_attributes=True)
+def _as_body(result: object, body_type: type[BodyType]) -> BodyType:
+    """Return a result of the engine as the body that has its fields."""
+    return body_type.model_validate(result, from_attributes=True)
 
 
 def _full_bytes(answer: Answer) -> int:

@@ -69,9 +69,9 @@ class LockedMemory:
         whole = np.empty(num_bytes + 2 * mmap.PAGESIZE, np.uint8)  # in huge pages, unlike torch's
         begin = -whole.ctypes.data % mmap.PAGESIZE
         memory = whole[begin : begin + max(1, num_bytes)]
-        memory[:: mmap.PAGESIZE] = (
-            0  # fetches the pages, which takes longest, before the driver is busy
-        )
+        # Touching a page makes the system allocate it: most of the time goes there, and should not
+        # go by while the driver is locking.
+        memory[:: mmap.PAGESIZE] = 0
         locked = []
         for piece in np.split(memory, range(PIECE_BYTES, memory.nbytes, PIECE_BYTES)):
             if not self._lock_piece(piece.ctypes.data, piece.nbytes):

@@ -93,10 +93,10 @@ class Staging:
         futures = [self._threads.submit(guarded, item) for item in items]
         errors = [error for future in futures if (error := future.exception()) is not None]
         try:
+            self._synchronize()  # even after an error: memory that is copied to is not to be freed
             for error in errors:
                 if not isinstance(error, _Stopped):
                     raise error
-            self._synchronize()
             return [future.result() for future in futures]
         finally:
             del errors, futures  # an error's frames hold what was copied so far
@@ -151,14 +151,11 @@ class Staging:
         memory = _empty_bytes(num_bytes) if self._locked is None else self._locked.empty(num_bytes)
         targets = list(map(_view, [memory] * len(sources), begins, sources))
         for source, target in zip(sources, targets, strict=True):
-            begin, data = 0, _bytes_of(source)
-            for part in split_at_pieces(_bytes_of(target)):
-                copied = data[begin : begin + len(part)]
+            for place, part in _pieces(_bytes_of(target), _bytes_of(source)):
                 if self._stream is None:  # without torch's threads, beside those that this runs on
-                    np.copyto(part.numpy(), copied.numpy())
+                    np.copyto(place.numpy(), part.numpy())
                 else:
-                    part.copy_(copied, non_blocking=True)
-                begin += len(part)
+                    place.copy_(part, non_blocking=True)
         return targets
 
     def _to_device(self, sources: Sequence[Tensor]) -> list[Tensor]:
@@ -172,10 +169,8 @@ class Staging:
                 for index, begin in members:
                     targets[index] = _view(memory, begin, sources[index])
             for data, memory in pairs:
-                begin = 0
-                for part in split_at_pieces(data):
-                    _copy(memory[begin : begin + len(part)], part)
-                    begin += len(part)
+                for part, place in _pieces(data, memory):
+                    _copy(place, part)
             self._synchronize()
         if self._stream is None:
             release_worker_threads()  # as answers are computed by the same processors
@@ -267,6 +262,12 @@ def _spans(tensors: Sequence[Tensor]) -> list[_Span]:
 def _empty_bytes(num_bytes: int) -> Tensor:
     """Bytes on the host; numpy asks for huge pages, unlike torch."""
     return torch.from_numpy(np.empty(max(1, num_bytes), np.uint8))[:num_bytes]
+
+
+def _pieces(locked: Tensor, other: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Split bytes that may lie in locked memory, and as many others in the same way."""
+    parts = split_at_pieces(locked)
+    return zip(parts, torch.split(other, [len(part) for part in parts]), strict=True)
 
 
 def _copy(target: Tensor, source: Tensor) -> None:

@@ -89,3 +89,19 @@ def test_tensors_of_one_memory_are_copied_without_what_lies_far_between_them() -
         list(range(32, 64)), list(range(32)), [1, 2],
     ]  # fmt: skip
     staging.close()
+
+
+def test_an_error_is_raised_when_the_copies_under_way_have_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    staging = Staging(torch.device("cpu"), 4096, 1024)
+    ended: list[str] = []
+    monkeypatch.setattr(staging, "_synchronize", lambda: ended.append("copies"))
+
+    def fail(_: int) -> None:
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        staging.map(fail, [1])
+    assert ended == ["copies"], "their memory is freed with the error"
+    staging.close()
